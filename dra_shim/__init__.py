@@ -1,0 +1,1 @@
+"""The thin DRA shim: discovers, publishes, records allocations and reports."""

@@ -1,0 +1,107 @@
+"""Every exception of ours.
+
+    DranetError
+    ├── InvalidValueError     a value from outside cannot be used (field, value, rule)
+    ├── ConfigError           a document breaks rules; carries every violation found
+    ├── ProtocolError         the peer sent bytes that break the wire protocol
+    ├── StateError            a record cannot be used
+    │   ├── StateCorruptError     its bytes are not a record of ours
+    │   └── StateVersionError     it was written by a newer version
+    ├── KernelError           the kernel refused one operation
+    ├── AttachError           a plan stopped; says at what, and what could not be undone
+    └── RefusedError          we refuse a pod, with the reason the operator reads
+
+Inner code raises; the edge logs once.
+"""
+
+from collections.abc import Sequence
+from errno import ENODEV, ENOENT, ENXIO, errorcode
+from typing import Final
+
+ALREADY_GONE: Final = frozenset({ENODEV, ENOENT, ENXIO})
+
+
+class DranetError(Exception):
+    """Base of all our errors."""
+
+
+class InvalidValueError(DranetError):
+    """A single value from outside is not usable."""
+
+
+class ConfigError(DranetError):
+    """A document breaks rules.
+
+    Attributes:
+        violations: one line each, "path: value: rule and remedy", in document order.
+    """
+
+    def __init__(self, violations: Sequence[str]) -> None:
+        """Keep every violation; the text joins them with "; "."""
+        super().__init__("; ".join(violations))
+        self.violations = tuple(violations)
+
+
+class ProtocolError(DranetError):
+    """The peer sent bytes that the protocol does not allow."""
+
+
+class StateError(DranetError):
+    """A state record cannot be used."""
+
+
+class StateCorruptError(StateError):
+    """The bytes are not a record. They stay where they are or are set aside, never reset."""
+
+
+class StateVersionError(StateError):
+    """The record is newer than this program. Upgrade, or remove the node's claims first."""
+
+
+class KernelError(DranetError):
+    """The kernel refused one operation.
+
+    Attributes:
+        op: what was asked, as the operation describes itself.
+        code: errno; 0 when no errno applies.
+        detail: the kernel's extended-ack text, or "".
+    """
+
+    def __init__(self, op: str, code: int, detail: str = "") -> None:
+        """Keep the facts; the text is built by the caller-visible __str__."""
+        super().__init__(op, code, detail)
+        self.op = op
+        self.code = code
+        self.detail = detail
+
+    def __str__(self) -> str:
+        """Say the operation, the errno's name and the kernel's own words."""
+        name = errorcode.get(self.code, f"errno {self.code}")
+        return f"{self.op}: {name}{f' ({self.detail})' if self.detail else ''}"
+
+    @property
+    def already_gone(self) -> bool:
+        """Whether a teardown may count this as done: the thing no longer exists."""
+        return self.code in ALREADY_GONE
+
+
+class AttachError(DranetError):
+    """A plan stopped half way.
+
+    Attributes:
+        step: description of the operation that failed.
+        cause: why.
+        undo_failures: empty when everything done before was taken back.
+    """
+
+    def __init__(self, step: str, cause: str, undo_failures: Sequence[str] = ()) -> None:
+        """Keep the facts."""
+        tail = f"; not undone: {'; '.join(undo_failures)}" if undo_failures else ""
+        super().__init__(f"{step} failed: {cause}{tail}")
+        self.step = step
+        self.cause = cause
+        self.undo_failures = tuple(undo_failures)
+
+
+class RefusedError(DranetError):
+    """A pod or container is refused; the text names the device or claim, why, and the remedy."""

@@ -1,0 +1,252 @@
+"""The closed union of operations a plan is made of.
+
+Rules:
+1. An op is a frozen value that prints itself; it holds no handle and no observation but the
+   ifindex of the link it moves.
+2. Doing an op twice is the same as doing it once.
+3. Ops name links by name in a namespace, except the ones that leave it, which use the ifindex
+   that was observed, so that a rename in between cannot make them hit another link.
+"""
+
+from dataclasses import dataclass
+
+from dranet_nri.model import Address, Neighbour, Ns, OffloadSizes, Route, Rule, Sysctl
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """What one RTM_NEWLINK may set besides name and namespace; None leaves it as it is."""
+
+    mtu: int | None = None
+    mac: str | None = None
+    txqlen: int | None = None
+    alias: str | None = None
+    sizes: OffloadSizes = OffloadSizes()
+
+
+@dataclass(frozen=True, slots=True)
+class SetDown:
+    """Take the link down."""
+
+    ns: Ns
+    index: int
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"set link {self.index} down in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class RenameLink:
+    """Rename the link where it is. The link must be down."""
+
+    ns: Ns
+    index: int
+    name: str
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"rename link {self.index} to {self.name} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLink:
+    """Move, rename and set the link in one RTM_NEWLINK."""
+
+    source: Ns
+    index: int
+    target: Ns
+    name: str
+    settings: LinkSettings = LinkSettings()
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"move link {self.index} from {self.source} to {self.target} as {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetLink:
+    """Set MTU, MAC and the like on a link that stays where it is."""
+
+    ns: Ns
+    name: str
+    settings: LinkSettings
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"set {self.settings} on {self.name} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetUp:
+    """Take the link up."""
+
+    ns: Ns
+    name: str
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"set {self.name} up in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddAltname:
+    """Give the link an alternative name."""
+
+    ns: Ns
+    name: str
+    altname: str
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"add altname {self.altname} to {self.name} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class DelAltname:
+    """Take an alternative name from the link."""
+
+    ns: Ns
+    index: int
+    altname: str
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"delete altname {self.altname} of link {self.index} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetMaster:
+    """Enslave the link to master, or free it where master is ""."""
+
+    ns: Ns
+    name: str
+    master: str
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"set master of {self.name} to {self.master or 'none'} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddAddress:
+    """Add an address; one that is there already is left as it is."""
+
+    ns: Ns
+    name: str
+    address: Address
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"add address {self.address.cidr} to {self.name} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class DelAddress:
+    """Delete an address; absent counts as done."""
+
+    ns: Ns
+    name: str
+    address: Address
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"delete address {self.address.cidr} of {self.name} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddRoute:
+    """Add a route through the link; an equal one that is there counts as done."""
+
+    ns: Ns
+    name: str
+    route: Route
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        via = f" via {self.route.gateway}" if self.route.gateway else ""
+        table = f" table {self.route.table}" if self.route.table != 254 else ""  # RT_TABLE_MAIN
+        return f"add route {self.route.destination}{via} dev {self.name}{table} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddRule:
+    """Add a policy rule; an equal one that is there counts as done."""
+
+    ns: Ns
+    rule: Rule
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        source, target = self.rule.source or "all", self.rule.destination or "all"
+        return f"add rule from {source} to {target} lookup {self.rule.table} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class DelRule:
+    """Delete a policy rule; absent counts as done."""
+
+    ns: Ns
+    rule: Rule
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        source, target = self.rule.source or "all", self.rule.destination or "all"
+        return f"delete rule from {source} to {target} lookup {self.rule.table} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddNeighbour:
+    """Add or replace a permanent neighbour entry."""
+
+    ns: Ns
+    name: str
+    neighbour: Neighbour
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"add neighbour {self.neighbour.destination} to {self.name} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetSysctl:
+    """Write net/<family>/conf/<name>/<key>."""
+
+    ns: Ns
+    name: str
+    sysctl: Sysctl
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        path = f"net/{self.sysctl.family}/conf/{self.name}/{self.sysctl.key}"
+        return f"set sysctl {path} to {self.sysctl.value} in {self.ns}"
+
+
+Op = (
+    SetDown
+    | RenameLink
+    | MoveLink
+    | SetLink
+    | SetUp
+    | AddAltname
+    | DelAltname
+    | SetMaster
+    | AddAddress
+    | DelAddress
+    | AddRoute
+    | AddRule
+    | DelRule
+    | AddNeighbour
+    | SetSysctl
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation and what takes it back, in the order given."""
+
+    do: Op
+    undo: tuple[Op, ...] = ()
+
+
+Plan = tuple[Step, ...]

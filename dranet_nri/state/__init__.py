@@ -1,0 +1,1 @@
+"""The records through which the two processes talk, and the store that keeps them."""
