@@ -252,12 +252,15 @@ class Observed:
         host: its state in the host's namespace, None if it is not there.
         pod: its state in the pod's namespace, None if not there or there is no such namespace.
         taken_host_names, taken_pod_names: names and altnames in use there by other links.
+        host_rules, pod_rules: every policy rule of the namespace.
     """
 
     host: LinkState | None = None
     pod: LinkState | None = None
     taken_host_names: frozenset[str] = frozenset()
     taken_pod_names: frozenset[str] = frozenset()
+    host_rules: tuple[Rule, ...] = ()
+    pod_rules: tuple[Rule, ...] = ()
 
 
 # --------------------------------------------------------------------------- network config
@@ -461,6 +464,7 @@ class AttachedDevice:
 
     Attributes:
         snapshot: state on the host before we touched it; None until taken.
+        snapshot_s: when it was taken, seconds of CLOCK_BOOTTIME.
         pod_name: interface name in the pod, "" for a device without a netdev.
         mac, addresses: as they are in the pod, after success.
         char_devices: files of its RDMA devices, resolved after the move.
@@ -470,6 +474,7 @@ class AttachedDevice:
     request: str
     device: Device
     snapshot: LinkState | None = None
+    snapshot_s: int = 0
     pod_name: str = ""
     mac: str = ""
     mtu: int = 0

@@ -240,13 +240,4 @@ Op = (
     | SetSysctl
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One operation and what takes it back, in the order given."""
-
-    do: Op
-    undo: tuple[Op, ...] = ()
-
-
-Plan = tuple[Step, ...]
+Plan = tuple[Op, ...]

@@ -1,0 +1,301 @@
+"""What a container gets once its NICs are in the pod: one decision, two encodings.
+
+`edits` decides for the NRI adjustment, `cdi_spec` writes the same for the container runtime's CDI
+(Container Device Interface), where a spec that does not exist yet is the gate that holds the
+container back. `metadata` is the file of KEP-5304 through which a pod learns its devices.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from dranet_nri.model import (
+    DRIVER_NAME,
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    AttributeValue,
+    CharDevice,
+    Container,
+    Edits,
+    Mount,
+    ObjectRef,
+    Rlimit,
+    Version,
+)
+
+CDI_KIND: Final = f"{DRIVER_NAME}/nic"
+CDI_VERSION: Final = "0.5.0"
+METADATA_FILE: Final = f"{DRIVER_NAME}-metadata.json"
+METADATA_ROOT: Final = "/var/run/kubernetes.io/dra-device-attributes"  # KEP-5304
+NETNS_ROOT: Final = "/var/run/dra.net"  # where a container finds its pod's namespace file
+METADATA_VERSIONS: Final = (
+    "metadata.resource.k8s.io/v1beta1",
+    "metadata.resource.k8s.io/v1alpha1",
+)
+RLIM_INFINITY: Final = 2**64 - 1
+
+_NOT_ENV: Final = re.compile(r"[^A-Z0-9]")
+_NOT_CDI: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass(frozen=True, slots=True)
+class EditOptions:
+    """What the operator chose.
+
+    Attributes:
+        memlock: RLIMIT_MEMLOCK in bytes for containers with an RDMA device, None to leave it.
+        environment: whether interface and RDMA device names are put into the environment.
+    """
+
+    memlock: int | None = RLIM_INFINITY
+    environment: bool = True
+
+
+def cdi_name(claim: ObjectRef, request: str, nonce: str) -> str:
+    """Return the CDI device name of a request: readable in the pod's event, not guessable."""
+    return _NOT_CDI.sub("-", f"{claim.namespace}_{claim.name}_{request}_{nonce}")
+
+
+def cdi_id(claim: ObjectRef, request: str, nonce: str) -> str:
+    """Return the fully qualified CDI device name that a container of the pod must carry."""
+    return f"{CDI_KIND}={cdi_name(claim, request, nonce)}"
+
+
+def cdi_ids(allocation: Allocation) -> tuple[tuple[str, str], ...]:
+    """Return (request, CDI id) of each request that moves a device, in the claim's order."""
+    return tuple(
+        (request, cdi_id(allocation.claim, request, allocation.nonce))
+        for request in gated_requests(allocation)
+    )
+
+
+def gated_requests(allocation: Allocation) -> tuple[str, ...]:
+    """Return the requests whose devices are handed over; adminAccess results only look on."""
+    return tuple(
+        dict.fromkeys(each.request for each in allocation.devices if not each.admin_access)
+    )
+
+
+def listed(allocation: Allocation, container: str) -> tuple[str, ...]:
+    """Return the requests whose devices the container gets.
+
+    Where no container of the pod lists the claim, as dranet's users often write, all do.
+    """
+    requests = gated_requests(allocation)
+    if not allocation.containers:
+        return requests
+    named = [each.request for each in allocation.containers if each.container == container]
+    if "" in named:
+        return requests
+    return tuple(request for request in requests if request in named)
+
+
+def metadata_source(directory: str, claim_uid: str, request: str) -> str:
+    """Return the host path of a request's metadata file."""
+    return f"{directory}/{claim_uid}/{request}/metadata.json"
+
+
+def metadata_destination(allocation: Allocation, request: str) -> str:
+    """Return where a container sees the request's metadata file."""
+    name = allocation.pod_claim_name
+    owner = f"resourceclaimtemplates/{name}" if name else f"resourceclaims/{allocation.claim.name}"
+    return f"{METADATA_ROOT}/{owner}/{request}/{METADATA_FILE}"
+
+
+def holder_of(container: Container, directory: str) -> str | None:
+    """Return the UID of the claim whose metadata file the container mounts, None if none."""
+    for mount in container.mounts:
+        rest = mount.source.removeprefix(f"{directory}/")
+        if rest != mount.source and rest.endswith("/metadata.json"):
+            return rest.split("/", 1)[0]
+    return None
+
+
+def edits(
+    allocation: Allocation,
+    attachment: Attachment,
+    container: Container,
+    directory: str,
+    options: EditOptions,
+) -> Edits:
+    """Say what the container must get and does not show yet.
+
+    Args:
+        allocation: what the shim recorded; names the containers.
+        attachment: where the devices are.
+        container: as NRI shows it, with what CDI added.
+        directory: the plugin's metadata directory on the host.
+        options: the operator's choices.
+    """
+    requests = listed(allocation, container.name)
+    devices = tuple(each for each in attachment.devices if each.request in requests)
+    chars = _char_devices(devices)
+    env = _environment(allocation, devices) if options.environment else ()
+    present = {each.partition("=")[0] for each in container.env}
+    mounted = {mount.destination for mount in container.mounts}
+    mounts = (_metadata_mount(allocation, each, directory) for each in requests)
+    return Edits(
+        mounts=tuple(mount for mount in mounts if mount.destination not in mounted),
+        char_devices=tuple(each for each in chars if each.path not in container.device_paths),
+        env=tuple(pair for pair in env if pair[0] not in present),
+        rlimits=_rlimits(chars, container, options),
+    )
+
+
+def _char_devices(devices: tuple[AttachedDevice, ...]) -> tuple[CharDevice, ...]:
+    by_path = {char.path: char for device in devices for char in device.char_devices}
+    return tuple(by_path[path] for path in sorted(by_path))
+
+
+def _rlimits(
+    chars: tuple[CharDevice, ...], container: Container, options: EditOptions
+) -> tuple[Rlimit, ...]:
+    if not chars or options.memlock is None or "RLIMIT_MEMLOCK" in container.rlimits:
+        return ()
+    return (Rlimit("RLIMIT_MEMLOCK", options.memlock, options.memlock),)
+
+
+def _environment(
+    allocation: Allocation, devices: tuple[AttachedDevice, ...]
+) -> tuple[tuple[str, str], ...]:
+    pairs: list[tuple[str, str]] = []
+    claim = allocation.pod_claim_name or allocation.claim.name
+    for request in dict.fromkeys(each.request for each in devices):
+        of_request = [each for each in devices if each.request == request]
+        prefix = f"DRA_NET_{_env_word(claim)}_{_env_word(request)}"
+        names = ",".join(each.pod_name for each in of_request if each.pod_name)
+        rdma = ",".join(name for each in of_request for name in each.device.rdma_devices)
+        pairs += [(f"{prefix}_IFNAMES", names)] if names else []
+        pairs += [(f"{prefix}_RDMA_DEVICES", rdma)] if rdma else []
+    return tuple(pairs)
+
+
+def _env_word(text: str) -> str:
+    return _NOT_ENV.sub("_", text.upper())
+
+
+def _metadata_mount(allocation: Allocation, request: str, directory: str) -> Mount:
+    return Mount(
+        source=metadata_source(directory, allocation.claim.uid, request),
+        destination=metadata_destination(allocation, request),
+        options=("ro", "rbind", "rprivate", "nosuid", "nodev", "noexec"),
+    )
+
+
+# --------------------------------------------------------------------------- CDI
+
+
+def cdi_spec(
+    allocation: Allocation, attachment: Attachment, directory: str, options: EditOptions
+) -> bytes:
+    """Return the CDI spec that opens the gate for this claim in this sandbox.
+
+    Besides what `edits` gives, each device mounts the namespace file of the sandbox it was
+    written for, so that a spec that outlived its sandbox cannot start in another one. Device
+    nodes carry no numbers: the runtime takes them from the file.
+    """
+    devices = [
+        _cdi_device(allocation, attachment, request, directory, options)
+        for request in gated_requests(allocation)
+    ]
+    spec = {"cdiVersion": CDI_VERSION, "kind": CDI_KIND, "devices": devices}
+    return json.dumps(spec, indent=1).encode()
+
+
+def _cdi_device(
+    allocation: Allocation,
+    attachment: Attachment,
+    request: str,
+    directory: str,
+    options: EditOptions,
+) -> dict[str, object]:
+    devices = tuple(each for each in attachment.devices if each.request == request)
+    env = _environment(allocation, devices) if options.environment else ()
+    claim = allocation.pod_claim_name or allocation.claim.name
+    netns = Mount(
+        source=attachment.netns.path,
+        destination=f"{NETNS_ROOT}/{claim}/{request}/netns",
+        options=("ro", "bind", "nosuid", "nodev", "noexec"),
+    )
+    content: dict[str, object] = {
+        "mounts": [
+            {
+                "hostPath": mount.source,
+                "containerPath": mount.destination,
+                "options": list(mount.options),
+            }
+            for mount in (_metadata_mount(allocation, request, directory), netns)
+        ],
+        "deviceNodes": [_device_node(each) for each in _char_devices(devices)],
+        "env": [f"{name}={value}" for name, value in env],
+    }
+    return {
+        "name": cdi_name(allocation.claim, request, allocation.nonce),
+        "containerEdits": {key: value for key, value in content.items() if value},
+    }
+
+
+def _device_node(char: CharDevice) -> dict[str, object]:
+    node: dict[str, object] = {"path": char.path, "permissions": "rw"}
+    owner = {"fileMode": char.mode, "uid": char.uid, "gid": char.gid}
+    return node | {key: value for key, value in owner.items() if value is not None}
+
+
+# --------------------------------------------------------------------------- metadata
+
+
+def metadata(allocation: Allocation, attachment: Attachment, request: str) -> bytes:
+    """Return the DeviceMetadata file of one request: one JSON object per supported version."""
+    pools = {each.device.name: each.pool for each in allocation.devices}
+    devices = [
+        {
+            "driver": DRIVER_NAME,
+            "pool": pools[each.device.name],
+            "name": each.device.name,
+            "attributes": {name: _tagged(value) for name, value in each.device.attributes},
+            "networkData": _network_data(each),
+        }
+        for each in attachment.devices
+        if each.request == request
+    ]
+    body = {
+        "kind": "DeviceMetadata",
+        "metadata": {
+            "name": allocation.claim.name,
+            "namespace": allocation.claim.namespace,
+            "uid": allocation.claim.uid,
+            "generation": attachment.attempt,
+        },
+        "requests": [{"name": request, "devices": devices}],
+    }
+    if allocation.pod_claim_name:
+        body["podClaimName"] = allocation.pod_claim_name
+    return b"".join(
+        json.dumps({"apiVersion": version, **body}).encode() + b"\n"
+        for version in METADATA_VERSIONS
+    )
+
+
+def _network_data(device: AttachedDevice) -> dict[str, object]:
+    if not device.pod_name:
+        return {}
+    return {
+        "interfaceName": device.pod_name,
+        "ips": list(device.addresses),
+        "hardwareAddress": device.mac,
+    }
+
+
+def _tagged(value: AttributeValue) -> dict[str, object]:
+    """Return the value as the ResourceSlice API writes it."""
+    match value:
+        case bool():
+            return {"bool": value}
+        case int():
+            return {"int": value}
+        case str():
+            return {"string": value}
+        case Version():
+            return {"version": value.text}
