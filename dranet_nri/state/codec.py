@@ -1,0 +1,293 @@
+"""Frozen dataclasses to JSON values and back, exactly.
+
+Rules:
+1. Strict both ways: what `to_json` accepts `from_json` accepts, and gives back an equal value.
+2. A field that has its default is left out. So a changed default is a changed record format.
+3. A `MisfitError` knows where it happened; every container on the way up adds its own part.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from enum import StrEnum
+from functools import partial
+from types import NoneType, UnionType
+from typing import Final, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.model import AttributeValue, Version
+
+T = TypeVar("T")
+Rule = Callable[..., object]  # takes the value, raises InvalidValueError where it does not fit
+Rules = Mapping[type, Mapping[str, Rule]]
+
+WHOLE: Final = ""  # the rules entry for the dataclass itself, after its fields
+_INT_MIN: Final = -(1 << 63)
+_INT_MAX: Final = (1 << 64) - 1  # nsfs device and inode numbers are unsigned 64-bit
+_NAMES: Final[dict[type, str]] = {dict: "an object", list: "a list", NoneType: "null"}
+_ATTRIBUTES: Final = tuple[tuple[str, AttributeValue], ...]
+
+
+class MisfitError(InvalidValueError):
+    """A value does not fit its place.
+
+    Attributes:
+        rule: what is wrong and what would be right.
+        path: the place, outermost part first ("devices", "[0]", "config").
+    """
+
+    def __init__(self, rule: str) -> None:
+        """Start at the innermost place."""
+        super().__init__(rule)
+        self.rule = rule
+        self.path: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return "$.devices[0].config: rule"."""
+        steps = "".join(step if step.startswith("[") else f".{step}" for step in self.path)
+        return f"${steps}: {self.rule}"
+
+    def under(self, step: str) -> "MisfitError":
+        """Return self with one more enclosing part."""
+        self.path = (step, *self.path)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedKey:
+    """Stands where a JSON object said one key twice."""
+
+    key: str
+
+
+def json_object(pairs: Iterable[tuple[str, object]]) -> dict[str, object] | RepeatedKey:
+    """Build one JSON object; for json.loads(object_pairs_hook=…)."""
+    result: dict[str, object] = {}
+    for key, value in pairs:
+        if key in result:
+            return RepeatedKey(key)
+        result[key] = value
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """One type's two directions. Both raise MisfitError."""
+
+    to_json: Callable[[object], object]
+    from_json: Callable[[object], object]
+
+
+def codec_of(hint: object, rules: Rules, rule: Rule | None = None) -> Codec:
+    """Build the codec of a type annotation.
+
+    Args:
+        hint: str, int, bool, a StrEnum, a dataclass, `X | None`, `tuple[X, ...]`, or the
+            attributes of a device.
+        rules: checks per dataclass and field.
+        rule: check of this field; of the items where the field is a tuple or optional.
+
+    Raises:
+        TypeError: the model uses a type that records do not know.
+    """
+    if hint == _ATTRIBUTES:
+        return Codec(_attributes_to_json, _attributes_from_json)
+    if hint in (str, int, bool):
+        check = partial(_scalar, cast("type[object]", hint), rule)
+        return Codec(check, check)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return Codec(partial(_enum, hint), partial(_enum, hint))
+    if isinstance(hint, type) and is_dataclass(hint):
+        shape = _Shape(hint, rules)
+        return Codec(shape.to_json, shape.from_json)
+    arguments = get_args(hint)
+    if get_origin(hint) is tuple and arguments[1:] == (...,):
+        item = codec_of(arguments[0], rules, rule)
+        return Codec(partial(_items_to_json, item), partial(_items_from_json, item))
+    if get_origin(hint) is UnionType and len(arguments) == 2 and arguments[1] is NoneType:
+        inner = codec_of(arguments[0], rules, rule)
+        return Codec(partial(_optional, inner.to_json), partial(_optional, inner.from_json))
+    raise TypeError(f"no record codec for {hint}")
+
+
+# --------------------------------------------------------------------------- scalars
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, RepeatedKey):
+        return f"an object with the key {value.key!r} twice"
+    return _NAMES.get(type(value), type(value).__name__)
+
+
+def _expect(value: object, kind: type[T]) -> T:
+    """Return value if it is exactly of this type: true is no integer here."""
+    if type(value) is not kind:
+        raise MisfitError(f"is {_kind(value)}, must be {_NAMES.get(kind, kind.__name__)}")
+    return value
+
+
+def _scalar(kind: type[object], rule: Rule | None, value: object) -> object:
+    _expect(value, kind)
+    if isinstance(value, str):
+        _check_text(value)
+    elif isinstance(value, int) and not _INT_MIN <= value <= _INT_MAX:
+        raise MisfitError("must fit in 64 bits")
+    _apply(rule, value)
+    return value
+
+
+def _check_text(text: str) -> None:
+    if "\0" in text:
+        raise MisfitError(f"{text!r}: must not contain NUL")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise MisfitError(f"{text!r}: must be Unicode without lone surrogates") from None
+
+
+def _apply(rule: Rule | None, value: object) -> None:
+    if rule is not None:
+        try:
+            rule(value)
+        except InvalidValueError as cause:
+            raise MisfitError(str(cause)) from None
+
+
+def _enum(kind: type[StrEnum], value: object) -> object:
+    try:
+        return kind(str(_expect(value, kind if isinstance(value, kind) else str)))
+    except ValueError:
+        allowed = ", ".join(kind)
+        raise MisfitError(f"{value!r}: must be one of {allowed}") from None
+
+
+# --------------------------------------------------------------------------- containers
+
+
+def _items_to_json(item: Codec, value: object) -> object:
+    return [_at(f"[{i}]", item.to_json, v) for i, v in enumerate(_expect(value, tuple))]
+
+
+def _items_from_json(item: Codec, raw: object) -> object:
+    return tuple(_at(f"[{i}]", item.from_json, v) for i, v in enumerate(_expect(raw, list)))
+
+
+def _optional(convert: Callable[[object], object], value: object) -> object:
+    return None if value is None else convert(value)
+
+
+def _at(step: str, convert: Callable[[object], object], value: object) -> object:
+    try:
+        return convert(value)
+    except MisfitError as misfit:
+        raise misfit.under(step) from None
+
+
+def _camel(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join(word.capitalize() for word in tail)
+
+
+class _Slot:
+    """One field of a dataclass, and its key in JSON."""
+
+    __slots__ = ("codec", "default", "key", "name")
+
+    def __init__(self, field: Field[object], codec: Codec) -> None:
+        self.name = field.name
+        self.key = _camel(field.name)
+        self.default = field.default
+        self.codec = codec
+
+
+class _Shape:
+    """The fields of one dataclass as a JSON object."""
+
+    def __init__(self, kind: type, rules: Rules) -> None:
+        hints = get_type_hints(kind)
+        checks = rules.get(kind, {})
+        self._kind = kind
+        self._whole = checks.get(WHOLE)
+        self._slots = tuple(
+            _Slot(field, codec_of(hints[field.name], rules, checks.get(field.name)))
+            for field in fields(kind)
+        )
+        self._keys = frozenset(slot.key for slot in self._slots)
+
+    def to_json(self, value: object) -> object:
+        _expect(value, self._kind)
+        result = {
+            slot.key: _at(slot.key, slot.codec.to_json, item)
+            for slot in self._slots
+            if (item := getattr(value, slot.name)) != slot.default
+        }
+        _apply(self._whole, value)
+        return result
+
+    def from_json(self, raw: object) -> object:
+        given: dict[str, object] = _expect(raw, dict)
+        unknown = sorted(given.keys() - self._keys)
+        if unknown:
+            raise MisfitError(f"unknown field {unknown[0]!r}")
+        values: dict[str, object] = {}
+        for slot in self._slots:
+            if slot.key in given:
+                values[slot.name] = _at(slot.key, slot.codec.from_json, given[slot.key])
+            elif slot.default is MISSING:
+                raise MisfitError(f"field {slot.key!r} is missing")
+        value: object = self._kind(**values)
+        _apply(self._whole, value)
+        return value
+
+
+# --------------------------------------------------------------------------- attributes
+
+
+def _attributes_to_json(value: object) -> object:
+    """Write attributes as a ResourceSlice does: {name: {"string" | "int" | …: value}}."""
+    pairs: tuple[tuple[str, AttributeValue], ...] = _expect(value, tuple)
+    names = [name for name, _ in pairs]
+    if names != sorted(set(names)):
+        raise MisfitError("must be sorted by name, each name once")
+    return {_attribute_name(name): _at(name, _attribute_to_json, item) for name, item in pairs}
+
+
+def _attributes_from_json(raw: object) -> object:
+    given: dict[str, object] = _expect(raw, dict)
+    return tuple(
+        (_attribute_name(name), _at(name, _attribute_from_json, given[name]))
+        for name in sorted(given)
+    )
+
+
+def _attribute_name(name: str) -> str:
+    _check_text(name)
+    return name
+
+
+def _attribute_to_json(value: object) -> object:
+    match value:
+        case bool():
+            return {"bool": value}
+        case int():
+            return {"int": _scalar(int, None, value)}
+        case str():
+            return {"string": _scalar(str, None, value)}
+        case Version(text):
+            return {"version": _scalar(str, None, text)}
+        case _:
+            raise MisfitError(f"is {_kind(value)}, must be bool, int, str or Version")
+
+
+def _attribute_from_json(raw: object) -> object:
+    given: dict[str, object] = _expect(raw, dict)
+    match given:
+        case {"bool": flag, **rest} if not rest:
+            return _expect(flag, bool)
+        case {"int": number, **rest} if not rest:
+            return _scalar(int, None, number)
+        case {"string": text, **rest} if not rest:
+            return _scalar(str, None, text)
+        case {"version": text, **rest} if not rest:
+            return Version(str(_scalar(str, None, text)))
+        case _:
+            raise MisfitError('must be one of {"bool"}, {"int"}, {"string"}, {"version"}')

@@ -1,0 +1,147 @@
+"""State records as bytes: one JSON object per claim, versioned, decoded like foreign input.
+
+Rules:
+1. Reading knows VERSION and the one before it; newer records are refused, never guessed at.
+2. Whatever `encode_*` returns `decode_*` accepts, and gives back an equal value.
+3. Any change of the model's fields or defaults changes the format: raise VERSION and say in
+   UPGRADES how a record of the version before becomes one of this.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Final, NoReturn, TypeVar, cast
+
+from dranet_nri.errors import InvalidValueError, StateCorruptError, StateVersionError
+from dranet_nri.model import Allocation, Attachment, parse_uid
+from dranet_nri.state.codec import Codec, MisfitError, RepeatedKey, codec_of, json_object
+from dranet_nri.state.rules import RULES
+
+R = TypeVar("R", Allocation, Attachment)
+Json = dict[str, object]
+
+VERSION: Final = 1
+MAX_RECORD: Final = 64 << 10  # bytes; 512 routes of one NIC fit
+
+# Records of version v (the key) become records of version v + 1. None was written before 1.
+UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {}
+
+_CODECS: Final[dict[type, Codec]] = {
+    kind: codec_of(kind, RULES) for kind in (Allocation, Attachment)
+}
+_POD_UID: Final = re.compile(rb'"pod"\s*:\s*\{[^{}]*?"uid"\s*:\s*"([^"\\]*)"')
+
+
+def encode_allocation(allocation: Allocation) -> bytes:
+    """Return the record of an allocation, at most MAX_RECORD bytes.
+
+    Raises:
+        InvalidValueError: a value breaks the rules of records; the text names its JSON path.
+    """
+    return _encode(allocation)
+
+
+def decode_allocation(data: bytes) -> Allocation:
+    """Return the allocation that a record holds.
+
+    Raises:
+        StateCorruptError: it is no such record; the text names the JSON path.
+        StateVersionError: another version of this program wrote it.
+    """
+    return _decode(Allocation, data)
+
+
+def encode_attachment(attachment: Attachment) -> bytes:
+    """Return the record of an attachment, at most MAX_RECORD bytes.
+
+    Raises:
+        InvalidValueError: a value breaks the rules of records; the text names its JSON path.
+    """
+    return _encode(attachment)
+
+
+def decode_attachment(data: bytes) -> Attachment:
+    """Return the attachment that a record holds.
+
+    Raises:
+        StateCorruptError: it is no such record; the text names the JSON path.
+        StateVersionError: another version of this program wrote it.
+    """
+    return _decode(Attachment, data)
+
+
+def salvage_pod_uid(data: bytes) -> str | None:
+    """Return the pod's UID from bytes that are no usable record, None if it cannot be found.
+
+    It only decides which pod hears of the broken record, so a forged one gains nothing.
+    """
+    found = _POD_UID.search(data)
+    try:
+        return parse_uid(found[1].decode()) if found else None
+    except (UnicodeDecodeError, InvalidValueError):
+        return None
+
+
+def _encode(value: Allocation | Attachment) -> bytes:
+    body = cast("Json", _CODECS[type(value)].to_json(value))
+    record = {"version": VERSION, "kind": type(value).__name__, **body}
+    data = json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
+    if len(data) > MAX_RECORD:
+        raise InvalidValueError(
+            f"$: {len(data)} bytes, a record has at most {MAX_RECORD}; "
+            "claim fewer devices or configure fewer routes"
+        )
+    return data
+
+
+def _decode(kind: type[R], data: bytes) -> R:
+    if len(data) > MAX_RECORD:
+        raise StateCorruptError(f"$: {len(data)} bytes, a record has at most {MAX_RECORD}")
+    record = _current(_parse(data))
+    if record.pop("kind", None) != kind.__name__:
+        raise StateCorruptError(f"$.kind: must be {kind.__name__!r}")
+    try:
+        return cast("R", _CODECS[kind].from_json(record))
+    except MisfitError as misfit:
+        raise StateCorruptError(str(misfit)) from None
+
+
+def _parse(data: bytes) -> Json:
+    try:
+        value = json.loads(
+            data.decode(), object_pairs_hook=json_object, parse_constant=_refuse_constant
+        )
+    except (ValueError, RecursionError) as cause:
+        raise StateCorruptError(f"$: {len(data)} bytes, not JSON: {cause}") from None
+    match value:
+        case RepeatedKey(key):
+            raise StateCorruptError(f"$: the key {key!r} stands twice")
+        case dict():
+            return value
+        case _:
+            raise StateCorruptError("$: must be an object")
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _current(record: Json) -> Json:
+    """Take the version off and bring an older record up to date."""
+    version = record.pop("version", None)
+    if type(version) is not int:
+        raise StateCorruptError("$.version: must be an integer")
+    if version == VERSION:
+        return record
+    if version > VERSION:
+        raise StateVersionError(
+            f"$.version: {version}, this program reads up to {VERSION}; "
+            "upgrade it, or remove the claim with the version that wrote it"
+        )
+    upgrade = UPGRADES.get(version)
+    if upgrade is None:
+        raise StateVersionError(
+            f"$.version: {version} is too old, this program writes {VERSION}; "
+            "upgrade one version at a time, or remove the claim with the version that wrote it"
+        )
+    return upgrade(record)
