@@ -432,6 +432,7 @@ class Phase(StrEnum):
     ATTACHED = "attached"  # all devices are in the pod, fully configured
     FAILED = "failed"  # undone; `failure` says why
     DETACHING = "detaching"  # the sandbox is gone, devices are on their way home
+    HOME = "home"  # all devices are back and restored; the claim is still prepared
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,380 @@
+"""Run plans on the kernel and keep the record of it.
+
+Rules:
+1. The record says *intent* before the first operation and the result after the last one. Between
+   the two the kernel is the journal: a restart observes and finishes or undoes.
+2. A snapshot is taken once and carried from record to record until the device is verified home,
+   so a second attach can't overwrite it with emptiness.
+3. All devices of a pod are attached, or none is: on a failure every one is planned home.
+4. Everything here runs on one thread, without waiting for anything but the kernel.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from dranet_nri.errors import AttachError, DranetError, KernelError, RefusedError
+from dranet_nri.model import (
+    AllocatedDevice,
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    CharDevice,
+    Failure,
+    LinkState,
+    NetnsId,
+    Observed,
+    Phase,
+    Pod,
+)
+from dranet_nri.plan.network import PodNetwork, pod_network
+from dranet_nri.plan.ops import Plan
+from dranet_nri.plan.planner import AtHome, InPod, is_home, plan
+from dranet_nri.plan.port import Kernel, Session
+
+ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
+DETACH_FAILED: Final = "NetworkDeviceDetachFailed"
+
+
+class Journal(Protocol):
+    """Where attachments are recorded, durable enough to survive this process."""
+
+    def put(self, attachment: Attachment) -> None:
+        """Replace the claim's record. Must be atomic."""
+
+
+class Clock(Protocol):
+    """Two clocks: one for people, one that a clock change can't move."""
+
+    def wall(self) -> int:
+        """Return Unix seconds."""
+
+    def boot(self) -> int:
+        """Return seconds of CLOCK_BOOTTIME."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """One device on its way into the pod."""
+
+    allocation: Allocation
+    wanted: AllocatedDevice
+    record: AttachedDevice
+    observed: Observed
+    network: PodNetwork | None = None
+
+
+class Executor:
+    """Attach and detach whole pods."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        journal: Journal,
+        clock: Clock,
+        char_devices: Callable[[str], tuple[CharDevice, ...]],
+    ) -> None:
+        """Use the kernel and write to the journal.
+
+        Args:
+            kernel: where operations happen.
+            journal: where attachments are recorded.
+            clock: for failures and remaining lifetimes.
+            char_devices: returns the character device files of an RDMA device, as they are now.
+        """
+        self._kernel = kernel
+        self._journal = journal
+        self._clock = clock
+        self._char_devices = char_devices
+
+    def attach(
+        self,
+        pod: Pod,
+        netns: NetnsId,
+        allocations: tuple[Allocation, ...],
+        previous: Mapping[str, Attachment],
+    ) -> tuple[Attachment, ...]:
+        """Bring every device of the pod's claims into its namespace, or none.
+
+        Args:
+            pod: the sandbox.
+            netns: its namespace, held.
+            allocations: the pod's claims.
+            previous: the last record of each claim, by claim UID.
+
+        Returns:
+            The records, one a claim, all of phase ATTACHED.
+
+        Raises:
+            AttachError: an operation failed; what was done is undone, and recorded.
+            RefusedError: the wanted state cannot be had; nothing was done, and recorded.
+        """
+        records = tuple(self._intent(pod, netns, each, previous) for each in allocations)
+        try:
+            session = self._kernel.session(netns)
+        except KernelError as error:
+            self._fail(records, str(error))
+            raise AttachError("enter the pod's network namespace", str(error)) from error
+        try:
+            return self._attach(session, records, allocations)
+        finally:
+            session.close()
+
+    def _intent(
+        self, pod: Pod, netns: NetnsId, allocation: Allocation, previous: Mapping[str, Attachment]
+    ) -> Attachment:
+        before = previous.get(allocation.claim.uid)
+        same_pod = before is not None and before.pod.uid == pod.uid
+        return Attachment(
+            claim=allocation.claim,
+            pod=allocation.pod,
+            sandbox_id=pod.sandbox_id,
+            netns=netns,
+            phase=Phase.INTENT,
+            devices=tuple(
+                _carried(each, before) for each in allocation.devices if not each.admin_access
+            ),
+            attempt=before.attempt + 1 if before else 1,
+            failure=before.failure if before and same_pod else None,
+        )
+
+    def _attach(
+        self,
+        session: Session,
+        records: tuple[Attachment, ...],
+        allocations: tuple[Allocation, ...],
+    ) -> tuple[Attachment, ...]:
+        try:
+            targets = self._targets(session, records, allocations)
+            plans = tuple(_plan(target) for target in targets)
+        except DranetError as error:
+            self._fail(records, str(error))
+            raise
+        records = tuple(_with_devices(record, targets) for record in records)
+        for record in records:
+            self._journal.put(record)
+        step = ""
+        try:
+            for ops in plans:
+                for op in ops:
+                    step = str(op)
+                    session.apply(op)
+            done = tuple(self._attached(record, targets) for record in records)
+        except DranetError as error:
+            undone = self._undo(session, targets)
+            message = f"{step} failed: {error}"
+            self._fail(records, message, undone)
+            failures = tuple(text for _, text in undone if text)
+            raise AttachError(step, str(error), failures) from error
+        for record in done:
+            self._journal.put(record)
+        return done
+
+    def _targets(
+        self, session: Session, records: tuple[Attachment, ...], allocations: tuple[Allocation, ...]
+    ) -> tuple[_Target, ...]:
+        targets: list[_Target] = []
+        for record, allocation in zip(records, allocations, strict=True):
+            moved = [each for each in allocation.devices if not each.admin_access]
+            for device, wanted in zip(record.devices, moved, strict=True):
+                targets.append(self._target(session, allocation, wanted, device))
+        names = [target.network.name for target in targets if target.network]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise RefusedError(
+                f"interface name {twice[0]!r} is wanted by two devices of the pod;"
+                " give each its own interface.name"
+            )
+        return tuple(targets)
+
+    def _target(
+        self,
+        session: Session,
+        allocation: Allocation,
+        wanted: AllocatedDevice,
+        device: AttachedDevice,
+    ) -> _Target:
+        key = device.device.key
+        if not key.name and not key.bus:
+            return _Target(allocation, wanted, device, Observed())  # RDMA device without a netdev
+        observed = session.observe(key, device.pod_name or wanted.config.interface.name or key.name)
+        if device.snapshot is None:
+            snapshot = self._snapshot(session, observed)
+            if snapshot is None:
+                raise RefusedError(
+                    f"device {device.device.name} ({key.name or key.parent}) is not on the host:"
+                    " its driver was unbound, it was unplugged, or a pod we don't know holds it;"
+                    " run dranet-nri status"
+                )
+            device = replace(device, snapshot=snapshot, snapshot_s=self._clock.boot(), home=False)
+        assert device.snapshot is not None
+        network = pod_network(wanted.config, device.snapshot)
+        return _Target(
+            allocation, wanted, replace(device, pod_name=network.name), observed, network
+        )
+
+    def _snapshot(self, session: Session, observed: Observed) -> LinkState | None:
+        if observed.host is None:
+            return observed.pod
+        return replace(observed.host, sysctls=session.sysctls(observed.host.link.name))
+
+    def _attached(self, record: Attachment, targets: tuple[_Target, ...]) -> Attachment:
+        own = {target.record.device.name: target for target in targets if _owns(record, target)}
+        devices = tuple(self._result(own[each.device.name]) for each in record.devices)
+        return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
+
+    def _result(self, target: _Target) -> AttachedDevice:
+        chars = tuple(
+            char for name in target.record.device.rdma_devices for char in self._char_devices(name)
+        )
+        if target.network is None or target.record.snapshot is None:
+            return replace(target.record, char_devices=chars)
+        link = target.record.snapshot.link
+        settings = target.network.settings
+        return replace(
+            target.record,
+            mac=settings.mac or link.mac,
+            mtu=settings.mtu or link.mtu,
+            addresses=tuple(each.cidr for each in target.network.addresses),
+            char_devices=chars,
+        )
+
+    def _undo(self, session: Session, targets: tuple[_Target, ...]) -> tuple[tuple[str, str], ...]:
+        """Plan every device home, last first. Return (device name, "" or what failed)."""
+        results: list[tuple[str, str]] = []
+        for target in reversed(targets):
+            try:
+                home, text = self._bring_home(session, target.record)
+                text = "" if home else text or f"device {target.record.device.name} is not home yet"
+            except DranetError as error:
+                text = str(error)
+            results.append((target.record.device.name, text))
+        return tuple(results)
+
+    def _fail(
+        self,
+        records: tuple[Attachment, ...],
+        message: str,
+        undone: tuple[tuple[str, str], ...] | None = None,
+    ) -> None:
+        """Record the failure; with undone, also which devices are home again."""
+        away = {name for name, text in undone or () if text}
+        for record in records:
+            count = record.failure.count + 1 if record.failure else 1
+            devices = record.devices
+            if undone is not None:
+                devices = tuple(
+                    replace(each, home=each.device.name not in away) for each in devices
+                )
+            failure = Failure(ATTACH_FAILED, message, self._clock.wall(), count)
+            self._journal.put(replace(record, phase=Phase.FAILED, devices=devices, failure=failure))
+
+    # ----------------------------------------------------------------------- the way back
+
+    def detach(self, attachment: Attachment, *, netns_alive: bool) -> Attachment:
+        """Bring the claim's devices home, as far as the kernel lets them.
+
+        Args:
+            attachment: the claim's record.
+            netns_alive: whether its namespace is held; False where it is gone, so that the
+                kernel itself returns hardware and destroys virtual devices.
+
+        Returns:
+            The new record: phase HOME when every device is verified home, else DETACHING.
+        """
+        try:
+            session = self._kernel.session(attachment.netns if netns_alive else None)
+        except KernelError as error:
+            return self._detached(attachment, attachment.devices, str(error))
+        problems: list[str] = []
+        devices: list[AttachedDevice] = []
+        try:
+            # Last in, first out.
+            for device in reversed(attachment.devices):
+                home, text = self._try_home(session, device, netns_alive=netns_alive)
+                devices.append(replace(device, home=home))
+                problems += [text] if text else []
+        finally:
+            session.close()
+        return self._detached(attachment, tuple(reversed(devices)), "; ".join(problems))
+
+    def _try_home(
+        self, session: Session, device: AttachedDevice, *, netns_alive: bool
+    ) -> tuple[bool, str]:
+        if device.home or device.snapshot is None:
+            return True, ""
+        try:
+            home, text = self._bring_home(session, device)
+        except DranetError as error:
+            return False, f"device {device.device.name}: {error}"
+        if not home and not text and not device.device.key.bus and not netns_alive:
+            return True, ""  # A virtual device went with its namespace; nothing can return.
+        return home, text
+
+    def _bring_home(self, session: Session, device: AttachedDevice) -> tuple[bool, str]:
+        """Run the plan home. Return whether the device is verified home, and why not."""
+        if device.snapshot is None:
+            return True, ""
+        key, elapsed = device.device.key, self._clock.boot() - device.snapshot_s
+        wanted = AtHome(device.snapshot, elapsed)
+        problem = ""
+        for op in plan(wanted, self._observe(session, device)):
+            try:
+                session.apply(op)
+            except KernelError as error:
+                # One thing that can't be restored must not keep the rest from coming home.
+                problem = problem or f"device {device.device.name} ({key.name}): {error}"
+        return is_home(wanted, self._observe(session, device)), problem
+
+    def _observe(self, session: Session, device: AttachedDevice) -> Observed:
+        observed = session.observe(device.device.key, device.pod_name)
+        if observed.host is None:
+            return observed
+        sysctls = session.sysctls(observed.host.link.name)
+        return replace(observed, host=replace(observed.host, sysctls=sysctls))
+
+    def _detached(
+        self, attachment: Attachment, devices: tuple[AttachedDevice, ...], problem: str
+    ) -> Attachment:
+        home = all(each.home for each in devices)
+        failure = attachment.failure
+        if problem:
+            count = failure.count + 1 if failure else 1
+            failure = Failure(DETACH_FAILED, problem, self._clock.wall(), count)
+        record = replace(
+            attachment,
+            devices=devices,
+            phase=Phase.HOME if home else Phase.DETACHING,
+            failure=failure,
+        )
+        if record != attachment:
+            self._journal.put(record)
+        return record
+
+
+def _carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
+    """Return the device's record with the snapshot it already has, if it is not home."""
+    fresh = AttachedDevice(request=wanted.request, device=wanted.device)
+    for device in before.devices if before else ():
+        if device.device.name == wanted.device.name and not device.home:
+            return replace(
+                fresh,
+                snapshot=device.snapshot,
+                snapshot_s=device.snapshot_s,
+                pod_name=device.pod_name,
+            )
+    return fresh
+
+
+def _owns(record: Attachment, target: _Target) -> bool:
+    return target.allocation.claim.uid == record.claim.uid
+
+
+def _with_devices(record: Attachment, targets: tuple[_Target, ...]) -> Attachment:
+    return replace(record, devices=tuple(each.record for each in targets if _owns(record, each)))
+
+
+def _plan(target: _Target) -> Plan:
+    if target.network is None or target.record.snapshot is None:
+        return ()
+    return plan(InPod(target.network, target.record.snapshot), target.observed)

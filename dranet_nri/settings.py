@@ -1,0 +1,118 @@
+"""Flags and environment to frozen settings, parsed once."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.errors import InvalidValueError
+
+MAX_SOCKET_PATH: Final = 107  # sun_path of linux/un.h, less the final NUL
+ALLOCATIONS: Final = Path("/var/lib/dranet-nri/allocations")
+RUN: Final = Path("/run/dranet-nri")
+CDI: Final = Path("/var/run/cdi")
+NRI_SOCKET: Final = Path("/var/run/nri/nri.sock")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the plugin runs.
+
+    Attributes:
+        nri_socket: the runtime's NRI socket.
+        name, index: identity towards the runtime; index is two digits.
+        allocations: the shim's records, read only to us.
+        run: our own directory: attachments, metadata files, lock.
+        cdi: where CDI specs are written; must be on tmpfs so that a reboot closes the gate.
+        memlock: RLIMIT_MEMLOCK in bytes for RDMA containers, None to leave it.
+        environment: whether containers get interface names in their environment.
+        sweep_s: seconds between reconciliations.
+        proc, sysfs: mounts of procfs and sysfs; a container may have its own.
+        log_json, verbose: log format and level.
+    """
+
+    nri_socket: Path = NRI_SOCKET
+    name: str = "dra.net"
+    index: str = "00"
+    allocations: Path = ALLOCATIONS
+    run: Path = RUN
+    cdi: Path = CDI
+    memlock: int | None = 2**64 - 1
+    environment: bool = True
+    sweep_s: float = 60.0
+    proc: Path = Path("/proc")
+    sysfs: Path = Path("/sys")
+    log_json: bool = False
+    verbose: bool = False
+
+    @property
+    def attachments(self) -> Path:
+        """Return the directory of attachment records."""
+        return self.run / "attachments"
+
+    @property
+    def metadata(self) -> Path:
+        """Return the directory of the pods' metadata files."""
+        return self.run / "metadata"
+
+
+def add_run_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `run`, their defaults taken from Settings."""
+    default = Settings()
+    add = parser.add_argument
+    add("--nri-socket", type=Path, default=default.nri_socket, help="runtime's NRI socket")
+    add("--plugin-name", default=default.name, help="name towards the runtime")
+    add("--plugin-index", default=default.index, help="two digits; lower is called earlier")
+    add("--allocations-dir", type=Path, default=default.allocations, help="the shim's records")
+    add("--run-dir", type=Path, default=default.run, help="our records, on tmpfs")
+    add("--cdi-dir", type=Path, default=default.cdi, help="CDI specs, on tmpfs")
+    add(
+        "--memlock",
+        default="unlimited",
+        help="RLIMIT_MEMLOCK of RDMA containers: bytes, 'unlimited' or 'keep'",
+    )
+    add("--no-environment", action="store_true", help="put no interface names into containers")
+    add("--sweep", type=float, default=default.sweep_s, help="seconds between reconciliations")
+    add("--log-format", choices=("console", "json"), default="console", help="log format")
+    add("--verbose", "-v", action="store_true", help="log every operation")
+
+
+def settings_from(args: argparse.Namespace) -> Settings:
+    """Return the settings that the parsed flags ask for.
+
+    Raises:
+        InvalidValueError: a flag's value is not usable; the text names flag, value and rule.
+    """
+    socket: Path = args.nri_socket
+    if len(str(socket).encode()) > MAX_SOCKET_PATH:
+        raise InvalidValueError(
+            f"--nri-socket {socket}: longer than {MAX_SOCKET_PATH} bytes; use a shorter path"
+        )
+    index: str = args.plugin_index
+    if len(index) != 2 or not (index.isascii() and index.isdigit()):
+        raise InvalidValueError(f"--plugin-index {index!r}: must be two digits, like 00")
+    if args.sweep <= 0:
+        raise InvalidValueError(f"--sweep {args.sweep}: must be above 0 seconds")
+    return Settings(
+        nri_socket=socket,
+        name=args.plugin_name,
+        index=index,
+        allocations=args.allocations_dir,
+        run=args.run_dir,
+        cdi=args.cdi_dir,
+        memlock=_memlock(args.memlock),
+        environment=not args.no_environment,
+        sweep_s=args.sweep,
+        log_json=args.log_format == "json",
+        verbose=args.verbose,
+    )
+
+
+def _memlock(text: str) -> int | None:
+    if text == "keep":
+        return None
+    if text == "unlimited":
+        return 2**64 - 1
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise InvalidValueError(f"--memlock {text!r}: must be bytes, 'unlimited' or 'keep'")
