@@ -1,0 +1,199 @@
+"""What each operation does to the namespaces of tests.fakes.world."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from errno import EACCES, EBUSY, EEXIST, EINVAL, ENOENT, ESTALE
+from ipaddress import ip_interface
+from typing import assert_never
+
+from dranet_nri.errors import KernelError
+from dranet_nri.model import Address, Link, Ns
+from dranet_nri.plan.ops import (
+    AddAddress,
+    AddAltname,
+    AddNeighbour,
+    AddRoute,
+    AddRule,
+    DelAddress,
+    DelAltname,
+    DelRule,
+    LinkSettings,
+    MoveLink,
+    Op,
+    RenameLink,
+    SetDown,
+    SetLink,
+    SetMaster,
+    SetSysctl,
+    SetUp,
+)
+from tests.fakes.routing import is_v6
+from tests.fakes.world import DEFAULTS, FakeLink, Namespace
+
+
+def carry(entry: FakeLink, source: Namespace, target: Namespace, name: str) -> None:
+    """Move a link: it arrives down and bare, with its altnames as far as they are free."""
+    source.drop(entry)
+    taken = target.taken(None)
+    indexes = {other.link.index for other in target.links}
+    index = entry.link.index
+    entry.link = replace(
+        entry.link,
+        name=name,
+        index=index if index not in indexes else max(indexes) + 1,
+        altnames=tuple(alt for alt in entry.link.altnames if alt not in taken),
+        up=False,
+        master=0,
+        lower=0,
+    )
+    entry.addresses.clear()
+    entry.neighbours.clear()
+    entry.sysctls.clear()
+    target.links.append(entry)
+
+
+def apply(op: Op, spaces: Mapping[Ns, Namespace]) -> None:
+    """Do op to the namespaces, or raise the KernelError that the kernel would."""
+    what = str(op)
+    missing = {op.source, op.target} if isinstance(op, MoveLink) else {op.ns}
+    if missing - spaces.keys():
+        raise KernelError(what, ESTALE, "the namespace is gone")
+    match op:
+        case MoveLink():
+            _move(op, what, spaces[op.source], spaces[op.target])
+        case AddRoute(ns, name, route):
+            spaces[ns].add_route(what, name, route)
+        case AddRule(ns, rule):
+            spaces[ns].add_rule(what, rule)
+        case DelRule(ns, rule):
+            spaces[ns].del_rule(rule)
+        case SetDown(ns, index):
+            _set_down(spaces[ns], spaces[ns].at(what, index))
+        case RenameLink(ns, index, name):
+            _rename(what, spaces[ns], spaces[ns].at(what, index), name)
+        case DelAltname(ns, index, altname):
+            entry = spaces[ns].at(what, index)
+            kept = tuple(alt for alt in entry.link.altnames if alt != altname)
+            entry.link = replace(entry.link, altnames=kept)
+        case SetMaster(ns, name, master):
+            index = spaces[ns].named(what, master).link.index if master else 0
+            entry = spaces[ns].named(what, name)
+            entry.link = replace(entry.link, master=index)
+        case AddAltname(ns, name, altname):
+            _add_altname(what, spaces[ns], spaces[ns].named(what, name), altname)
+        case SetLink() | SetUp() | AddAddress() | DelAddress() | AddNeighbour() | SetSysctl():
+            _apply_to_link(op, what, spaces[op.ns].named(what, op.name))
+        case _:
+            assert_never(op)
+
+
+def _apply_to_link(
+    op: SetLink | SetUp | AddAddress | DelAddress | AddNeighbour | SetSysctl,
+    what: str,
+    entry: FakeLink,
+) -> None:
+    """Do an operation that touches one link only."""
+    match op:
+        case SetLink():
+            entry.link = _settled(what, entry.link, op.settings)
+        case SetUp():
+            entry.link = replace(entry.link, up=True)
+        case AddAddress():
+            _add_address(what, entry, op.address)
+        case DelAddress():
+            entry.addresses = [a for a in entry.addresses if a.cidr != op.address.cidr]
+        case AddNeighbour():
+            new = op.neighbour
+            kept = [
+                n
+                for n in entry.neighbours
+                if (n.destination, n.proxy) != (new.destination, new.proxy)
+            ]
+            entry.neighbours = [*kept, new]
+        case SetSysctl():
+            slot = op.sysctl.family, op.sysctl.key
+            if slot not in DEFAULTS:
+                raise KernelError(what, ENOENT, "no such sysctl")
+            entry.sysctls[slot] = op.sysctl.value
+        case _:
+            assert_never(op)
+
+
+def _move(op: MoveLink, what: str, source: Namespace, target: Namespace) -> None:
+    entry = next((e for e in source.links if e.link.index == op.index), None)
+    if entry is None and target.find(op.name) is not None:
+        return
+    entry = source.at(what, op.index)
+    target.require_free(what, op.name)
+    settled = _settled(what, entry.link, op.settings)
+    carry(entry, source, target, op.name)
+    entry.link = replace(
+        settled,
+        index=entry.link.index,
+        name=op.name,
+        altnames=entry.link.altnames,
+        up=False,
+        master=0,
+        lower=0,
+    )
+
+
+def _settled(what: str, link: Link, settings: LinkSettings) -> Link:
+    """Return the link with the settings, where None leaves things as they are."""
+    mtu = settings.mtu or link.mtu
+    if mtu < link.min_mtu or (link.max_mtu and mtu > link.max_mtu):
+        raise KernelError(what, EINVAL, "mtu out of range")
+    new, old = settings.sizes, link.sizes
+    sizes = replace(
+        old,
+        gso=old.gso if new.gso is None else new.gso,
+        gro=old.gro if new.gro is None else new.gro,
+        gso_ipv4=old.gso_ipv4 if new.gso_ipv4 is None else new.gso_ipv4,
+        gro_ipv4=old.gro_ipv4 if new.gro_ipv4 is None else new.gro_ipv4,
+    )
+    return replace(
+        link,
+        mtu=mtu,
+        mac=link.mac if settings.mac is None else settings.mac,
+        txqlen=link.txqlen if settings.txqlen is None else settings.txqlen,
+        alias=link.alias if settings.alias is None else settings.alias,
+        sizes=sizes,
+    )
+
+
+def _set_down(space: Namespace, entry: FakeLink) -> None:
+    """Take a link down: routes, neighbours and IPv6 addresses go, IPv4 addresses stay."""
+    space.drop_routes(entry)
+    entry.neighbours = [n for n in entry.neighbours if n.proxy]
+    entry.addresses = [a for a in entry.addresses if not is_v6(a.cidr)]
+    entry.link = replace(entry.link, up=False)
+
+
+def _rename(what: str, space: Namespace, entry: FakeLink, name: str) -> None:
+    if entry.link.name == name:
+        return
+    if entry.link.up:
+        raise KernelError(what, EBUSY, "the link is up")
+    space.require_free(what, name, own=entry)
+    entry.link = replace(entry.link, name=name)
+
+
+def _add_altname(what: str, space: Namespace, entry: FakeLink, altname: str) -> None:
+    if altname in entry.link.altnames:
+        return
+    space.require_free(what, altname)
+    entry.link = replace(entry.link, altnames=(*entry.link.altnames, altname))
+
+
+def _add_address(what: str, entry: FakeLink, wanted: Address) -> None:
+    off = entry.sysctls.get(("ipv6", "disable_ipv6")) == "1"
+    if is_v6(wanted.cidr) and off:
+        raise KernelError(what, EACCES, "IPv6 is disabled on this device")
+    for present in entry.addresses:
+        if ip_interface(present.cidr).ip != ip_interface(wanted.cidr).ip:
+            continue
+        if (present.cidr, present.peer) == (wanted.cidr, wanted.peer):
+            return
+        if is_v6(wanted.cidr):
+            raise KernelError(what, EEXIST, f"the link has {present.cidr}")
+    entry.addresses.append(wanted)

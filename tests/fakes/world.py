@@ -1,0 +1,227 @@
+"""Namespaces, links and what operations do to them, for tests.fakes.kernel."""
+
+from dataclasses import dataclass, field, replace
+from errno import (
+    EEXIST,
+    EHOSTUNREACH,
+    EINVAL,
+    ENETDOWN,
+    ENETUNREACH,
+    ENODEV,
+)
+from ipaddress import ip_address, ip_interface
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.model import Address, Link, LinkState, Neighbour, NextHop, Route, Rule, Sysctl
+from tests.fakes.routing import is_v6, matter, same_rule, single, slot, stored
+
+# Values of net/<family>/conf/default in a fresh namespace.
+DEFAULTS: Final = {
+    ("ipv4", "arp_ignore"): "0",
+    ("ipv4", "arp_announce"): "0",
+    ("ipv4", "arp_filter"): "0",
+    ("ipv4", "rp_filter"): "0",
+    ("ipv4", "forwarding"): "0",
+    ("ipv4", "accept_local"): "0",
+    ("ipv4", "proxy_arp"): "0",
+    ("ipv4", "send_redirects"): "1",
+    ("ipv4", "accept_redirects"): "1",
+    ("ipv4", "src_valid_mark"): "0",
+    ("ipv4", "log_martians"): "0",
+    ("ipv6", "disable_ipv6"): "0",
+    ("ipv6", "accept_ra"): "1",
+    ("ipv6", "autoconf"): "1",
+    ("ipv6", "forwarding"): "0",
+    ("ipv6", "addr_gen_mode"): "0",
+    ("ipv6", "use_tempaddr"): "0",
+    ("ipv6", "accept_dad"): "1",
+}
+# What a claim can set is always told of a pod.
+SET_BY_CLAIMS: Final = frozenset(
+    {
+        ("ipv4", "arp_ignore"),
+        ("ipv4", "arp_announce"),
+        ("ipv4", "forwarding"),
+        ("ipv6", "forwarding"),
+    }
+)
+MAIN_TABLES: Final = frozenset({0, 253, 254, 255})
+
+
+@dataclass(slots=True, eq=False)
+class FakeLink:
+    """A link and what hangs on it."""
+
+    link: Link
+    addresses: list[Address] = field(default_factory=list)
+    neighbours: list[Neighbour] = field(default_factory=list)
+    sysctls: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def names(self) -> frozenset[str]:
+        """Return the name and the alternative ones."""
+        return frozenset((self.link.name, *self.link.altnames))
+
+    def seen_sysctls(self, always: frozenset[tuple[str, str]]) -> tuple[Sysctl, ...]:
+        """Return those that differ from the defaults or are asked for, in the defaults' order."""
+        values = {**DEFAULTS, **self.sysctls}
+        return tuple(
+            Sysctl(*slot, values[slot])
+            for slot in DEFAULTS
+            if slot in always or values[slot] != DEFAULTS[slot]
+        )
+
+    def reaches(self, gateway: str) -> bool:
+        """Whether the gateway is in the network of one of the addresses."""
+        if ip_address(gateway).is_link_local:
+            return True
+        return any(ip_address(gateway) in ip_interface(a.cidr).network for a in self.addresses)
+
+
+@dataclass(slots=True)
+class Namespace:
+    """A network namespace.
+
+    Attributes:
+        always: sysctls that are told even where they have the default value.
+        routes: each with the link it was added through.
+    """
+
+    links: list[FakeLink]
+    always: frozenset[tuple[str, str]] = frozenset()
+    routes: list[tuple[FakeLink, Route]] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+
+    def find(self, name: str) -> FakeLink | None:
+        """Return the link of that name, if any; altnames don't count."""
+        return next((entry for entry in self.links if entry.link.name == name), None)
+
+    def named(self, what: str, name: str) -> FakeLink:
+        """Return the link of that name."""
+        entry = self.find(name)
+        if entry is None:
+            raise KernelError(what, ENODEV, f"no link {name}")
+        return entry
+
+    def at(self, what: str, index: int) -> FakeLink:
+        """Return the link of that index."""
+        entry = next((entry for entry in self.links if entry.link.index == index), None)
+        if entry is None:
+            raise KernelError(what, ENODEV, f"no link {index}")
+        return entry
+
+    def plain(self) -> tuple[Link, ...]:
+        """Return every link."""
+        return tuple(entry.link for entry in self.links)
+
+    def taken(self, own: Link | None) -> frozenset[str]:
+        """Return the names of all links but own."""
+        others = (e.names() for e in self.links if own is None or e.link.index != own.index)
+        return frozenset().union(*others)
+
+    def require_free(self, what: str, name: str, own: FakeLink | None = None) -> None:
+        """Fail if another link uses the name."""
+        for entry in self.links:
+            if name in entry.names() and (entry is not own or name != entry.link.name):
+                raise KernelError(what, EEXIST, f"the name {name} is in use")
+
+    def state(self, entry: FakeLink) -> LinkState:
+        """Return everything of one link."""
+        routes = tuple(seen for held in self.routes if (seen := _seen_from(entry, *held)))
+        name, tables = entry.link.name, {route.table for route in routes} - MAIN_TABLES
+        masters = [e.link.name for e in self.links if e.link.index == entry.link.master]
+        return LinkState(
+            link=entry.link,
+            master_name=masters[0] if masters else "",
+            addresses=tuple(entry.addresses),
+            routes=routes,
+            rules=tuple(r for r in self.rules if name in {r.iif, r.oif} or r.table in tables),
+            neighbours=tuple(entry.neighbours),
+            sysctls=entry.seen_sysctls(self.always),
+        )
+
+    def drop(self, entry: FakeLink) -> None:
+        """Take a link out, and its routes; links that it was the master of become free."""
+        self.drop_routes(entry)
+        self.links.remove(entry)
+        for other in self.links:
+            if other.link.master == entry.link.index:
+                other.link = replace(other.link, master=0)
+
+    def drop_routes(self, entry: FakeLink) -> None:
+        """Do what the kernel does to routes when a link goes: IPv6 loses only the leg."""
+        kept: list[tuple[FakeLink, Route]] = []
+        for owner, route in self.routes:
+            seen = _seen_from(entry, owner, route)
+            if seen is None:
+                kept.append((owner, route))
+            elif is_v6(route.destination) and (legs := [h for h in seen.nexthops if h.device]):
+                survivor = self.named("flush", legs[0].device)
+                own = [replace(h, device="") for h in legs if h.device == legs[0].device]
+                rest = [h for h in legs if h.device != legs[0].device]
+                kept.append((survivor, single(replace(route, nexthops=(*own, *rest)))))
+        self.routes = kept
+
+    def add_route(self, what: str, name: str, route: Route) -> None:
+        """Add a route unless an equal one is there."""
+        entry = self.named(what, name)
+        wanted = stored(route)
+        for hop in wanted.nexthops or (NextHop(wanted.gateway, onlink=wanted.onlink),):
+            _require_usable(what, self.named(what, hop.device or name), wanted, hop)
+        owned = {ip_interface(a.cidr).ip for e in self.links for a in e.addresses}
+        if wanted.source and ip_address(wanted.source) not in owned:
+            raise KernelError(what, EINVAL, "Invalid prefsrc address")
+        for i, (owner, present) in enumerate(self.routes):
+            if slot(present) != slot(wanted):
+                continue
+            same = _seen_from(entry, owner, present)
+            if same and matter(same) == matter(wanted):
+                return
+            if not _lacks_legs(entry, owner, present, wanted):
+                raise KernelError(what, EEXIST, "another route is there")
+            self.routes[i] = (entry, wanted)
+            return
+        self.routes.append((entry, wanted))
+
+    def add_rule(self, what: str, rule: Rule) -> None:
+        """Add a rule; priority 0 takes the one before the first."""
+        if any(same_rule(rule, present) for present in self.rules):
+            return
+        first = min((r.priority for r in self.rules if r.family == rule.family), default=32766)
+        self.rules.append(replace(rule, priority=rule.priority or first - 1))
+        self.rules.sort(key=lambda r: r.priority)
+
+    def del_rule(self, rule: Rule) -> None:
+        """Delete the first equal rule, if any."""
+        gone = next((r for r in self.rules if same_rule(rule, r)), None)
+        if gone is not None:
+            self.rules.remove(gone)
+
+
+def _seen_from(entry: FakeLink, owner: FakeLink, route: Route) -> Route | None:
+    """Return the route with legs named relative to entry, None if it doesn't use entry."""
+    if owner is entry:
+        return route
+    if all(hop.device != entry.link.name for hop in route.nexthops):
+        return None
+    swap = {"": owner.link.name, entry.link.name: ""}
+    hops = (replace(h, device=swap.get(h.device, h.device)) for h in route.nexthops)
+    return replace(route, nexthops=tuple(hops))
+
+
+def _lacks_legs(entry: FakeLink, owner: FakeLink, present: Route, wanted: Route) -> bool:
+    """Whether present is wanted (IPv6) without some of its legs."""
+    if not is_v6(wanted.destination) or not wanted.nexthops:
+        return False
+    have = present.nexthops or (NextHop(present.gateway, onlink=present.onlink),)
+    names = {(h.gateway, h.device or owner.link.name) for h in have}
+    return names < {(h.gateway, h.device or entry.link.name) for h in wanted.nexthops}
+
+
+def _require_usable(what: str, entry: FakeLink, route: Route, hop: NextHop) -> None:
+    """Fail as the kernel does for a hop that is down or out of reach."""
+    if not entry.link.up:
+        raise KernelError(what, ENETDOWN, "Device for nexthop is not up")
+    if hop.gateway and not hop.onlink and not entry.reaches(hop.gateway):
+        v6 = is_v6(route.destination)
+        raise KernelError(what, EHOSTUNREACH if v6 else ENETUNREACH, "Nexthop has invalid gateway")
