@@ -1,0 +1,274 @@
+"""The plugin's side of one NRI connection, from bytes to events and from answers to bytes.
+
+    CONNECTING ──▶ REGISTERED ──▶ CONFIGURED ──▶ SYNCHRONIZING ──▶ SYNCHRONIZED ──▶ SERVING
+
+Rules:
+1. The answer to RegisterPlugin may be overtaken by anything; only SERVING waits for it.
+2. Time is not known here. The runtime may wait for minutes before it synchronises.
+3. Synchronize is answered before anyone looks at it; its events follow the order of the wire.
+4. The same event gives the same value, whichever rpc it came by.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, assert_never
+
+from dranet_nri.errors import ProtocolError
+from dranet_nri.model import Container, Edits, Pod
+from dranet_nri.wire import mux, nri, ttrpc
+from dranet_nri.wire.nri import PodEventKind
+from dranet_nri.wire.ttrpc import Code
+
+# A busy runtime accepts plugins one at a time, so the answer to RegisterPlugin may take a while.
+REGISTER_TIMEOUT_S: Final = 120
+
+
+class State(StrEnum):
+    """How far the handshake is."""
+
+    CONNECTING = "connecting"
+    REGISTERED = "registered"
+    CONFIGURED = "configured"
+    SYNCHRONIZING = "synchronizing"  # a piece of the list is here, more are announced
+    SYNCHRONIZED = "synchronized"  # the list is complete, RegisterPlugin is not answered yet
+    SERVING = "serving"
+    CLOSED = "closed"
+
+
+class _Input(StrEnum):
+    REGISTERED = "registered"
+    CONFIGURE = "Configure"
+    PIECE = "Synchronize, more follows"
+    LAST_PIECE = "Synchronize"
+
+
+# What is not in the table cannot happen or changes nothing, but for Synchronize before Configure:
+# that is refused.
+_NEXT: Final[dict[tuple[State, _Input], State]] = {
+    (State.CONNECTING, _Input.REGISTERED): State.REGISTERED,
+    (State.CONNECTING, _Input.CONFIGURE): State.CONFIGURED,
+    (State.REGISTERED, _Input.CONFIGURE): State.CONFIGURED,
+    (State.CONFIGURED, _Input.PIECE): State.SYNCHRONIZING,
+    (State.CONFIGURED, _Input.LAST_PIECE): State.SYNCHRONIZED,
+    (State.SYNCHRONIZING, _Input.PIECE): State.SYNCHRONIZING,
+    (State.SYNCHRONIZING, _Input.LAST_PIECE): State.SYNCHRONIZED,
+    (State.SYNCHRONIZED, _Input.PIECE): State.SYNCHRONIZING,
+    (State.SYNCHRONIZED, _Input.LAST_PIECE): State.SYNCHRONIZED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request to answer, once, with reply or refuse of the session that gave it.
+
+    Attributes:
+        timeout_nano: time the runtime had left when it sent; 0 no limit, negative expired.
+    """
+
+    stream: int
+    timeout_nano: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The runtime took us. It may already have called."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationRefused:
+    """The runtime did not take us, and leaves the socket for us to close."""
+
+    code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """Who the runtime is; answered with our event mask."""
+
+    request: nri.ConfigureRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Synchronized:
+    """Everything that exists, all pieces together; answered already.
+
+    Attributes:
+        timeout_nano: as in Call: the answer is worthless if it leaves later.
+    """
+
+    pods: tuple[Pod, ...]
+    containers: tuple[Container, ...]
+    timeout_nano: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodEvent:
+    """A sandbox runs, stops or goes."""
+
+    kind: PodEventKind
+    pod: Pod
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEvent:
+    """A container is about to be created."""
+
+    pod: Pod
+    container: Container
+    call: Call
+
+
+HookEvent = PodEvent | ContainerEvent
+Event = Registered | RegistrationRefused | Configured | Synchronized | HookEvent
+
+
+class PluginSession:
+    """One connection as the plugin sees it. Bytes in, events out; answers in, bytes out."""
+
+    def __init__(self, name: str, idx: str, register_timeout_s: float = REGISTER_TIMEOUT_S) -> None:
+        """Queue the registration.
+
+        Args:
+            name: plugin name; letters, digits and "_.+-".
+            idx: two digits, the plugin's place among others.
+            register_timeout_s: what the runtime is told about our patience.
+        """
+        self._state = State.CONNECTING
+        self._registered = False
+        self._pods: list[Pod] = []
+        self._containers: list[Container] = []
+        self._mux = mux.MuxDecoder()
+        self._client = ttrpc.Client()
+        self._server = ttrpc.Server(nri.PLUGIN_SERVICE, nri.PLUGIN_METHODS, nri.LARGE_METHODS)
+        self._client.call(
+            nri.RUNTIME_SERVICE,
+            "RegisterPlugin",
+            nri.encode_register(name, idx, nri.NRI_VERSION),
+            int(register_timeout_s * 1e9),
+        )
+
+    @property
+    def state(self) -> State:
+        """How far the handshake is."""
+        if self._state is State.SYNCHRONIZED and self._registered:
+            return State.SERVING
+        return self._state
+
+    def receive_data(self, data: bytes) -> list[Event]:
+        """Take bytes from the socket; return what happened, in order.
+
+        Raises:
+            ProtocolError: the peer does not speak the protocol; close the socket.
+        """
+        events: list[Event] = []
+        self._mux.feed(data)
+        while (chunk := self._mux.next_chunk()) is not None and self._state is not State.CLOSED:
+            if chunk.conn == mux.PLUGIN_CONN:
+                for call in self._server.receive(chunk.data):
+                    events.extend(self._serve(call))
+            else:
+                events.extend(map(self._registration, self._client.receive(chunk.data)))
+        return events
+
+    def receive_eof(self) -> None:
+        """Accept that the peer sends nothing more; the session is closed.
+
+        Raises:
+            ProtocolError: the stream ended inside a frame or message.
+        """
+        self.close()
+        self._mux.close()
+        self._server.close()
+        self._client.close()
+
+    def close(self) -> None:
+        """Forget pieces of a list and the unanswered registration."""
+        self._state = State.CLOSED
+        self._client.abandon()
+        self._pods.clear()
+        self._containers.clear()
+
+    def data_to_send(self) -> bytes:
+        """Return the bytes to write next, whole frames; empty if there are none."""
+        parts = [
+            mux.encode_message(mux.RUNTIME_CONN, message)
+            for message in self._client.messages_to_send()
+        ]
+        parts += [
+            mux.encode_message(mux.PLUGIN_CONN, message)
+            for message in self._server.messages_to_send()
+        ]
+        return b"".join(parts)
+
+    def reply(self, call: Call, edits: Edits | None = None) -> None:
+        """Answer an event with success; edits only for a container.
+
+        Raises:
+            InvalidValueError: edits cannot be encoded; the call is still open.
+        """
+        payload = b"" if edits is None else nri.encode_create_container(edits)
+        self._server.reply(call.stream, payload)
+
+    def refuse(self, call: Call, message: str, code: Code = Code.UNKNOWN) -> None:
+        """Answer an event with an error; the pod or container fails with message.
+
+        Raises:
+            ValueError: code is UNIMPLEMENTED, which would change how the runtime sends events.
+        """
+        if code is Code.UNIMPLEMENTED:
+            raise ValueError(f"refuse {message!r}: code {code} means that the rpc does not exist")
+        self._server.fail(call.stream, code, message)
+
+    def _registration(self, answer: ttrpc.Answer) -> Registered | RegistrationRefused:
+        if answer.status is not None:
+            self.close()
+            return RegistrationRefused(answer.status.code, answer.status.message)
+        self._registered = True
+        self._advance(_Input.REGISTERED)
+        return Registered()
+
+    def _advance(self, what: _Input) -> None:
+        self._state = _NEXT.get((self._state, what), self._state)
+
+    def _serve(self, call: ttrpc.Call) -> tuple[Event, ...]:
+        try:
+            request = nri.decode_request(call.method, call.payload)
+        except ProtocolError as error:
+            self._server.fail(call.stream, Code.INTERNAL, str(error))
+            return ()
+        opened = Call(call.stream, call.timeout_nano)
+        match request:
+            case nri.PodRequest(kind, pod):
+                return (PodEvent(kind, pod, opened),)
+            case nri.CreateContainerRequest(pod, container):
+                return (ContainerEvent(pod, container, opened),)
+            case nri.ConfigureRequest():
+                self._advance(_Input.CONFIGURE)
+                self._server.reply(call.stream, nri.encode_configure(nri.EVENT_MASK))
+                return (Configured(request),)
+            case nri.SynchronizeRequest():
+                return self._synchronize(opened, request)
+            case nri.IdleRequest():
+                self._server.reply(call.stream, b"")
+                return ()
+            case _:
+                assert_never(request)
+
+    def _synchronize(self, call: Call, piece: nri.SynchronizeRequest) -> tuple[Event, ...]:
+        if self._state in (State.CONNECTING, State.REGISTERED):
+            text = "Synchronize came before Configure"
+            self._server.fail(call.stream, Code.FAILED_PRECONDITION, text)
+            return ()
+        self._pods.extend(piece.pods)
+        self._containers.extend(piece.containers)
+        self._server.reply(call.stream, nri.encode_synchronize(more=piece.more))
+        if piece.more:
+            self._advance(_Input.PIECE)
+            return ()
+        self._advance(_Input.LAST_PIECE)
+        pods, containers = tuple(self._pods), tuple(self._containers)
+        self._pods.clear()
+        self._containers.clear()
+        return (Synchronized(pods, containers, call.timeout_nano),)
