@@ -1,0 +1,77 @@
+"""NetworkConfig back into the JSON that claims carry: canonical, without what was not given."""
+
+import json
+from collections.abc import Iterator
+
+from dranet_nri.model import (
+    InterfaceConfig,
+    NeighbourConfig,
+    NetworkConfig,
+    RouteConfig,
+    RuleConfig,
+)
+
+
+def network_config_to_object(config: NetworkConfig) -> dict[str, object]:
+    """Return the configuration as a JSON object; `parse_network_config` reads it back unchanged."""
+    lists: dict[str, list[dict[str, object]]] = {
+        "routes": [_route(route) for route in config.routes],
+        "rules": [_rule(rule) for rule in config.rules],
+        "neighbors": [_neighbour(entry) for entry in config.neighbors],
+    }
+    interface = dict(_interface(config.interface))
+    head: dict[str, object] = {"interface": interface} if interface else {}
+    return head | {name: entries for name, entries in lists.items() if entries}
+
+
+def network_config_to_json(config: NetworkConfig) -> str:
+    """Return the configuration as compact JSON text."""
+    document = network_config_to_object(config)
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def _interface(interface: InterfaceConfig) -> Iterator[tuple[str, object]]:
+    addresses = interface.addresses
+    pairs: tuple[tuple[str, object], ...] = (
+        ("name", interface.name),
+        ("addresses", None if addresses is None else list(addresses)),
+        ("mtu", interface.mtu),
+        ("hardwareAddr", interface.hardware_addr),
+        ("gsoMaxSize", interface.gso_max_size),
+        ("groMaxSize", interface.gro_max_size),
+        ("gsoIPv4MaxSize", interface.gso_ipv4_max_size),
+        ("groIPv4MaxSize", interface.gro_ipv4_max_size),
+        ("arpIgnore", interface.arp_ignore),
+        ("arpAnnounce", interface.arp_announce),
+        ("forwarding", interface.forwarding),
+    )
+    return ((key, value) for key, value in pairs if value is not None)
+
+
+def _given(pairs: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in pairs.items() if value}
+
+
+def _route(route: RouteConfig) -> dict[str, object]:
+    rest = {
+        "gateway": route.gateway,
+        "source": route.source,
+        "scope": route.scope,
+        "table": route.table,
+    }
+    return {"destination": route.destination} | _given(rest)
+
+
+def _rule(rule: RuleConfig) -> dict[str, object]:
+    return _given(
+        {
+            "priority": rule.priority,
+            "source": rule.source,
+            "destination": rule.destination,
+            "table": rule.table,
+        }
+    )
+
+
+def _neighbour(entry: NeighbourConfig) -> dict[str, object]:
+    return {"destination": entry.destination, "hardwareAddr": entry.hardware_addr}

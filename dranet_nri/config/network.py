@@ -1,0 +1,269 @@
+"""The opaque parameters of driver dra.net → `NetworkConfig`, or every rule they break.
+
+Rules:
+1. Fields, types and limits are those of dranet, so that existing claims work unchanged.
+2. What the kernel is certain to refuse at attach is refused here.
+3. A field that this version does not apply is refused, never accepted and ignored.
+4. `addresses: []` is not the same as no `addresses`: it asks for an interface without any.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from ipaddress import IPv4Address, ip_interface
+from typing import Final, TypeVar
+
+from dranet_nri.config.document import INT32, Findings, Node
+from dranet_nri.config.refused import REFUSED_INTERFACE, REFUSED_TOP, check_interface, check_top
+from dranet_nri.config.text import load_json
+from dranet_nri.config.values import (
+    IpAddress,
+    IpNetwork,
+    parse_address,
+    parse_ifname,
+    parse_mac,
+    parse_network,
+    parse_own_mac,
+    parse_prefix,
+)
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import (
+    InterfaceConfig,
+    NeighbourConfig,
+    NetworkConfig,
+    RouteConfig,
+    RuleConfig,
+)
+
+T = TypeVar("T")
+Fields = Mapping[str, Node]
+
+# Longest raw parameters the API server stores (OpaqueParametersMaxLength, k8s.io/api/resource).
+MAX_PARAMETERS: Final = 10 * 1024
+
+_MIN_MTU: Final = 68  # IPv4, RFC 791
+_MIN_MTU_IPV6: Final = 1280  # RFC 8200; below it the kernel takes IPv6 off the interface
+_SCOPE_UNIVERSE: Final = 0  # RT_SCOPE_*, linux/rtnetlink.h
+_SCOPE_LINK: Final = 253
+_MAX_TABLE: Final = 2**32 - 1  # RTA_TABLE and FRA_TABLE are 32 bits wide
+_MAX_PRIORITY: Final = 32767  # that of the rule for table "default", net/ipv4/fib_rules.c
+_ARP_IGNORE: Final = (0, 1, 2, 3, 8)  # Documentation/networking/ip-sysctl.rst
+_ARP_ANNOUNCE: Final = (0, 1, 2)
+
+_SIZES: Final = ("gsoMaxSize", "groMaxSize", "gsoIPv4MaxSize", "groIPv4MaxSize")
+_INTERFACE: Final = (
+    *("name", "addresses", "mtu", "hardwareAddr", *_SIZES),
+    *("arpIgnore", "arpAnnounce", "forwarding"),
+)
+_TOP: Final = ("interface", "routes", "rules", "neighbors")
+_ROUTE: Final = ("destination", "gateway", "source", "scope", "table")
+_RULE: Final = ("priority", "source", "destination", "table")
+_NEIGHBOUR: Final = ("destination", "hardwareAddr")
+
+
+def parse_network_config(document: object, path: str = "") -> NetworkConfig:
+    """Return the validated configuration.
+
+    Args:
+        document: JSON text, or the object parsed from it.
+        path: where the document stands in a larger one; put in front of each violation.
+
+    Raises:
+        ConfigError: all violations of the document.
+    """
+    if isinstance(document, str):
+        if len(document.encode(errors="surrogatepass")) > MAX_PARAMETERS:
+            where = path or "document"
+            raise ConfigError([f"{where}: longer than {MAX_PARAMETERS} bytes; shorten it"])
+        document = load_json(document, path)
+    findings = Findings()
+    config = _network(Node(document, path, findings))
+    findings.raise_if_any()
+    return config
+
+
+def violations_for_rdma_only(config: NetworkConfig) -> tuple[str, ...]:
+    """Return what cannot be applied to an RDMA device without a network interface.
+
+    `forwarding: false` asks for nothing, so it is allowed.
+    """
+    interface = config.interface
+    given = (
+        ("interface.name", interface.name),
+        ("interface.addresses", interface.addresses or None),
+        ("interface.mtu", interface.mtu),
+        ("interface.hardwareAddr", interface.hardware_addr),
+        ("interface.gsoMaxSize", interface.gso_max_size),
+        ("interface.groMaxSize", interface.gro_max_size),
+        ("interface.gsoIPv4MaxSize", interface.gso_ipv4_max_size),
+        ("interface.groIPv4MaxSize", interface.gro_ipv4_max_size),
+        ("interface.arpIgnore", interface.arp_ignore),
+        ("interface.arpAnnounce", interface.arp_announce),
+        ("interface.forwarding", interface.forwarding or None),
+        ("routes", config.routes or None),
+        ("rules", config.rules or None),
+        ("neighbors", config.neighbors or None),
+    )
+    rule = "not possible on a device with RDMA but no network interface; remove it"
+    return tuple(f"{path}: {rule}" for path, value in given if value is not None)
+
+
+def _given(fields: Fields, name: str, read: Callable[[Node], T | None]) -> T | None:
+    return read(fields[name]) if name in fields else None
+
+
+def _each(fields: Fields, name: str, read: Callable[[Node], T]) -> tuple[T, ...]:
+    return tuple(map(read, fields[name].items())) if name in fields else ()
+
+
+def _without_blank(fields: dict[str, Node], *names: str) -> dict[str, Node]:
+    """Drop the named fields where they are "", which means not given, as templates print it."""
+    return {key: node for key, node in fields.items() if key not in names or node.value != ""}
+
+
+def _one_of(node: Node, allowed: tuple[int, ...]) -> int | None:
+    rule = f"must be one of {', '.join(map(str, allowed))}"
+    value = node.integer(allowed[0], allowed[-1], rule)
+    if value is None or value in allowed:
+        return value
+    node.complain(rule)
+    return None
+
+
+def _network(node: Node) -> NetworkConfig:
+    fields = _without_blank(node.fields((*_TOP, *REFUSED_TOP)), "profile")
+    check_top(fields)
+    interface = partial(_interface, has_rules="rules" in fields)
+    return NetworkConfig(
+        interface=_given(fields, "interface", interface) or InterfaceConfig(),
+        routes=_each(fields, "routes", _route),
+        rules=_each(fields, "rules", _rule),
+        neighbors=_each(fields, "neighbors", _neighbour),
+    )
+
+
+# --------------------------------------------------------------------------- interface
+
+
+def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
+    fields = _without_blank(
+        node.fields((*_INTERFACE, *REFUSED_INTERFACE)), "name", "type", "addressing"
+    )
+    check_interface(node, fields, has_rules=has_rules)
+    sizes = [_given(fields, name, partial(_at_least, low=1)) for name in _SIZES]
+    config = InterfaceConfig(
+        name=_given(fields, "name", lambda found: found.parsed(parse_ifname)),
+        addresses=_given(fields, "addresses", _addresses),
+        mtu=_given(fields, "mtu", partial(_at_least, low=_MIN_MTU)),
+        hardware_addr=_given(fields, "hardwareAddr", lambda found: found.parsed(parse_own_mac)),
+        gso_max_size=sizes[0],
+        gro_max_size=sizes[1],
+        gso_ipv4_max_size=sizes[2],
+        gro_ipv4_max_size=sizes[3],
+        arp_ignore=_given(fields, "arpIgnore", partial(_one_of, allowed=_ARP_IGNORE)),
+        arp_announce=_given(fields, "arpAnnounce", partial(_one_of, allowed=_ARP_ANNOUNCE)),
+        forwarding=_given(fields, "forwarding", Node.boolean),
+    )
+    ipv6 = any(ip_interface(cidr).version == 6 for cidr in config.addresses or ())
+    if ipv6 and config.mtu is not None and config.mtu < _MIN_MTU_IPV6:
+        rule = f"IPv6 addresses need {_MIN_MTU_IPV6} or more; raise it, or remove them"
+        fields["mtu"].complain(rule)
+    return config
+
+
+def _addresses(node: Node) -> tuple[str, ...]:
+    found: list[str] = []
+    for item in node.items():
+        prefix = item.parsed(parse_prefix)
+        if prefix is None:
+            continue
+        cidr = f"{prefix[0]}/{prefix[1]}"
+        if cidr in found:
+            item.complain("given twice; keep one")
+        found.append(cidr)
+    return tuple(found)
+
+
+def _at_least(node: Node, low: int) -> int | None:
+    return node.integer(low, INT32[1])
+
+
+# --------------------------------------------------------------------------- routes and the rest
+
+
+def _route(node: Node) -> RouteConfig:
+    fields = _without_blank(node.fields(_ROUTE), "gateway", "source")
+    destination = _required(node, fields, "destination", parse_network)
+    version = destination.version if destination else 0
+    scope = _one_of(fields["scope"], (_SCOPE_UNIVERSE, _SCOPE_LINK)) if "scope" in fields else 0
+    gateway = _given(fields, "gateway", partial(_address_of, version=version))
+    source = _given(fields, "source", partial(_address_of, version=version))
+    if "gateway" not in fields and scope == _SCOPE_UNIVERSE:
+        node.complain(f"needs gateway, or scope {_SCOPE_LINK} if reached without one")
+    if isinstance(gateway, IPv4Address) and scope == _SCOPE_LINK:
+        # fib_check_nh, net/ipv4/fib_semantics.c: a gateway is never in scope link.
+        fields["gateway"].complain(f"not possible with scope {_SCOPE_LINK} (link); remove one")
+    return RouteConfig(
+        destination=_text(destination),
+        gateway=_text(gateway),
+        source=_text(source),
+        scope=scope or 0,
+        table=_given(fields, "table", _table) or 0,
+    )
+
+
+def _rule(node: Node) -> RuleConfig:
+    fields = _without_blank(node.fields(_RULE), "source", "destination")
+    source = _network_of(fields, "source")
+    destination = _network_of(fields, "destination")
+    if source and destination and source.version != destination.version:
+        fields["destination"].complain(
+            f"is IPv{destination.version} but source is IPv{source.version}; use one family"
+        )
+    priority = _given(fields, "priority", lambda found: found.integer(0, _MAX_PRIORITY))
+    return RuleConfig(
+        priority=priority or 0,
+        source=_text(source),
+        destination=_text(destination),
+        table=_given(fields, "table", _table) or 0,
+    )
+
+
+def _neighbour(node: Node) -> NeighbourConfig:
+    # dranet's published documentation calls the field ipAddress.
+    if isinstance(node.value, Mapping) and "ipAddress" in node.value:
+        node.complain("the address of a neighbor is called destination; rename ipAddress")
+    fields = node.fields((*_NEIGHBOUR, "ipAddress"))
+    destination = _required(node, fields, "destination", parse_address)
+    mac = _required(node, fields, "hardwareAddr", parse_mac)
+    return NeighbourConfig(destination=_text(destination), hardware_addr=mac or "")
+
+
+def _required(node: Node, fields: Fields, name: str, parser: Callable[[str], T]) -> T | None:
+    found = fields.get(name)
+    if found is None:
+        node.complain(f"needs {name}; add it")
+        return None
+    if found.value == "":
+        found.complain("must not be empty")
+        return None
+    return found.parsed(parser)
+
+
+def _address_of(node: Node, version: int) -> IpAddress | None:
+    """Return an address; complain if its family is not version (0: unknown)."""
+    address = node.parsed(parse_address)
+    if address and version not in {0, address.version}:
+        node.complain(f"is IPv{address.version} but destination is IPv{version}; use one family")
+    return address
+
+
+def _network_of(fields: Fields, name: str) -> IpNetwork | None:
+    return fields[name].parsed(parse_network) if name in fields else None
+
+
+def _table(node: Node) -> int | None:
+    return node.integer(0, _MAX_TABLE)
+
+
+def _text(value: object | None) -> str:
+    return "" if value is None else str(value)

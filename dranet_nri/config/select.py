@@ -1,0 +1,109 @@
+"""Which configurations of a claim apply to a request, and what they add up to.
+
+Rules:
+1. An entry applies if it is for our driver and names the request, its main request, or nothing.
+2. Later beats earlier: the class first, then the claim. Of one origin, what names the subrequest
+   ("req/sub") beats what names the main request or nothing.
+3. Interface fields merge one by one, and an explicit zero or false counts. Lists (addresses,
+   routes, rules, neighbors) replace: who gives a list gives all of it.
+4. Each entry must be valid alone, and the merged whole again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dranet_nri.config.network import parse_network_config
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import DRIVER_NAME, NetworkConfig
+
+
+class ConfigSource(StrEnum):
+    """Who wrote an entry (k8s.io/api/resource, AllocationConfigSource)."""
+
+    CLASS = "FromClass"
+    CLAIM = "FromClaim"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One entry of `config`.
+
+    Attributes:
+        driver: whose parameters these are.
+        parameters: the JSON object, not yet validated; empty ones say nothing.
+        requests: requests it is for ("req" or "req/sub"); empty for all.
+        path: where the parameters stand, put in front of each violation.
+    """
+
+    source: ConfigSource
+    driver: str
+    parameters: Mapping[str, object]
+    requests: tuple[str, ...] = ()
+    path: str = ""
+
+    def applies_to(self, request: str) -> bool:
+        """Whether the entry is for a request; the name of a main request covers its subrequests."""
+        main = request.partition("/")[0]
+        return not self.requests or request in self.requests or main in self.requests
+
+
+def select_config(
+    entries: Sequence[ConfigEntry], request: str, *, first_valid_wins: bool = False
+) -> NetworkConfig:
+    """Return the configuration of one request ("req" or "req/sub").
+
+    Args:
+        entries: all entries of the claim's allocation, the class's and the claim's, in their order.
+        request: name as in the allocation result.
+        first_valid_wins: dranet's order: the first entry that applies is taken alone, so that the
+            class beats the claim and nothing is merged.
+
+    Raises:
+        ConfigError: an entry that applies is not valid, or the merged whole is not.
+    """
+    chosen = [
+        entry
+        for entry in entries
+        if entry.driver == DRIVER_NAME and entry.parameters and entry.applies_to(request)
+    ]
+    violations: list[str] = []
+    for index, entry in enumerate(chosen):
+        broken = _violations(entry)
+        violations += broken
+        if first_valid_wins and not broken:
+            chosen = [chosen[index]]
+            break
+    if violations:
+        raise ConfigError(violations)
+    ordered = sorted(chosen, key=lambda entry: _precedence(entry, request))
+    merged: dict[str, object] = {}
+    for entry in ordered:
+        merged = _merge(merged, entry.parameters)
+    return parse_network_config(merged, f"merged configuration of request {request}")
+
+
+def _violations(entry: ConfigEntry) -> tuple[str, ...]:
+    try:
+        parse_network_config(entry.parameters, entry.path)
+    except ConfigError as error:
+        return error.violations
+    return ()
+
+
+def _precedence(entry: ConfigEntry, request: str) -> tuple[bool, bool]:
+    return entry.source is ConfigSource.CLAIM, "/" in request and request in entry.requests
+
+
+def _merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
+    """Return one object with the fields of both; above wins, objects merge, null gives nothing."""
+    merged = dict(below)
+    for key, value in above.items():
+        under = merged.get(key)
+        if value is None:
+            continue
+        if isinstance(value, Mapping) and isinstance(under, Mapping):
+            merged[key] = _merge(under, value)
+        else:
+            merged[key] = value
+    return merged

@@ -1,0 +1,131 @@
+"""One string of a document into its canonical form. Each parser raises InvalidValueError.
+
+Messages carry only the rule and the remedy; who knows the path and the value puts them in front.
+"""
+
+import re
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import Final
+
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.model import MAX_IFNAME
+
+IpAddress = IPv4Address | IPv6Address
+IpNetwork = IPv4Network | IPv6Network
+
+_LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,2}")
+# Names that exist as directories of net.ipv4.conf, so the kernel refuses them (net/ipv4/devinet.c),
+# and the loopback interface that every pod has.
+_TAKEN_NAMES: Final = frozenset({"all", "default", "lo"})
+_NBSP: Final = 0xA0  # counts as white space in the kernel's byte-wise isspace() (lib/ctype.c)
+_MAC_SIZES: Final = (6, 8, 20)  # Ethernet, EUI-64, IP over InfiniBand
+_PAIRS: Final = re.compile(r"[0-9a-f]{2}(?:(?P<by>[:-])[0-9a-f]{2})(?:(?P=by)[0-9a-f]{2})*")
+_QUADS: Final = re.compile(r"[0-9a-f]{4}(?:\.[0-9a-f]{4})+")
+
+
+def parse_address(text: str) -> IpAddress:
+    """Return a bare IP address.
+
+    Raises:
+        InvalidValueError: text is none, has a zone, a prefix length, or is an IPv4-mapped one.
+    """
+    if "/" in text:
+        raise InvalidValueError("must be an IP address without a prefix length; remove the /…")
+    if "%" in text:
+        raise InvalidValueError("must be an IP address without a zone; remove the %…")
+    try:
+        address = ip_address(text)
+    except ValueError:
+        raise InvalidValueError(
+            'must be an IP address such as "10.0.0.1" or "2001:db8::1"'
+        ) from None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        raise InvalidValueError(f'must not be IPv4-mapped; write "{address.ipv4_mapped}"')
+    return address
+
+
+def parse_prefix(text: str) -> tuple[IpAddress, int]:
+    """Return an address with its prefix length, host bits kept.
+
+    Raises:
+        InvalidValueError: text is not in CIDR notation.
+    """
+    host, slash, length = text.partition("/")
+    address = parse_address(host)
+    if not slash:
+        raise InvalidValueError(
+            f'must be in CIDR notation; write "{address}/{address.max_prefixlen}" for one address'
+        )
+    if not _LENGTH.fullmatch(length) or int(length) > address.max_prefixlen:
+        raise InvalidValueError(f"prefix length must be 0 to {address.max_prefixlen}")
+    return address, int(length)
+
+
+def parse_network(text: str) -> IpNetwork:
+    """Return the network of a CIDR; host bits are cleared, as the kernel demands of a route.
+
+    Raises:
+        InvalidValueError: text is not in CIDR notation.
+    """
+    address, length = parse_prefix(text)
+    return ip_network((address, length), strict=False)
+
+
+def parse_mac(text: str) -> str:
+    """Return a link-layer address of 6, 8 or 20 bytes as lower-case colon-hex.
+
+    Takes colons, hyphens, or groups of four digits with dots.
+
+    Raises:
+        InvalidValueError: text is none of these.
+    """
+    lower = text.lower()
+    if _PAIRS.fullmatch(lower) or _QUADS.fullmatch(lower):
+        raw = bytes.fromhex(re.sub("[:.-]", "", lower))
+        if len(raw) in _MAC_SIZES:
+            return raw.hex(":")
+    raise InvalidValueError(
+        'must be a MAC address such as "02:00:5e:10:00:01" (6 bytes, or 8 or 20 of InfiniBand)'
+    )
+
+
+def parse_own_mac(text: str) -> str:
+    """Return a link-layer address that an interface may have.
+
+    Raises:
+        InvalidValueError: text is no MAC, or an Ethernet one that is multicast or all zero,
+            which the kernel refuses (is_valid_ether_addr, linux/etherdevice.h).
+    """
+    mac = parse_mac(text)
+    first, *rest = bytes.fromhex(mac.replace(":", ""))
+    if len(rest) == 5 and (first & 1 or not any((first, *rest))):
+        raise InvalidValueError("must be a unicast address: first byte even, not all zero")
+    return mac
+
+
+def parse_ifname(text: str) -> str:
+    """Return an interface name the kernel will take in a pod.
+
+    Raises:
+        InvalidValueError: says which rule of the name is broken.
+    """
+    if text in {".", ".."}:
+        raise InvalidValueError('must not be "." or ".."; they are directory names')
+    bad = next((c for c in text if not (c.isalpha() or c.isdecimal() or c in "-_.")), "")
+    if bad:
+        raise InvalidValueError(f"must hold only letters, digits, - _ .; remove {bad!a}")
+    raw = text.encode()
+    if len(raw) > MAX_IFNAME:
+        raise InvalidValueError(f"is {len(raw)} bytes long; at most {MAX_IFNAME} fit")
+    if _NBSP in raw:
+        raise InvalidValueError("holds a letter that the kernel takes for white space; use another")
+    if text in _TAKEN_NAMES:
+        raise InvalidValueError("is taken in every pod; choose another name")
+    return text

@@ -1,0 +1,60 @@
+"""The cursor over a document, where the network configuration does not already exercise it."""
+
+import pytest
+
+from dranet_nri.config import Findings, Node, did_you_mean, show
+from dranet_nri.errors import ConfigError
+
+
+def test_a_list_longer_than_allowed_is_told_and_still_read():
+    findings = Findings()
+
+    items = Node([1, 2, 3], "xs", findings).items(most=2)
+
+    assert [item.path for item in items] == ["xs[0]", "xs[1]", "xs[2]"]
+    assert findings.lines() == ("xs: list of 3: has 3 entries; at most 2 are allowed",)
+
+
+def test_the_same_violation_is_told_once():
+    findings = Findings()
+    node = Node(1, "x", findings)
+
+    node.text()
+    node.text()
+
+    assert len(findings.lines()) == 1
+
+
+def test_findings_are_raised_together_and_none_raises_nothing():
+    findings = Findings()
+    findings.raise_if_any()
+    findings.add((1,), "second")
+    findings.add((0,), "first")
+
+    with pytest.raises(ConfigError) as caught:
+        findings.raise_if_any()
+
+    assert caught.value.violations == ("first", "second")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (1.5, "1.5"),
+        ("it's", '"it\'s"'),
+        ("a\n", '"a\\n"'),
+        ({"a": 1, "b": 2}, "object with a, b"),
+        ([1], "list of 1"),
+    ],
+)
+def test_values_are_shown_as_they_stand_in_the_document(value, shown):
+    assert show(value) == shown
+
+
+def test_the_nearest_known_word_is_suggested_whatever_its_case():
+    assert did_you_mean("devicesclassname", ["deviceClassName", "count"]) == (
+        ' (did you mean "deviceClassName"?)'
+    )
+    assert did_you_mean("zzz", ["deviceClassName"]) == ""

@@ -1,0 +1,100 @@
+"""A configuration written as JSON reads back as the same value."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dranet_nri.config import (
+    network_config_to_json,
+    network_config_to_object,
+    parse_network_config,
+)
+from dranet_nri.model import (
+    InterfaceConfig,
+    NeighbourConfig,
+    NetworkConfig,
+    RouteConfig,
+    RuleConfig,
+)
+
+int32 = st.integers(1, 2**31 - 1)
+table = st.integers(0, 2**32 - 1)
+v4 = st.ip_addresses(v=4).map(str)
+v6 = st.ip_addresses(v=6).filter(lambda address: address.ipv4_mapped is None).map(str)
+net4 = st.tuples(v4, st.integers(0, 32)).map(lambda pair: f"{pair[0]}/{pair[1]}")
+net6 = st.tuples(v6, st.integers(0, 128)).map(lambda pair: f"{pair[0]}/{pair[1]}")
+mac = st.binary(min_size=6, max_size=6).map(lambda raw: b"\x02" + raw[1:]).map(lambda b: b.hex(":"))
+
+
+def canonical_network(cidr: str) -> str:
+    return parse_network_config({"rules": [{"source": cidr}]}).rules[0].source
+
+
+def routes(address, net):
+    return st.one_of(
+        st.builds(
+            RouteConfig,
+            destination=net.map(canonical_network),
+            gateway=address,
+            source=address | st.just(""),
+            table=table,
+        ),
+        st.builds(
+            RouteConfig, destination=net.map(canonical_network), scope=st.just(253), table=table
+        ),
+    )
+
+
+names = st.from_regex(r"[a-z][a-z0-9._-]{3,10}", fullmatch=True).filter(lambda n: n != "default")
+interfaces = st.builds(
+    InterfaceConfig,
+    name=st.none() | names,
+    addresses=st.none() | st.lists(net4 | net6, unique=True, max_size=4).map(tuple),
+    mtu=st.none() | st.integers(1280, 65536),
+    hardware_addr=st.none() | mac,
+    gso_max_size=st.none() | int32,
+    gro_max_size=st.none() | int32,
+    gso_ipv4_max_size=st.none() | int32,
+    gro_ipv4_max_size=st.none() | int32,
+    arp_ignore=st.none() | st.sampled_from([0, 1, 2, 3, 8]),
+    arp_announce=st.none() | st.integers(0, 2),
+    forwarding=st.none() | st.booleans(),
+)  # fmt: skip
+rules = st.one_of(
+    *(
+        st.builds(
+            RuleConfig,
+            priority=st.integers(0, 32767),
+            source=st.just("") | net.map(canonical_network),
+            destination=st.just("") | net.map(canonical_network),
+            table=table,
+        )
+        for net in (net4, net6)
+    )
+)
+configs = st.builds(
+    NetworkConfig,
+    interface=interfaces,
+    routes=st.lists(routes(v4, net4) | routes(v6, net6), max_size=4).map(tuple),
+    rules=st.lists(rules, max_size=3).map(tuple),
+    neighbors=st.lists(st.builds(NeighbourConfig, v4 | v6, mac), max_size=3).map(tuple),
+)
+
+
+@given(configs)
+def test_what_is_written_reads_back_equal(config):
+    assert parse_network_config(network_config_to_json(config)) == config
+    assert parse_network_config(network_config_to_object(config)) == config
+
+
+def test_the_text_is_canonical_and_leaves_out_what_was_not_given():
+    config = parse_network_config(
+        ' {"rules": [{"table": 5, "priority": 0}], "interface": {"forwarding": false, "mtu": 1500}}'
+    )
+
+    text = network_config_to_json(config)
+
+    assert text == '{"interface":{"mtu":1500,"forwarding":false},"rules":[{"table":5}]}'
+    assert network_config_to_object(config) == json.loads(text)
+    assert network_config_to_json(NetworkConfig()) == "{}"

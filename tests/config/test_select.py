@@ -1,0 +1,140 @@
+"""Which configuration entries reach a request, and what they add up to."""
+
+import pytest
+
+from dranet_nri.config import ConfigEntry, ConfigSource, select_config
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import InterfaceConfig, NetworkConfig, RouteConfig
+
+CLASS, CLAIM = ConfigSource.CLASS, ConfigSource.CLAIM
+
+
+def entry(
+    source: ConfigSource,
+    parameters: dict[str, object],
+    requests: tuple[str, ...] = (),
+    driver: str = "dra.net",
+    path: str = "",
+) -> ConfigEntry:
+    return ConfigEntry(source, driver, parameters, requests, path)
+
+
+def mtu(value: object) -> dict[str, object]:
+    return {"interface": {"mtu": value}}
+
+
+def chosen_mtu(entries: list[ConfigEntry], request: str = "nic", **switch: bool) -> int | None:
+    return select_config(entries, request, **switch).interface.mtu
+
+
+def test_without_entries_the_default_is_chosen():
+    assert select_config([], "nic") == NetworkConfig()
+
+
+@pytest.mark.parametrize(
+    ("entries", "request_name", "expected"),
+    [
+        pytest.param([entry(CLASS, mtu(1500)), entry(CLAIM, mtu(9000))], "nic", 9000,
+                     id="the-claim-beats-the-class"),
+        pytest.param([entry(CLAIM, mtu(9000)), entry(CLASS, mtu(1500))], "nic", 9000,
+                     id="whatever-their-order"),
+        pytest.param([entry(CLAIM, mtu(1500)), entry(CLAIM, mtu(9000))], "nic", 9000,
+                     id="later-beats-earlier"),
+        pytest.param([entry(CLAIM, mtu(9000)), entry(CLAIM, {})], "nic", 9000,
+                     id="empty-parameters-say-nothing"),
+        pytest.param([entry(CLAIM, mtu(9000)), entry(CLAIM, mtu(None))], "nic", 9000,
+                     id="null-says-nothing"),
+        pytest.param([entry(CLAIM, {"x": 1}, driver="gpu.nvidia.com")], "nic", None,
+                     id="another-drivers-parameters-are-not-read"),
+        pytest.param([entry(CLAIM, mtu(9000), ("other",))], "nic", None,
+                     id="another-requests-entry"),
+        pytest.param([entry(CLAIM, mtu(9000), ("other", "nic"))], "nic", 9000,
+                     id="one-of-the-named-requests"),
+        pytest.param([entry(CLAIM, mtu(9000), ("nic",))], "nic/fast", 9000,
+                     id="a-request-covers-its-subrequests"),
+        pytest.param([entry(CLAIM, mtu(1400), ("nic/slow",))], "nic/fast", None,
+                     id="another-subrequest"),
+        pytest.param([entry(CLAIM, mtu(9000), ("nic/fast",)), entry(CLAIM, mtu(1500), ("nic",))],
+                     "nic/fast", 9000, id="the-exact-subrequest-beats-its-request"),
+        pytest.param([entry(CLASS, mtu(9000), ("nic/fast",)), entry(CLAIM, mtu(1500))],
+                     "nic/fast", 1500, id="but-never-the-claim"),
+    ],
+)  # fmt: skip
+def test_precedence(entries, request_name, expected):
+    assert chosen_mtu(entries, request_name) == expected
+
+
+def test_fields_merge_one_by_one_and_explicit_false_and_zero_count():
+    base = {"interface": {"mtu": 9000, "forwarding": True, "arpIgnore": 1}}
+    above = {"interface": {"forwarding": False, "arpIgnore": 0, "name": "net1"}}
+
+    config = select_config([entry(CLASS, base), entry(CLAIM, above)], "nic")
+
+    assert config.interface == InterfaceConfig(
+        name="net1", mtu=9000, forwarding=False, arp_ignore=0
+    )
+
+
+def test_a_list_of_the_claim_replaces_that_of_the_class():
+    base = {
+        "interface": {"addresses": ["10.0.0.1/8"]},
+        "routes": [{"destination": "10.0.0.0/8", "scope": 253}],
+        "rules": [{"table": 5}],
+    }
+    above = {
+        "interface": {"addresses": ["10.0.0.2/8"]},
+        "routes": [{"destination": "11.0.0.0/8", "scope": 253}],
+        "rules": [],
+    }
+
+    config = select_config([entry(CLASS, base), entry(CLAIM, above)], "nic")
+
+    assert config.interface.addresses == ("10.0.0.2/8",)
+    assert config.routes == (RouteConfig("11.0.0.0/8", scope=253),)
+    assert config.rules == ()
+
+
+def test_the_merged_whole_is_validated_again():
+    entries = [
+        entry(CLASS, mtu(1000)),
+        entry(CLAIM, {"interface": {"addresses": ["2001:db8::1/64"]}}),
+    ]
+
+    with pytest.raises(ConfigError) as caught:
+        select_config(entries, "nic")
+
+    (line,) = caught.value.violations
+    assert line.startswith("merged configuration of request nic.interface.mtu: 1000: IPv6")
+
+
+def test_the_violations_of_all_entries_are_told():
+    entries = [entry(CLASS, mtu(1), path="class"), entry(CLAIM, mtu(2), path="claim")]
+
+    with pytest.raises(ConfigError) as caught:
+        select_config(entries, "nic")
+
+    assert [line.split(":")[0] for line in caught.value.violations] == [
+        "class.interface.mtu",
+        "claim.interface.mtu",
+    ]
+
+
+def test_dranets_order_takes_the_first_entry_alone():
+    above = {"interface": {"mtu": 9000, "name": "net1"}}
+    entries = [entry(CLASS, mtu(1500)), entry(CLAIM, above), entry(CLAIM, mtu(1))]
+
+    config = select_config(entries, "nic", first_valid_wins=True)
+
+    assert config.interface == InterfaceConfig(mtu=1500)
+
+
+def test_dranets_order_still_fails_on_an_invalid_entry_before_the_first_valid_one():
+    entries = [entry(CLASS, mtu(1)), entry(CLAIM, mtu(9000))]
+
+    with pytest.raises(ConfigError):
+        select_config(entries, "nic", first_valid_wins=True)
+
+
+def test_dranets_order_fails_when_no_entry_is_valid():
+    with pytest.raises(ConfigError):
+        select_config([entry(CLASS, mtu(1))], "nic", first_valid_wins=True)
