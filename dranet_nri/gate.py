@@ -1,0 +1,76 @@
+"""The gate's files: the CDI spec that lets a claim's containers start, and its metadata files.
+
+Rules:
+1. Open: metadata first, spec last. Close: spec first.
+2. Both live on tmpfs, so that a reboot closes every gate.
+3. Opening an open gate rewrites only what changed.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from dranet_nri.edits import (
+    EditOptions,
+    cdi_spec,
+    gated_requests,
+    metadata,
+    metadata_source,
+)
+from dranet_nri.files import Fs, remove, save
+from dranet_nri.model import DRIVER_NAME, Allocation, Attachment
+
+READABLE = 0o644  # a non-root container reads its metadata, the runtime the spec
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Where the files are written.
+
+    Attributes:
+        cdi_dir: a directory the runtime reads CDI specs from.
+        metadata_dir: our directory of metadata files, at the same path on the host.
+    """
+
+    fs: Fs
+    cdi_dir: Path
+    metadata_dir: Path
+
+    def spec_path(self, claim_uid: str) -> Path:
+        """Return where the claim's CDI spec is while its gate is open."""
+        return self.cdi_dir / f"{DRIVER_NAME}-{claim_uid}.json"
+
+    def open(self, allocation: Allocation, attachment: Attachment, options: EditOptions) -> None:
+        """Write the claim's files.
+
+        Raises:
+            OSError: they can't be written; the gate stays closed.
+        """
+        directory = str(self.metadata_dir)
+        for request in gated_requests(allocation):
+            path = Path(metadata_source(directory, allocation.claim.uid, request))
+            self._write(path, metadata(allocation, attachment, request))
+        spec = cdi_spec(allocation, attachment, directory, options)
+        self._write(self.spec_path(allocation.claim.uid), spec)
+
+    def close(self, claim_uid: str) -> None:
+        """Remove the claim's files. Idempotent.
+
+        Raises:
+            OSError: the spec can't be removed.
+        """
+        remove(self.fs, self.spec_path(claim_uid), durable=False)
+        shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)
+
+    def claims(self) -> tuple[str, ...]:
+        """Return the UIDs of the claims whose gate is open."""
+        prefix = f"{DRIVER_NAME}-"
+        return tuple(
+            sorted(path.stem.removeprefix(prefix) for path in self.cdi_dir.glob(f"{prefix}*.json"))
+        )
+
+    def _write(self, path: Path, content: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.read_bytes() == content:
+            return
+        save(self.fs, path, content, mode=READABLE, durable=False)

@@ -1,0 +1,191 @@
+"""Devices, what the shim allocates and what the plugin attaches."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dranet_nri.model.config import NetworkConfig
+from dranet_nri.model.network import DeviceKey, LinkState
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A semantic version attribute."""
+
+    text: str
+
+
+AttributeValue = bool | int | str | Version
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One publishable device.
+
+    Attributes:
+        name: DRA device name, a DNS label ("pci-0000-8a-00-0").
+        key: how to find it in the kernel.
+        attributes: (qualified name, value), sorted by name.
+        rdma_devices: names of its RDMA devices ("mlx5_0"), empty if none.
+    """
+
+    name: str
+    key: DeviceKey
+    attributes: tuple[tuple[str, AttributeValue], ...] = ()
+    rdma_devices: tuple[str, ...] = ()
+
+    def attribute(self, name: str) -> AttributeValue | None:
+        """Return the attribute's value, or None."""
+        return next((value for key, value in self.attributes if key == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """A namespaced Kubernetes object."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        """Return namespace/name, as people write it."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatedDevice:
+    """One device given to one request of the claim.
+
+    Attributes:
+        request: main request name, without "/subrequest".
+        pool: pool name (the node's name).
+        device: the device with the facts published at that moment.
+        config: validated parameters.
+        admin_access: the result only observes the device; it is not moved.
+        share_id: UUID of a share of a multi-allocation device, "" if exclusive.
+    """
+
+    request: str
+    pool: str
+    device: Device
+    config: NetworkConfig = NetworkConfig()
+    admin_access: bool = False
+    share_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerClaim:
+    """A container of the pod lists the claim; request "" means the whole claim."""
+
+    container: str
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What the shim records for one claim (allocations/<claim uid>.json).
+
+    Attributes:
+        pod: the one pod that may use the claim.
+        pod_claim_name: name of the claim in a template pod's spec, "" for a direct claim.
+        containers: which containers list it; empty: none does, so every container gets it.
+        nonce: random part of the CDI ids, stable over repeated Prepares.
+        boot_id: of the boot in which it was recorded.
+    """
+
+    claim: ObjectRef
+    pod: ObjectRef
+    devices: tuple[AllocatedDevice, ...]
+    nonce: str
+    boot_id: str
+    pod_claim_name: str = ""
+    containers: tuple[ContainerClaim, ...] = ()
+
+
+class Phase(StrEnum):
+    """How far a claim's devices are."""
+
+    INTENT = "intent"  # a plan was written, its result was not
+    ATTACHED = "attached"  # all devices are in the pod, fully configured
+    FAILED = "failed"  # undone; `failure` says why
+    DETACHING = "detaching"  # the sandbox is gone, devices are on their way home
+    HOME = "home"  # all devices are back and restored; the claim is still prepared
+
+
+@dataclass(frozen=True, slots=True)
+class NetnsId:
+    """A network namespace: the path the runtime gave, and the inode that is its identity."""
+
+    path: str
+    dev: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class CharDevice:
+    """A character device file of an RDMA device, as containers get it.
+
+    uid, gid and mode are None where the runtime's default serves.
+    """
+
+    path: str
+    major: int
+    minor: int
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedDevice:
+    """One device of an attachment.
+
+    Attributes:
+        snapshot: state on the host before we touched it; None until taken.
+        snapshot_s: when it was taken, seconds of CLOCK_BOOTTIME.
+        pod_name: interface name in the pod, "" for a device without a netdev.
+        mac, addresses: as they are in the pod, after success.
+        char_devices: files of its RDMA devices, resolved after the move.
+        home: verified back on the host and restored.
+    """
+
+    request: str
+    device: Device
+    snapshot: LinkState | None = None
+    snapshot_s: int = 0
+    pod_name: str = ""
+    mac: str = ""
+    mtu: int = 0
+    addresses: tuple[str, ...] = ()
+    char_devices: tuple[CharDevice, ...] = ()
+    home: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the last try failed.
+
+    Attributes:
+        reason: CamelCase word for events and conditions ("NetworkDeviceAttachFailed").
+        message: one line: which device, why, what to do.
+        time: Unix seconds.
+        count: tries that failed for this pod.
+    """
+
+    reason: str
+    message: str
+    time: int
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """What the plugin records for one claim (attachments/<claim uid>.json)."""
+
+    claim: ObjectRef
+    pod: ObjectRef
+    sandbox_id: str
+    netns: NetnsId
+    phase: Phase
+    devices: tuple[AttachedDevice, ...]
+    attempt: int = 1
+    failure: Failure | None = None

@@ -1,0 +1,35 @@
+"""Names and identifiers from outside, parsed at the door."""
+
+import re
+from typing import Final
+
+from dranet_nri.errors import InvalidValueError
+
+DRIVER_NAME: Final = "dra.net"
+MAX_IFNAME: Final = 15  # IFNAMSIZ - 1, linux/if.h
+
+
+_PCI: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def parse_uid(text: str) -> str:
+    """Return text if it may name a record file: a Kubernetes UID or a similar plain token.
+
+    Raises:
+        InvalidValueError: it is empty, too long, or holds a character that a path could abuse.
+    """
+    if not _UID.fullmatch(text):
+        raise InvalidValueError(f"uid {text!r}: must be 1 to 128 of letters, digits, . _ -")
+    return text
+
+
+def parse_pci_address(text: str) -> str:
+    """Return the PCI address in the form dddd:bb:dd.f, lower case.
+
+    Raises:
+        InvalidValueError: text is not a PCI address.
+    """
+    if not _PCI.fullmatch(text.lower()):
+        raise InvalidValueError(f"PCI address {text!r}: must look like 0000:8a:00.0")
+    return text.lower()

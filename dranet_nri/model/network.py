@@ -1,0 +1,223 @@
+"""The kernel's view: links, addresses, routes, rules, and where a device is."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Ns(StrEnum):
+    """The two network namespaces a plan speaks of."""
+
+    HOST = "host"
+    POD = "pod"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKey:
+    """What a network device is known by, wherever it is.
+
+    Attributes:
+        bus: the parent's bus ("pci", "virtio", "vmbus"), "" for a virtual device.
+        parent: the parent device's name on that bus (IFLA_PARENT_DEV_NAME), "" if virtual.
+        name: the host's name for it; decides only where bus is "" or several share a parent.
+        pci: PCI address of the function below which it sits, "" if none.
+    """
+
+    bus: str
+    parent: str
+    name: str
+    pci: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadSizes:
+    """GSO and GRO limits in bytes; None where the kernel does not tell (linux/if_link.h)."""
+
+    gso: int | None = None
+    gro: int | None = None
+    gso_ipv4: int | None = None
+    gro_ipv4: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One RTM_NEWLINK as observed.
+
+    Attributes:
+        index: ifindex in the namespace where it was seen.
+        kind: IFLA_INFO_KIND, "" for hardware.
+        arphrd: ARPHRD_* type (1 Ethernet, 32 InfiniBand, 772 loopback).
+        mac: link-layer address, lower-case colon-hex, "" if none.
+        up: IFF_UP, the administrative state.
+        operstate: RFC 2863 state as the kernel names it ("up", "down", "unknown", …).
+        master: ifindex of IFLA_MASTER, 0 if none.
+        lower: ifindex of IFLA_LINK, 0 if none or if it is in another namespace.
+        bus, parent: see DeviceKey.
+    """
+
+    index: int
+    name: str
+    kind: str = ""
+    arphrd: int = 1
+    mac: str = ""
+    mtu: int = 1500
+    min_mtu: int = 0
+    max_mtu: int = 0
+    up: bool = False
+    carrier: bool = False
+    operstate: str = "unknown"
+    master: int = 0
+    lower: int = 0
+    loopback: bool = False
+    alias: str = ""
+    altnames: tuple[str, ...] = ()
+    txqlen: int = 1000
+    sizes: OffloadSizes = OffloadSizes()
+    bus: str = ""
+    parent: str = ""
+
+
+FOREVER: Final = 0xFFFFFFFF  # INFINITY_LIFE_TIME, linux/ipv6.h
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One address of a link (RTM_NEWADDR).
+
+    Attributes:
+        cidr: address with prefix length, host bits kept ("10.0.0.5/24", "2001:db8::5/64").
+        scope: 0 universe, 200 site, 253 link, 254 host (linux/rtnetlink.h).
+        valid_s, preferred_s: remaining lifetimes in seconds, FOREVER for permanent ones.
+        flags: IFA_F_* bits that a creator may set (noprefixroute, nodad, mngtmpaddr, …).
+        proto: IFAPROT_* origin, 0 unspecified, 2 router advertisement (linux/if_addr.h).
+        metric: IFA_RT_PRIORITY of the prefix route, 0 the kernel's default.
+    """
+
+    cidr: str
+    scope: int = 0
+    peer: str = ""
+    broadcast: str = ""
+    label: str = ""
+    valid_s: int = FOREVER
+    preferred_s: int = FOREVER
+    flags: int = 0
+    proto: int = 0
+    metric: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NextHop:
+    """One leg of a multipath route; device "" means the route's own device."""
+
+    gateway: str = ""
+    weight: int = 1
+    onlink: bool = False
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route through a link (RTM_NEWROUTE).
+
+    Attributes:
+        destination: CIDR; "0.0.0.0/0" or "::/0" for a default route.
+        scope: 0 universe, 253 link, 254 host.
+        table: 254 is main, 255 local.
+        metric: RTA_PRIORITY; 0 the kernel's default.
+        protocol: RTPROT_* (2 kernel, 3 boot, 4 static, 9 RA, 16 DHCP).
+        type: RTN_* (1 unicast).
+        mtu: RTAX_MTU in bytes, 0 none.
+        nexthops: legs of a multipath route; empty for an ordinary one.
+        expires_s: remaining lifetime in seconds, 0 none.
+        preference: RTA_PREF of IPv6 (0 medium, 1 high, 3 low).
+    """
+
+    destination: str
+    gateway: str = ""
+    source: str = ""
+    scope: int = 0
+    table: int = 254
+    metric: int = 0
+    protocol: int = 3
+    type: int = 1
+    mtu: int = 0
+    onlink: bool = False
+    nexthops: tuple[NextHop, ...] = ()
+    expires_s: int = 0
+    preference: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One policy rule (RTM_NEWRULE, linux/fib_rules.h); family 4 or 6.
+
+    priority 0 lets the kernel choose; table 0 is main where action is 1 (to table).
+    """
+
+    family: int
+    priority: int = 0
+    source: str = ""
+    destination: str = ""
+    table: int = 254
+    iif: str = ""
+    oif: str = ""
+    fwmark: int = 0
+    fwmask: int = 0
+    tos: int = 0
+    invert: bool = False
+    action: int = 1
+    protocol: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """One permanent neighbour entry (RTM_NEWNEIGH, NUD_PERMANENT)."""
+
+    destination: str
+    mac: str
+    proxy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sysctl:
+    """One per-interface sysctl: family directory ("ipv4", "ipv6"), key ("arp_ignore"), value."""
+
+    family: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """Everything of one device in one namespace that a plan compares.
+
+    As a snapshot of the host it serves both inheritance and restoration. `rules` are those of
+    the namespace that belong to this device: by iif/oif, or by a table its routes use.
+    """
+
+    link: Link
+    master_name: str = ""
+    addresses: tuple[Address, ...] = ()
+    routes: tuple[Route, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    sysctls: tuple[Sysctl, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Where one device is now.
+
+    Attributes:
+        host: its state in the host's namespace, None if it is not there.
+        pod: its state in the pod's namespace, None if not there or there is no such namespace.
+        taken_host_names, taken_pod_names: names and altnames in use there by other links.
+        host_rules, pod_rules: every policy rule of the namespace.
+    """
+
+    host: LinkState | None = None
+    pod: LinkState | None = None
+    taken_host_names: frozenset[str] = frozenset()
+    taken_pod_names: frozenset[str] = frozenset()
+    host_rules: tuple[Rule, ...] = ()
+    pod_rules: tuple[Rule, ...] = ()
