@@ -1,0 +1,170 @@
+"""Files that others read while we write them: old or new, never half; and reading theirs.
+
+Rules:
+1. A writer stages a hidden file beside the target and renames it. Readers skip names that
+   start with a dot, and a staged name never ends in .json or .yaml.
+2. One writer per target at a time.
+3. A reader trusts a directory entry only after it looked at what it opened.
+"""
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from dranet_nri.errors import StateCorruptError
+
+STAGED_SUFFIX: Final = ".new"
+RECORD_MODE: Final = 0o640
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_REPLACED_TRIES: Final = 100  # a writer would have to rename between open and fstat each time
+
+
+class Fs(Protocol):
+    """The calls that change a file system, so that a test can fail each in turn."""
+
+    def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        """Create path, which must not exist, with data and mode; fsync it if durable."""
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Rename source over target."""
+
+    def unlink(self, path: Path) -> None:
+        """Remove path; fine if it is not there."""
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the entries of a directory durable."""
+
+
+class RealFs:
+    """The kernel's file system."""
+
+    def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        """See Fs. The mode does not depend on the umask."""
+        descriptor = os.open(path, _CREATE, mode)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            os.fchmod(descriptor, mode)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) :]
+            if durable:
+                os.fsync(descriptor)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """See Fs."""
+        source.replace(target)
+
+    def unlink(self, path: Path) -> None:
+        """See Fs."""
+        path.unlink(missing_ok=True)
+
+    def sync_directory(self, path: Path) -> None:
+        """See Fs."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def save(fs: Fs, path: Path, data: bytes, *, durable: bool = True, mode: int = RECORD_MODE) -> None:
+    """Put data at path. Whatever happens, path then holds the old bytes or the new.
+
+    Args:
+        durable: survive a power loss once this returns; pass False on tmpfs.
+
+    Raises:
+        OSError: it failed; path may hold either, and no staged file is left.
+    """
+    staged = path.with_name(f".{path.name}{STAGED_SUFFIX}")
+    fs.unlink(staged)  # what a crash left behind
+    try:
+        fs.write(staged, data, mode, durable=durable)
+        fs.replace(staged, path)
+    except BaseException:
+        with suppress(OSError):
+            fs.unlink(staged)
+        raise
+    if durable:
+        fs.sync_directory(path.parent)
+
+
+def remove(fs: Fs, path: Path, *, durable: bool = True) -> None:
+    """Remove path; fine if it is not there.
+
+    Raises:
+        OSError: it failed; calling again finishes it.
+    """
+    fs.unlink(path)
+    if durable:
+        fs.sync_directory(path.parent)
+
+
+def sweep(fs: Fs, directory: Path, prefix: str = "") -> None:
+    """Remove staged files that a crash left, of targets whose names start with prefix."""
+    for entry in directory.iterdir():
+        if entry.name.startswith(f".{prefix}") and entry.name.endswith(STAGED_SUFFIX):
+            fs.unlink(entry)
+
+
+def read_record_bytes(directory: int, name: str, limit: int, owner: int | None = None) -> bytes:
+    """Return the content of a plain file that another process wrote.
+
+    Args:
+        directory: descriptor of the directory.
+        name: entry in it, no path.
+        limit: most bytes to accept.
+        owner: uid that must own the file; None for any.
+
+    Raises:
+        StateCorruptError: it is not a file that our writer makes.
+        FileNotFoundError: there is no such entry.
+        OSError: it could not be read now.
+    """
+    for _ in range(_REPLACED_TRIES):
+        descriptor = _open(directory, name)
+        try:
+            status = os.fstat(descriptor)
+            if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
+                continue  # replaced or removed since it was opened: look again
+            _check(name, status, limit, owner)
+            return _read(descriptor, name, limit)
+        finally:
+            os.close(descriptor)
+    raise OSError(errno.EAGAIN, "replaced faster than it could be read", name)
+
+
+def _open(directory: int, name: str) -> int:
+    try:
+        return os.open(name, _OPEN, dir_fd=directory)
+    except OSError as cause:
+        match cause.errno:
+            case errno.ELOOP:
+                raise StateCorruptError(f"{name}: is a symbolic link, must be a file") from None
+            case errno.ENXIO:
+                raise StateCorruptError(f"{name}: is a socket, must be a file") from None
+        raise
+
+
+def _check(name: str, status: os.stat_result, limit: int, owner: int | None) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise StateCorruptError(f"{name}: is no regular file ({stat.filemode(status.st_mode)})")
+    if status.st_nlink != 1:
+        raise StateCorruptError(f"{name}: has {status.st_nlink} hard links, must have one")
+    if owner is not None and status.st_uid != owner:
+        raise StateCorruptError(f"{name}: belongs to uid {status.st_uid}, must be {owner}")
+    if status.st_size > limit:
+        raise StateCorruptError(f"{name}: {status.st_size} bytes, at most {limit}")
+
+
+def _read(descriptor: int, name: str, limit: int) -> bytes:
+    data = bytearray()
+    while len(data) <= limit:
+        piece = os.read(descriptor, limit + 1 - len(data))
+        if not piece:
+            return bytes(data)
+        data += piece
+    raise StateCorruptError(f"{name}: grew above {limit} bytes while it was read")

@@ -1,0 +1,285 @@
+"""A directory of records, read: an index by claim and by pod that inotify keeps fresh.
+
+Rules:
+1. The directory is the truth, the index is a copy that `refresh` brings up to date.
+2. A reader changes nothing, so a read-only mount will do, and the directory need not exist yet.
+3. One broken record spoils only itself. It stays in `broken`, wherever its writer moved it,
+   until a good record takes its place.
+4. Not thread-safe: one thread at a time.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Final, Generic, Self, TypeVar
+
+from dranet_nri.errors import StateCorruptError, StateError
+from dranet_nri.files import read_record_bytes
+from dranet_nri.model import Allocation, Attachment
+from dranet_nri.state.record import (
+    MAX_RECORD,
+    decode_allocation,
+    decode_attachment,
+    salvage_pod_uid,
+)
+from dranet_nri.state.watch import Watch
+
+ALLOCATIONS: Final = Path("/var/lib/dranet-nri/allocations")
+ATTACHMENTS: Final = Path("/run/dranet-nri/attachments")
+QUARANTINE: Final = "quarantine"
+WRITER_UID: Final = 0  # both processes run as uid 0, the shim without any capability
+
+_SUFFIX: Final = ".json"
+_OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+R = TypeVar("R", bound=Allocation | Attachment)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A record that cannot be used.
+
+    Attributes:
+        name: where its bytes are, relative to the directory.
+        error: what is wrong with it.
+        pod_uid: whose it is, as far as its bytes or the record before it tell; else None.
+    """
+
+    name: str
+    error: StateError
+    pod_uid: str | None = None
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it still stands where a record belongs, not in quarantine."""
+        return not self.name.startswith(f"{QUARANTINE}/")
+
+
+class RecordReader(Generic[R]):
+    """The records of one directory, kept fresh."""
+
+    def __init__(
+        self, directory: Path, decode: Callable[[bytes], R], *, owner: int | None = WRITER_UID
+    ) -> None:
+        """Read the directory and watch it.
+
+        Args:
+            directory: need not exist yet.
+            decode: bytes to a record; raises StateError.
+            owner: uid that must own each record, None for any.
+
+        Raises:
+            StateError: inotify is not to be had.
+            OSError: the directory cannot be read.
+        """
+        self._directory = directory
+        self._decode = decode
+        self._owner = owner
+        self._records: dict[str, R] = {}
+        self._pods: dict[str, set[str]] = {}
+        self._broken: dict[str, Broken] = {}
+        self._touched: set[str] = set()
+        self._watch = Watch(directory)
+        try:
+            self.rescan()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        """Return self; leaving closes it."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Stop watching. Idempotent; what was read can still be asked for."""
+        self._watch.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when refresh has something to do."""
+        return self._watch.fileno()
+
+    def refresh(self) -> frozenset[str]:
+        """Take in what changed; return the claims (UIDs) whose records may have.
+
+        One read(2) when nothing happened. A record renamed into place before the call is seen.
+        """
+        self._take_in()
+        touched, self._touched = frozenset(self._touched), set()
+        return touched
+
+    def rescan(self) -> frozenset[str]:
+        """Read everything again without trusting events. Returns what refresh returns."""
+        self._watch.rearm()
+        self._look_at(self._all_keys())
+        return self.refresh()
+
+    def get(self, claim_uid: str) -> R | None:
+        """Return the claim's record; None if there is none, or if it is broken."""
+        return self._records.get(claim_uid)
+
+    def by_pod(self, pod_uid: str) -> tuple[R, ...]:
+        """Return the records of a pod's claims, ordered by claim UID."""
+        return tuple(self._records[uid] for uid in sorted(self._pods.get(pod_uid, ())))
+
+    def records(self) -> tuple[R, ...]:
+        """Return all records, ordered by claim UID."""
+        return tuple(self._records[uid] for uid in sorted(self._records))
+
+    @property
+    def broken(self) -> Mapping[str, Broken]:
+        """The records that cannot be used, by claim UID as their file names tell it."""
+        return MappingProxyType(self._broken)
+
+    def broken_of_pod(self, pod_uid: str) -> tuple[Broken, ...]:
+        """Return the broken records that are known to belong to a pod."""
+        return tuple(item for item in self._broken.values() if item.pod_uid == pod_uid)
+
+    # ------------------------------------------------------------------- looking
+
+    def _take_in(self, own: str | None = None) -> None:
+        """Look at what events name, but not at the record that we wrote ourselves."""
+        changes = self._watch.drain()
+        if changes.everything:
+            self._look_at(self._all_keys())
+        else:
+            self._look_at({key for name in changes.names if (key := key_of(name))} - {own})
+
+    def _look_at(self, keys: Iterable[str | None]) -> None:
+        for key in keys:
+            if key is not None:
+                self._look(key)
+                self._touched.add(key)
+
+    def _look(self, key: str) -> None:
+        """Read one record again."""
+        found = self._load(self._watch.directory, key, name_of(key), "")
+        self._place(key, found if found is not None else self._load_quarantined(key))
+
+    def _all_keys(self) -> set[str]:
+        """Return the keys of everything that is there or was."""
+        names = _names(self._watch.directory)
+        originals = (name.rpartition(".")[0] for name in self._quarantined_names())
+        keys = {key for name in (*names, *originals) if (key := key_of(name))}
+        return keys | self._records.keys() | self._broken.keys()
+
+    def _place(self, key: str, found: R | Broken | None) -> None:
+        old = self._records.pop(key, None)
+        self._broken.pop(key, None)
+        if old is not None:
+            claims = self._pods[old.pod.uid]
+            claims.discard(key)
+            if not claims:
+                del self._pods[old.pod.uid]
+        if isinstance(found, Broken):
+            self._broken[key] = found
+        elif found is not None:
+            self._records[key] = found
+            self._pods.setdefault(found.pod.uid, set()).add(key)
+
+    def _load(self, directory: int | None, key: str, name: str, below: str) -> R | Broken | None:
+        if directory is None:
+            return None
+        data = b""
+        try:
+            data = read_record_bytes(directory, name, MAX_RECORD, self._owner)
+            record = self._decode(data)
+        except FileNotFoundError:
+            return None
+        except StateError as cause:
+            return self._broken_record(key, below + name, cause, data)
+        except OSError as cause:
+            unread = StateError(f"{name}: cannot be read: {cause.strerror}")
+            return self._broken_record(key, below + name, unread, data)
+        if record.claim.uid != key:
+            wrong = StateCorruptError(f"{name}: holds the record of claim {record.claim.uid}")
+            return Broken(below + name, wrong, record.pod.uid)
+        return record
+
+    def _broken_record(self, key: str, name: str, error: StateError, data: bytes) -> Broken:
+        known = self._records.get(key)
+        before = self._broken.get(key)
+        pod_uid = (
+            salvage_pod_uid(data)
+            or (known.pod.uid if known is not None else None)
+            or (before.pod_uid if before is not None else None)
+        )
+        return Broken(name, error, pod_uid)
+
+    # ------------------------------------------------------------------- quarantine
+
+    def _open_quarantine(self) -> int | None:
+        if self._watch.directory is None:
+            return None
+        try:
+            return os.open(QUARANTINE, _OPEN_DIRECTORY, dir_fd=self._watch.directory)
+        except OSError:
+            return None  # none there; or something else, that holds no records of ours
+
+    def _quarantined_names(self) -> list[str]:
+        directory = self._open_quarantine()
+        try:
+            return _names(directory)
+        finally:
+            if directory is not None:
+                os.close(directory)
+
+    def _load_quarantined(self, key: str) -> Broken | None:
+        """Return the youngest of the key's records that its writer moved aside."""
+        mine = [
+            name for name in self._quarantined_names() if name.rpartition(".")[0] == name_of(key)
+        ]
+        directory = self._open_quarantine() if mine else None
+        if directory is None:
+            return None
+        name = max(mine, key=lambda name: (len(name), name))
+        try:
+            found = self._load(directory, key, name, f"{QUARANTINE}/")
+        finally:
+            os.close(directory)
+        if found is None or isinstance(found, Broken):
+            return found
+        return Broken(f"{QUARANTINE}/{name}", StateError(f"{name}: was moved aside"), found.pod.uid)
+
+
+def _names(directory: int | None) -> list[str]:
+    # By descriptor, which pathlib cannot: the watched directory, not what the path is by now.
+    return [] if directory is None else os.listdir(directory)  # noqa: PTH208
+
+
+def key_of(name: str) -> str | None:
+    """Return the claim UID that a file's name stands for, None for files that are no records."""
+    if name.startswith(".") or not name.endswith(_SUFFIX):
+        return None
+    return name.removesuffix(_SUFFIX)
+
+
+def name_of(claim_uid: str) -> str:
+    """Return the name of a claim's file."""
+    return f"{claim_uid}{_SUFFIX}"
+
+
+class AllocationReader(RecordReader[Allocation]):
+    """The allocations, as the plugin reads them."""
+
+    def __init__(self, directory: Path = ALLOCATIONS, *, owner: int | None = WRITER_UID) -> None:
+        """See RecordReader."""
+        super().__init__(directory, decode_allocation, owner=owner)
+
+
+class AttachmentReader(RecordReader[Attachment]):
+    """The attachments, as the shim reads them."""
+
+    def __init__(self, directory: Path = ATTACHMENTS, *, owner: int | None = WRITER_UID) -> None:
+        """See RecordReader."""
+        super().__init__(directory, decode_attachment, owner=owner)

@@ -1,0 +1,148 @@
+"""A directory of records, written by the one process that owns it.
+
+Rules:
+1. The shim writes allocations, the plugin attachments. Several processes of one owner (the
+   shim and its command-line verbs) take turns through a lock file.
+2. A record that cannot be used is never overwritten, reset or deleted. If it is corrupt it is
+   moved to `quarantine/` under a name of its own, with its bytes. If another version wrote it
+   it stays, and writing over it is refused.
+3. When put or remove returns, the change is durable; if it raises, the old or the new record
+   is there.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from dranet_nri.errors import StateCorruptError
+from dranet_nri.files import Fs, RealFs, remove, save, sweep
+from dranet_nri.model import Allocation, Attachment, parse_uid
+from dranet_nri.state.lock import OperationLock
+from dranet_nri.state.reader import ALLOCATIONS, ATTACHMENTS, QUARANTINE, RecordReader, name_of
+from dranet_nri.state.record import (
+    decode_allocation,
+    decode_attachment,
+    encode_allocation,
+    encode_attachment,
+)
+
+_LOCK: Final = ".lock"
+_DIRECTORY_MODE: Final = 0o750
+
+R = TypeVar("R", bound=Allocation | Attachment)
+
+
+class RecordStore(RecordReader[R], Generic[R]):
+    """The records of one directory, for their writer."""
+
+    def __init__(
+        self,
+        directory: Path,
+        decode: Callable[[bytes], R],
+        encode: Callable[[R], bytes],
+        *,
+        fs: Fs,
+    ) -> None:
+        """Make the directory if need be, clean up after a crash, read what is there.
+
+        Raises:
+            StateError: inotify is not to be had.
+            OSError: the directory cannot be made, read or written.
+        """
+        self._encode = encode
+        self._fs = fs
+        _make(fs, directory)
+        self._lock = OperationLock(directory / _LOCK)
+        with self._lock:
+            sweep(fs, directory)
+        super().__init__(directory, decode, owner=os.geteuid())
+
+    def put(self, record: R) -> None:
+        """Write a claim's record.
+
+        Raises:
+            InvalidValueError: it breaks the rules of records; nothing was written.
+            StateError: what stands in its place cannot be used, and must not be lost.
+            OSError: it failed; the old or the new record is there.
+        """
+        key = record.claim.uid
+        data = self._encode(record)
+        with self._lock:
+            self._take_in()
+            broken = self._broken.get(key)
+            if broken is not None and broken.in_place:
+                raise broken.error
+            save(self._fs, self._directory / name_of(key), data)
+            self._place(key, record)
+            self._take_in(own=key)
+
+    def remove(self, claim_uid: str) -> None:
+        """Forget a claim; fine if there is no record. One that cannot be used is moved aside.
+
+        Raises:
+            InvalidValueError: claim_uid can name no record.
+            OSError: it failed; calling again finishes it.
+        """
+        key = parse_uid(claim_uid)
+        with self._lock:
+            self._take_in()
+            broken = self._broken.get(key)
+            if broken is not None and broken.in_place:
+                self._move_aside(key)
+            else:
+                remove(self._fs, self._directory / name_of(key))
+            super()._look(key)
+            self._take_in(own=key)
+
+    def _look(self, key: str) -> None:
+        """Read one record again, and move it aside if it is corrupt."""
+        super()._look(key)
+        if self._is_corrupt(key):
+            with self._lock:
+                super()._look(key)  # another process may have replaced it meanwhile
+                if self._is_corrupt(key):
+                    with suppress(OSError):  # it stays where it is, and put refuses to touch it
+                        self._move_aside(key)
+                    super()._look(key)
+
+    def _is_corrupt(self, key: str) -> bool:
+        broken = self._broken.get(key)
+        return (
+            broken is not None and broken.in_place and isinstance(broken.error, StateCorruptError)
+        )
+
+    def _move_aside(self, key: str) -> None:
+        shelf = self._directory / QUARANTINE
+        shelf.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+        # Nobody else names files here: the lock is ours.
+        free = (shelf / f"{name_of(key)}.{number}" for number in count(1))
+        target = next(path for path in free if not os.path.lexists(path))
+        self._fs.replace(self._directory / name_of(key), target)
+        self._fs.sync_directory(shelf)
+        self._fs.sync_directory(self._directory)
+
+
+def _make(fs: Fs, directory: Path) -> None:
+    for path in reversed((directory, *directory.parents)):
+        if not path.is_dir():
+            path.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+            fs.sync_directory(path.parent)
+
+
+class AllocationStore(RecordStore[Allocation]):
+    """The allocations, as the shim writes them."""
+
+    def __init__(self, directory: Path = ALLOCATIONS, *, fs: Fs | None = None) -> None:
+        """See RecordStore."""
+        super().__init__(directory, decode_allocation, encode_allocation, fs=fs or RealFs())
+
+
+class AttachmentStore(RecordStore[Attachment]):
+    """The attachments, as the plugin writes them."""
+
+    def __init__(self, directory: Path = ATTACHMENTS, *, fs: Fs | None = None) -> None:
+        """See RecordStore."""
+        super().__init__(directory, decode_attachment, encode_attachment, fs=fs or RealFs())

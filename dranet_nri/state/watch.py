@@ -1,0 +1,197 @@
+"""What happened in a directory since last asked, through inotify (inotify(7)).
+
+Rules:
+1. Asking costs one read(2) when nothing happened.
+2. A change made before the question is in the answer: the kernel queues the event inside the
+   rename itself. What cannot be told exactly is answered with "look at everything".
+"""
+
+import ctypes
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.errors import StateError
+
+# linux/inotify.h
+IN_CLOSE_WRITE: Final = 0x00000008
+IN_MOVED_FROM: Final = 0x00000040
+IN_MOVED_TO: Final = 0x00000080
+IN_CREATE: Final = 0x00000100
+IN_DELETE: Final = 0x00000200
+IN_DELETE_SELF: Final = 0x00000400
+IN_MOVE_SELF: Final = 0x00000800
+IN_UNMOUNT: Final = 0x00002000
+IN_Q_OVERFLOW: Final = 0x00004000
+IN_IGNORED: Final = 0x00008000
+IN_ONLYDIR: Final = 0x01000000
+
+_CONTENT: Final = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE
+_GONE: Final = IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED
+_EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the padded name
+_BUFFER: Final = 64 << 10  # bytes per read; an event has at most 16 + 256
+# Above the kernel's longest default queue (16384 events), so that a peer that never stops
+# writing cannot keep us here.
+_MAX_READS: Final = 128
+_OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One struct inotify_event; name is "" for an event of the directory itself."""
+
+    watch: int
+    mask: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What to look at again.
+
+    Attributes:
+        names: entries that came, went or changed.
+        everything: events were lost, or another directory is in place now.
+    """
+
+    names: frozenset[str] = frozenset()
+    everything: bool = False
+
+
+def parse_events(data: bytes) -> Iterator[Event]:
+    """Yield the events of one read."""
+    offset = 0
+    while offset < len(data):
+        watch, mask, _cookie, length = _EVENT.unpack_from(data, offset)
+        start = offset + _EVENT.size
+        offset = start + length
+        yield Event(watch, mask, os.fsdecode(data[start:offset].rstrip(b"\0")))
+
+
+class Watch:
+    """One directory, watched. It need not exist yet, and may be replaced by another.
+
+    Attributes:
+        directory: descriptor of the directory that is watched, None while there is none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Start watching.
+
+        Raises:
+            StateError: the kernel gives no inotify instance.
+            OSError: the directory exists but cannot be watched.
+        """
+        self.directory: int | None = None
+        self._path = path
+        self._watch = -1
+        self._inotify = _new_inotify()
+        try:
+            self._arm()
+        except BaseException:
+            self.close()
+            raise
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when drain has something to tell."""
+        return self._inotify
+
+    def close(self) -> None:
+        """Stop watching. Idempotent."""
+        self._forget_directory()
+        if self._inotify >= 0:
+            os.close(self._inotify)
+            self._inotify = -1
+
+    def drain(self) -> Changes:
+        """Return what changed since the last call."""
+        names: set[str] = set()
+        everything = False
+        for _ in range(_MAX_READS):
+            data = self._read()
+            if not data:
+                break
+            for event in parse_events(data):
+                if event.mask & IN_Q_OVERFLOW:
+                    everything = True
+                elif event.watch != self._watch:
+                    continue  # of a directory that we no longer look at
+                elif self.directory is None or event.mask & _GONE:
+                    everything = True
+                    self._arm()
+                else:
+                    names.add(event.name)
+        return Changes(frozenset(names), everything)
+
+    def rearm(self) -> None:
+        """Look whether the path still leads to the watched directory; if not, take the new."""
+        if self.directory is None or not self._is_current(self.directory):
+            self._arm()
+
+    def _is_current(self, directory: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(directory), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._inotify, _BUFFER)
+        except BlockingIOError:
+            return b""
+
+    def _arm(self) -> None:
+        """Watch the directory, or else the nearest ancestor in which it may appear."""
+        while not self._try_arm():
+            pass  # a step of the path appeared while we took the one above it
+
+    def _try_arm(self) -> bool:
+        self._disarm()
+        for candidate in (self._path, *self._path.parents):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                self._watch = self._add(candidate)
+                if candidate != self._path:
+                    step = self._path.relative_to(candidate).parts[0]
+                    return not (candidate / step).is_dir()
+                # Watched before opened: if it is replaced in between, an event tells.
+                self.directory = os.open(candidate, _OPEN_DIRECTORY)
+                return True
+        raise StateError(f"{self._path}: neither it nor a directory above it can be watched")
+
+    def _add(self, path: Path) -> int:
+        mask = _CONTENT | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR
+        return _call("inotify_add_watch", self._inotify, os.fsencode(path), mask)
+
+    def _disarm(self) -> None:
+        if self._watch >= 0:
+            _libc.inotify_rm_watch(self._inotify, self._watch)  # EINVAL: the kernel did it
+            self._watch = -1
+        self._forget_directory()
+
+    def _forget_directory(self) -> None:
+        if self.directory is not None:
+            os.close(self.directory)
+            self.directory = None
+
+
+def _new_inotify() -> int:
+    try:
+        return _call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as cause:
+        raise StateError(
+            f"{cause.strerror}; raise the node's sysctl fs.inotify.max_user_instances"
+        ) from cause
+
+
+def _call(name: str, *arguments: int | bytes) -> int:
+    result = int(getattr(_libc, name)(*arguments))
+    if result >= 0:
+        return result
+    code = ctypes.get_errno()
+    raise OSError(code, f"{name}: {os.strerror(code)}")
