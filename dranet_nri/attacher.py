@@ -14,7 +14,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import structlog
 
@@ -22,25 +21,10 @@ from dranet_nri.edits import EditOptions
 from dranet_nri.errors import DranetError, RefusedError
 from dranet_nri.executor import Executor
 from dranet_nri.gate import Gate
+from dranet_nri.journal import SharedAttachments
 from dranet_nri.model import AllocatedDevice, Allocation, Attachment, NetnsId, Phase, Pod
 from dranet_nri.plan.port import Kernel
 from dranet_nri.threads import in_thread
-
-
-class Attachments(Protocol):
-    """Our own records."""
-
-    def put(self, attachment: Attachment) -> None:
-        """Replace the claim's record."""
-
-    def get(self, claim_uid: str) -> Attachment | None:
-        """Return the claim's record."""
-
-    def all(self) -> tuple[Attachment, ...]:
-        """Return every record."""
-
-    def remove(self, claim_uid: str) -> None:
-        """Forget the claim."""
 
 
 @dataclass(slots=True)
@@ -54,7 +38,7 @@ class Attacher:
 
     kernel: Kernel
     executor: Executor
-    attachments: Attachments
+    attachments: SharedAttachments
     gate: Gate
     options: EditOptions
     log: structlog.typing.FilteringBoundLogger
@@ -79,32 +63,49 @@ class Attacher:
             task.exception()  # Recorded by the executor; a hook that still waits raises it.
 
     async def _attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
-        netns = self._netns(pod)
         async with _all_of(self._device_locks(claims)):
-            if pod.sandbox_id not in self.live:
-                raise RefusedError(f"pod {pod}: its sandbox was stopped meanwhile")
-            self._refuse_held(pod, claims)
-            await self._supersede(pod, claims)
+            previous = self._records(claims)
             if all(self.is_attached(each, pod) for each in claims):
                 return
-            if not self.kernel.hold(netns):
-                raise RefusedError(f"pod {pod}: its network namespace {netns.path} is gone")
-            previous = {
-                each.claim.uid: record
-                for each in claims
-                if (record := self.attachments.get(each.claim.uid)) is not None
-            }
+            try:
+                netns = self._admit(pod, claims)
+                await self._supersede(pod, claims)
+            except RefusedError as error:
+                self.executor.refuse(pod, claims, previous, str(error))
+                raise
             for claim in claims:
                 self.gate.close(claim.claim.uid)
-            try:
-                done = await in_thread(lambda: self.executor.attach(pod, netns, claims, previous))
-            except DranetError as error:
-                self._release_if_home(netns)
-                self.log.error("attach failed", pod=str(pod), reason=str(error))
-                raise
-            for claim, attachment in zip(claims, done, strict=True):
-                self.open_gate(claim, attachment)
-                self._log_attached(pod, attachment)
+            await self._run(pod, netns, claims)
+
+    async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
+        previous = self._records(claims)
+        try:
+            done = await in_thread(lambda: self.executor.attach(pod, netns, claims, previous))
+        except DranetError as error:
+            self._release_if_home(netns)
+            self.log.error("attach failed", pod=str(pod), reason=str(error))
+            raise
+        for claim, attachment in zip(claims, done, strict=True):
+            self.open_gate(claim, attachment)
+            self._log_attached(pod, attachment)
+
+    def _records(self, claims: tuple[Allocation, ...]) -> dict[str, Attachment]:
+        records = (self.attachments.get(each.claim.uid) for each in claims)
+        return {each.claim.uid: each for each in records if each is not None}
+
+    def _admit(self, pod: Pod, claims: tuple[Allocation, ...]) -> NetnsId:
+        """Return the pod's namespace, held.
+
+        Raises:
+            RefusedError: the pod may not have the devices.
+        """
+        if pod.sandbox_id not in self.live:
+            raise RefusedError(f"pod {pod}: its sandbox was stopped meanwhile")
+        netns = self._netns(pod)
+        self._refuse_held(pod, claims)
+        if not self.kernel.hold(netns):
+            raise RefusedError(f"pod {pod}: its network namespace {netns.path} is gone")
+        return netns
 
     def _log_attached(self, pod: Pod, attachment: Attachment) -> None:
         self.log.info(

@@ -120,6 +120,20 @@ class Executor:
         finally:
             session.close()
 
+    def refuse(
+        self,
+        pod: Pod,
+        allocations: tuple[Allocation, ...],
+        previous: Mapping[str, Attachment],
+        message: str,
+    ) -> None:
+        """Record why a pod may not have its claims, where no record says where a device is."""
+        nowhere = NetnsId(pod.netns_path, 0, 0)
+        for allocation in allocations:
+            before = previous.get(allocation.claim.uid)
+            if before is None or all(each.home or not each.snapshot for each in before.devices):
+                self._fail((self._intent(pod, nowhere, allocation, previous),), message)
+
     def _intent(
         self, pod: Pod, netns: NetnsId, allocation: Allocation, previous: Mapping[str, Attachment]
     ) -> Attachment:

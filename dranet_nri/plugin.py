@@ -8,8 +8,9 @@ Rules:
    runtime a sandbox record; then the sandbox is accepted and the gate holds its containers.
 """
 
-from dataclasses import dataclass
-from typing import Final, Protocol
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
 
 import structlog
 
@@ -17,24 +18,9 @@ from dranet_nri.attacher import Attacher, is_away
 from dranet_nri.edits import edits, holder_of, listed
 from dranet_nri.errors import DranetError, RefusedError
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
+from dranet_nri.state.reader import AllocationReader
 
 MAX_REJECTIONS: Final = 3  # containerd before 2.2.6 and 2.3.3 leaks a sandbox for each
-
-
-class Allocations(Protocol):
-    """The shim's records, as the plugin reads them."""
-
-    def refresh(self) -> None:
-        """Take in what changed on disk."""
-
-    def by_pod(self, pod_uid: str) -> tuple[Allocation, ...]:
-        """Return the pod's claims."""
-
-    def get(self, claim_uid: str) -> Allocation | None:
-        """Return the claim's record."""
-
-    def broken_for(self, pod_uid: str) -> tuple[str, ...]:
-        """Return what is wrong with records that belong to the pod."""
 
 
 @dataclass(slots=True)
@@ -42,9 +28,10 @@ class Plugin:
     """What the runtime's events do. One instance, on one event loop."""
 
     attacher: Attacher
-    allocations: Allocations
+    allocations: AllocationReader
     log: structlog.typing.FilteringBoundLogger
     synchronized: bool = False
+    rejections: Counter[str] = field(default_factory=Counter)
 
     # ------------------------------------------------------------------- hooks
 
@@ -53,7 +40,7 @@ class Plugin:
         self.allocations.refresh()
         return not (
             self.allocations.by_pod(pod.uid)
-            or self.allocations.broken_for(pod.uid)
+            or self.allocations.broken_of_pod(pod.uid)
             or self._attached_to(pod.sandbox_id)
         )
 
@@ -72,13 +59,16 @@ class Plugin:
             await self.attacher.attach(pod, claims)
         except DranetError as error:
             self.attacher.wake()
-            if self._rejections(claims) <= MAX_REJECTIONS:
+            self.rejections[pod.uid] += 1
+            if self.rejections[pod.uid] <= MAX_REJECTIONS:
                 raise
             self.log.warning(
                 "attach failed, accepting the sandbox; the gate holds its containers",
                 pod=str(pod),
                 reason=str(error),
             )
+        else:
+            del self.rejections[pod.uid]
 
     async def stop_pod_sandbox(self, pod: Pod) -> None:
         """Bring the sandbox's devices home. What can't be done now is repaired later."""
@@ -184,10 +174,10 @@ class Plugin:
 
     def _claims(self, pod: Pod) -> tuple[Allocation, ...]:
         self.allocations.refresh()
-        broken = self.allocations.broken_for(pod.uid)
+        broken = self.allocations.broken_of_pod(pod.uid)
         if broken:
             raise RefusedError(
-                f"pod {pod}: its allocation record cannot be used: {broken[0]};"
+                f"pod {pod}: its allocation record cannot be used: {broken[0].error};"
                 " see dranet-nri status, then delete the pod so that it is recorded anew"
             )
         return self.allocations.by_pod(pod.uid)
@@ -200,10 +190,6 @@ class Plugin:
             for each in self.attacher.attachments.all()
             if each.sandbox_id == sandbox_id and each.phase is not Phase.HOME
         )
-
-    def _rejections(self, claims: tuple[Allocation, ...]) -> int:
-        records = (self.attacher.attachments.get(each.claim.uid) for each in claims)
-        return max((each.failure.count for each in records if each and each.failure), default=0)
 
     def _refuse_foreign(self, pod: Pod, container: Container) -> None:
         """Refuse a container that carries a claim's file in a sandbox that does not have it."""

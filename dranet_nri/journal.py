@@ -1,0 +1,40 @@
+"""The attachment records, shared by the event loop and the threads that do kernel work."""
+
+import threading
+
+from dranet_nri.model import Attachment
+from dranet_nri.state.store import AttachmentStore
+
+
+class SharedAttachments:
+    """An AttachmentStore that one thread uses at a time."""
+
+    def __init__(self, store: AttachmentStore) -> None:
+        """Guard store, which nobody else may use from now on."""
+        self._store = store
+        self._guard = threading.Lock()
+
+    def put(self, attachment: Attachment) -> None:
+        """Replace the claim's record; see RecordStore.put."""
+        with self._guard:
+            self._store.put(attachment)
+
+    def get(self, claim_uid: str) -> Attachment | None:
+        """Return the claim's record."""
+        with self._guard:
+            return self._store.get(claim_uid)
+
+    def all(self) -> tuple[Attachment, ...]:
+        """Return every record."""
+        with self._guard:
+            return self._store.records()
+
+    def remove(self, claim_uid: str) -> None:
+        """Forget the claim; see RecordStore.remove."""
+        with self._guard:
+            self._store.remove(claim_uid)
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        with self._guard:
+            self._store.close()
