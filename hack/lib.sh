@@ -105,6 +105,11 @@ find_python() {
     return 1
 }
 
+# What an environment is built from: the tables of pyproject.toml that say so, not the tools' settings.
+PROJECT_TABLES='import json, sys, tomllib
+tables = tomllib.load(open(sys.argv[1], "rb"))
+print(json.dumps([tables["project"], tables["build-system"]]))'
+
 # ensure_venv: make the development environment of this checkout, set VENV, put it first on PATH.
 ensure_venv() {
     local python name
@@ -113,7 +118,7 @@ ensure_venv() {
         hash -r
     fi
     python=$(find_python) || die "no Python 3.11 or newer with venv" "install python3 and python3-venv of at least 3.11"
-    name=venv-$(key "$(cat "$REPO/pyproject.toml")" "$("$python" -VV)" "$REPO")
+    name=venv-$(key "$("$python" -c "$PROJECT_TABLES" "$REPO/pyproject.toml")" "$("$python" -VV)" "$REPO")
     VENV=$CACHE/$name
     [ -e "$VENV/complete" ] || locked "$name" build_venv "$python" || die "the Python environment could not be built"
     touch "$VENV/complete"

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Print what the node in a box installs: the product's dependencies and the `box` extra."""
 
 from __future__ import annotations

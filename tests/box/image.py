@@ -1,0 +1,95 @@
+"""A container image made on the spot, because a node in a box reaches no registry.
+
+One layer: busybox, its commands as links, and the directories a container needs. It serves as the
+sandbox ("pause") image and as the image of every test container.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Final
+
+NAME: Final = "localhost/box:1"
+COMMANDS: Final = (
+    "cat", "echo", "env", "false", "grep", "head", "id", "ip", "ls", "mount", "nc", "ping", "ps",
+    "readlink", "sh", "sleep", "stat", "test", "touch", "true", "wc",
+)  # fmt: skip
+DIRECTORIES: Final = ("bin", "dev", "etc", "proc", "run", "sys", "tmp", "usr", "var")
+
+
+def write_archive(busybox: Path, target: Path) -> None:
+    """Write the image as an OCI layout in a tar file.
+
+    Args:
+        busybox: A statically linked busybox.
+        target: Where the archive goes.
+    """
+    layer = _layer(busybox.read_bytes())
+    config = _json(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Entrypoint": ["/bin/sleep", "1000000"], "Env": ["PATH=/bin"]},
+            "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
+        }
+    )
+    manifest = _json(
+        {
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": _descriptor("application/vnd.oci.image.config.v1+json", config),
+            "layers": [_descriptor("application/vnd.oci.image.layer.v1.tar", layer)],
+        }
+    )
+    entry = _descriptor("application/vnd.oci.image.manifest.v1+json", manifest)
+    annotations = {
+        "io.containerd.image.name": NAME,
+        "org.opencontainers.image.ref.name": NAME.rpartition(":")[2],
+    }
+    index = _json({"schemaVersion": 2, "manifests": [{**entry, "annotations": annotations}]})
+    with tarfile.open(target, "w") as archive:
+        _add_file(archive, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
+        _add_file(archive, "index.json", index)
+        for blob in (layer, config, manifest):
+            _add_file(archive, f"blobs/sha256/{hashlib.sha256(blob).hexdigest()}", blob)
+
+
+def _layer(busybox: bytes) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as layer:
+        for name in DIRECTORIES:
+            directory = tarfile.TarInfo(name)
+            directory.type = tarfile.DIRTYPE
+            directory.mode = 0o755
+            layer.addfile(directory)
+        _add_file(layer, "bin/busybox", busybox, mode=0o755)
+        for name in COMMANDS:
+            link = tarfile.TarInfo(f"bin/{name}")
+            link.type = tarfile.SYMTYPE
+            link.linkname = "busybox"
+            layer.addfile(link)
+        _add_file(layer, "etc/passwd", b"root:x:0:0::/:/bin/sh\n")
+    return out.getvalue()
+
+
+def _add_file(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(content)
+    entry.mode = mode
+    archive.addfile(entry, io.BytesIO(content))
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True).encode()
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _descriptor(media_type: str, content: bytes) -> dict[str, object]:
+    return {"mediaType": media_type, "digest": _digest(content), "size": len(content)}

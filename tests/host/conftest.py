@@ -1,0 +1,5 @@
+"""Tests in this directory run inside the node in a box: hack/test host."""
+
+from tests.box.fixtures import containerd, cri, runtime
+
+__all__ = ["containerd", "cri", "runtime"]
