@@ -1,0 +1,193 @@
+"""The plugin's life at the runtime: connect, serve, connect again, stop."""
+
+import asyncio
+import random as random_module
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, assert_never
+
+from dranet_nri.connection.endpoint import Endpoint
+from dranet_nri.connection.handler import (
+    ConnectionStatus,
+    Disconnected,
+    Handler,
+    Notify,
+    Serving,
+)
+from dranet_nri.connection.hooks import Hooks, Sleep
+from dranet_nri.connection.link import Link
+from dranet_nri.wire.session import (
+    REGISTER_TIMEOUT_S,
+    Configured,
+    ContainerEvent,
+    Event,
+    PluginSession,
+    PodEvent,
+    Registered,
+    RegistrationRefused,
+    State,
+    Synchronized,
+)
+
+FIRST_PAUSE_S: Final = 0.2  # before the second try to connect; doubles with each
+LONGEST_PAUSE_S: Final = 10.0
+CLOSE_WAIT_S: Final = 1.0  # for the last answers to leave
+
+
+class Connection:
+    """Keeps one plugin registered for as long as it runs."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        handler: Handler,
+        notify: Notify,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+        random: Callable[[], float] = random_module.random,
+        grace_s: float = 5.0,
+    ) -> None:
+        """Prepare; nothing is connected before run.
+
+        Args:
+            endpoint: who we are and where the runtime is.
+            handler: does the work.
+            notify: told what an operator should know; called from the event loop, must not raise.
+            clock: monotonic seconds; deadlines are of it.
+            sleep: waits that many seconds of it.
+            random: 0 to 1, for the pauses between tries.
+            grace_s: how long hooks at work may go on after close.
+        """
+        self._endpoint = endpoint
+        self._notify = notify
+        self._clock = clock
+        self._sleep = sleep
+        self._random = random
+        self._grace_s = grace_s
+        self._hooks = Hooks(handler, clock, sleep, notify)
+        self._closing = asyncio.Event()
+        self._link: Link | None = None
+        self._longest_pause = FIRST_PAUSE_S
+        self._status = ConnectionStatus()
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """How things are now."""
+        link = self._link
+        return replace(
+            self._status,
+            connected=link is not None and link.alive,
+            synchronized=link is not None and link.state is State.SERVING,
+        )
+
+    def close(self) -> None:
+        """Make run end: hooks at work get their grace, those unfinished an error."""
+        self._closing.set()
+
+    async def run(self) -> None:
+        """Serve until close is called, or until the runtime that launched us is gone."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                connected = tasks.create_task(self._stay_connected())
+                closing = tasks.create_task(self._closing.wait())
+                await asyncio.wait({connected, closing}, return_when=asyncio.FIRST_COMPLETED)
+                await self._stop()
+                connected.cancel()
+                closing.cancel()
+        finally:
+            await self._hooks.cancel()
+
+    async def _stop(self) -> None:
+        self._closing.set()
+        await self._hooks.settle(self._grace_s)
+        if self._link is not None and self._link.alive:
+            self._link.finish("the plugin stops")
+            await self._lost_within(self._link, CLOSE_WAIT_S)
+
+    async def _stay_connected(self) -> None:
+        while not self._closing.is_set():
+            reason = await self._connect_once()
+            self._status = replace(self._status, last_error=reason)
+            if self._endpoint.fd is not None or self._closing.is_set():
+                self._notify(Disconnected(reason, None))
+                return
+            pause = self._next_pause()
+            self._notify(Disconnected(reason, pause))
+            await self._sleep(pause)
+
+    def _next_pause(self) -> float:
+        longest = self._longest_pause
+        self._longest_pause = min(longest * 2, LONGEST_PAUSE_S)
+        return longest * (0.5 + self._random() / 2)
+
+    async def _connect_once(self) -> str:
+        """Serve one connection to its end; return why it ended."""
+        session = PluginSession(self._endpoint.name, self._endpoint.idx)
+        link = Link(session, self._clock, self._deliver)
+        self._link = link
+        try:
+            await self._dial(link)
+            await self._lost_within(link, REGISTER_TIMEOUT_S)
+            if link.state is State.CONNECTING:
+                link.abort(f"no answer to RegisterPlugin within {REGISTER_TIMEOUT_S} s")
+            await asyncio.wait({link.lost})
+        except OSError as error:
+            return f"{self._endpoint.path}: {error.strerror or error}"
+        finally:
+            await self._end(link)
+        return link.reason
+
+    async def _end(self, link: Link) -> None:
+        if link.opened and not link.lost.done():
+            link.abort("the plugin was cancelled")
+            await asyncio.wait({link.lost})
+        self._hooks.forget(link)
+        self._link = None
+
+    async def _dial(self, link: Link) -> None:
+        loop = asyncio.get_running_loop()
+        if self._endpoint.fd is None:
+            await loop.create_unix_connection(lambda: link, self._endpoint.path)
+        else:
+            inherited = socket.socket(fileno=self._endpoint.fd)
+            await loop.create_unix_connection(lambda: link, sock=inherited)
+
+    async def _lost_within(self, link: Link, seconds: float) -> None:
+        timer = asyncio.ensure_future(self._sleep(seconds))
+        try:
+            await asyncio.wait({timer, link.lost}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+
+    def _deliver(self, link: Link, event: Event, arrival: float) -> None:
+        match event:
+            case PodEvent() | ContainerEvent():
+                self._status = replace(self._status, last_event=arrival)
+                self._hooks.submit(event, link, arrival)
+            case Synchronized():
+                self._status = replace(self._status, last_event=arrival)
+                self._hooks.synchronize(event)
+                self._note_serving(link)
+            case Registered():
+                self._note_serving(link)
+            case Configured(request):
+                self._status = replace(
+                    self._status,
+                    runtime_name=request.runtime_name,
+                    runtime_version=request.runtime_version,
+                    nri_version=request.nri_version,
+                )
+            case RegistrationRefused(code, message):
+                link.abort(f"the runtime refused the registration: {message} (code {code})")
+            case _:
+                assert_never(event)
+
+    def _note_serving(self, link: Link) -> None:
+        if link.state is State.SERVING:
+            self._longest_pause = FIRST_PAUSE_S
+            status = self._status
+            names = (status.runtime_name, status.runtime_version, status.nri_version)
+            self._notify(Serving(*names))
