@@ -1,0 +1,74 @@
+"""Facts of the node as a whole: its boot, its name, and the words of the PCI ID database."""
+
+import functools
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.facts.sysfs import PciIds
+
+PCI_IDS: Final = (Path("/usr/share/misc/pci.ids"), Path("/usr/share/hwdata/pci.ids"))
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id(path: Path = _BOOT_ID) -> str:
+    """Return the UUID of the running boot.
+
+    Raises:
+        InvalidValueError: the file cannot be read or is empty.
+    """
+    try:
+        text = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidValueError(f"boot id {path}: {error}") from error
+    if not text:
+        raise InvalidValueError(f"boot id {path}: is empty")
+    return text
+
+
+def node_name(override: str = "") -> str:
+    """Return the Kubernetes node's name: the override, else the host name in lower case."""
+    return override or os.uname().nodename.lower()
+
+
+@functools.lru_cache(maxsize=4)
+def pci_names(
+    wanted: frozenset[PciIds], paths: tuple[Path, ...] = PCI_IDS
+) -> Mapping[PciIds, tuple[str, str]]:
+    """Return (vendor id, device id) -> their words, "unknown" for an unlisted device.
+
+    The database is some 40 000 lines, so that it is read once per set of ids. Ids of unlisted
+    vendors, and all if there is no database, are absent.
+
+    Args:
+        wanted: ids of the functions at hand.
+        paths: where the database may be; the first readable one serves.
+    """
+    for path in paths:
+        try:
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                return dict(_lookup(wanted, lines))
+        except OSError:
+            continue
+    return {}
+
+
+def _lookup(
+    wanted: frozenset[PciIds], lines: Iterator[str]
+) -> Iterator[tuple[PciIds, tuple[str, str]]]:
+    """Yield the words for wanted ids; vendors start a line, their devices follow a tab."""
+    devices: dict[str, set[str]] = {}
+    for vendor, device in wanted:
+        devices.setdefault(vendor, set()).add(device)
+    vendor, vendor_name = "", ""
+    for line in lines:
+        if line.startswith("C "):
+            return  # device classes follow
+        if line[0] not in "\t#\n":
+            vendor, vendor_name = line[:4], line[4:].strip()
+            for device in devices.get(vendor, ()):
+                yield (vendor, device), (vendor_name, "unknown")
+        elif line[0] == "\t" and line[1:2] != "\t" and line[1:5] in devices.get(vendor, ()):
+            yield (vendor, line[1:5]), (vendor_name, line[5:].strip())

@@ -1,0 +1,95 @@
+"""One pass over what the host shows, and the inventory that follows from it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dranet_nri.facts import host, infiniband, links, sysfs
+from dranet_nri.facts.rtnetlink import RouteSocket
+from dranet_nri.facts.tree import Folder
+from dranet_nri.inventory import (
+    DefaultRoute,
+    HostFacts,
+    Inventory,
+    NetDevice,
+    inventory_from_facts,
+)
+from dranet_nri.model import Address
+
+
+def scan(sysfs_root: Path = sysfs.SYSFS) -> Inventory:
+    """Return the inventory of this moment; nothing is remembered from call to call.
+
+    Links, addresses and routes are those of the calling thread's network namespace.
+
+    Args:
+        sysfs_root: where a sysfs of the same namespace is mounted.
+
+    Raises:
+        KernelError: a netlink dump failed.
+    """
+    return inventory_from_facts(read_host(sysfs_root))
+
+
+def read_host(sysfs_root: Path = sysfs.SYSFS) -> HostFacts:
+    """Return what a scan of the host sees, unjudged.
+
+    Args:
+        sysfs_root: where a sysfs of the same namespace is mounted.
+
+    Raises:
+        KernelError: a netlink dump failed.
+    """
+    with RouteSocket() as netlink:
+        seen = links.links(netlink)
+        addresses = links.addresses(netlink)
+        filters = links.tc_filters(netlink)
+        routes = links.default_routes(netlink)
+    return host_facts(sysfs_root, seen, addresses, filters, routes)
+
+
+def host_facts(
+    sysfs_root: Path,
+    seen: tuple[links.SeenLink, ...],
+    addresses: Mapping[int, tuple[Address, ...]],
+    tc_filters: Mapping[int, tuple[str, ...]],
+    routes: tuple[DefaultRoute, ...],
+) -> HostFacts:
+    """Return what the kernel told by netlink together with what sysfs tells.
+
+    Args:
+        sysfs_root: where sysfs is mounted.
+        seen: every link of the namespace.
+        addresses: ifindex -> addresses.
+        tc_filters: ifindex -> names of BPF classifiers.
+        routes: the default routes.
+    """
+    rdma = infiniband.rdma_devices(sysfs_root)
+    functions = sysfs.pci_functions(
+        sysfs_root, (device.pci for device in rdma if device.pci), host.pci_names
+    )
+    with Folder(sysfs_root) as folder:
+        netdevs = tuple(
+            _net_device(one, sysfs.net_parent(folder, one.link), addresses, tc_filters)
+            for one in seen
+        )
+    return HostFacts(functions, netdevs, rdma, routes, sysfs.numa_nodes(sysfs_root))
+
+
+def _net_device(
+    seen: links.SeenLink,
+    place: sysfs.NetParent,
+    addresses: Mapping[int, tuple[Address, ...]],
+    tc_filters: Mapping[int, tuple[str, ...]],
+) -> NetDevice:
+    return NetDevice(
+        link=replace(seen.link, bus=place.bus, parent=place.parent),
+        addresses=addresses.get(seen.link.index, ()),
+        pci=place.pci,
+        virtual=place.virtual,
+        dev_port=place.dev_port,
+        port_name=seen.port_name,
+        speed_mbps=place.speed_mbps,
+        pinned=seen.pinned,
+        tc_filters=tc_filters.get(seen.link.index, ()),
+    )

@@ -1,0 +1,146 @@
+"""PCI functions and net devices as sysfs shows them (Documentation/ABI/testing/sysfs-bus-pci)."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.facts.tree import Folder
+from dranet_nri.inventory import PciFunction
+from dranet_nri.inventory.observed import UNKNOWN_NAME
+from dranet_nri.model import Link
+
+SYSFS: Final = Path("/sys")
+
+PciIds = tuple[str, str]  # vendor and device id, four lower-case hex digits each
+PciNames = Callable[[frozenset[PciIds]], Mapping[PciIds, tuple[str, str]]]
+
+_NETWORK: Final = 0x02
+_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
+_NODE: Final = re.compile(r"node[0-9]+")
+_MODALIAS: Final = re.compile(
+    r"pci:v0000(?P<vendor>[0-9A-F]{4})d0000(?P<device>[0-9A-F]{4})"
+    r"sv[0-9A-F]{8}sd0000(?P<subsystem>[0-9A-F]{4})bc(?P<base>[0-9A-F]{2}).*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NetParent:
+    """Where a net device hangs in the device tree.
+
+    Attributes:
+        bus, parent: its parent device ("virtio", "virtio3"), "" if it has none.
+        pci: address of the nearest PCI function above it, "" if none.
+        virtual: it has no parent device, or one below /sys/devices/virtual.
+        dev_port: number of the port on its function.
+        speed_mbps: in Mbit/s, 0 while unknown.
+    """
+
+    bus: str = ""
+    parent: str = ""
+    pci: str = ""
+    virtual: bool = True
+    dev_port: int = 0
+    speed_mbps: int = 0
+
+
+def nearest_pci(path: str) -> str:
+    """Return the last PCI address among the components of a device path, "" if none."""
+    return next((part for part in reversed(path.split("/")) if _ADDRESS.fullmatch(part)), "")
+
+
+def pci_functions(
+    sysfs: Path, also: Iterable[str] = (), names: PciNames = lambda _: {}
+) -> tuple[PciFunction, ...]:
+    """Return the network functions (base class 02), and those whose address is in also.
+
+    Args:
+        sysfs: where sysfs is mounted.
+        also: addresses of functions of any class.
+        names: looks up words of the PCI ID database for the ids it is given.
+    """
+    wanted = frozenset(also)
+    with Folder(sysfs / "bus/pci/devices") as folder:
+        chosen: list[tuple[str, re.Match[str]]] = []
+        for address in folder.names():
+            modalias = _MODALIAS.fullmatch(folder.text(f"{address}/modalias"))
+            if modalias and (int(modalias["base"], 16) == _NETWORK or address in wanted):
+                chosen.append((address, modalias))
+        words = names(frozenset(_ids(modalias) for _, modalias in chosen))
+        return tuple(
+            _function(folder, address, modalias, words.get(_ids(modalias)))
+            for address, modalias in chosen
+        )
+
+
+def net_parent(folder: Folder, link: Link) -> NetParent:
+    """Return where the net device hangs; all defaults, and virtual, if nothing tells.
+
+    The device tree is the same in every network namespace, class/net is not: what netlink says
+    of the parent comes first, so that a net device is recognised even if this sysfs hides it.
+
+    Args:
+        folder: the root of sysfs.
+        link: as dumped.
+    """
+    here = f"class/net/{link.name}"
+    bus = link.bus or _last(folder.target(f"{here}/device/subsystem"))
+    parent = link.parent or _last(folder.target(f"{here}/device"))
+    if not parent:
+        return NetParent()
+    path = folder.target(f"bus/{bus}/devices/{parent}")
+    return NetParent(
+        bus=bus,
+        parent=parent,
+        pci=nearest_pci(path),
+        virtual="/devices/virtual/" in path,
+        dev_port=folder.number(f"{here}/dev_port"),
+        speed_mbps=max(0, folder.number(f"{here}/speed")) if link.carrier else 0,
+    )
+
+
+def numa_nodes(sysfs: Path) -> int:
+    """Return how many NUMA nodes the host has, at least 1."""
+    with Folder(sysfs / "devices/system/node") as folder:
+        return max(1, sum(bool(_NODE.fullmatch(name)) for name in folder.names()))
+
+
+def _function(
+    folder: Folder, address: str, modalias: re.Match[str], words: tuple[str, str] | None
+) -> PciFunction:
+    vendor_name, device_name = words or (UNKNOWN_NAME, UNKNOWN_NAME)
+    driver = _last(folder.target(f"{address}/driver"))
+    physical = _last(folder.target(f"{address}/physfn"))
+    virtio = _virtio_child(folder, address) if driver == "virtio-pci" else ""
+    path = folder.target(address).split("/")
+    limit = 0 if physical else folder.number(f"{address}/sriov_totalvfs")
+    return PciFunction(
+        address=address,
+        base_class=int(modalias["base"], 16),
+        driver=driver,
+        numa_node=folder.number(f"{address}/numa_node", -1),
+        root=next((part for part in path if _ROOT.fullmatch(part)), ""),
+        subsystem=modalias["subsystem"].lower(),
+        vendor_name=vendor_name,
+        device_name=device_name,
+        physical=physical,
+        vf_limit=limit,
+        vf_count=folder.number(f"{address}/sriov_numvfs") if limit else 0,
+        bus="virtio" if virtio else "pci",
+        parent=virtio or address,
+    )
+
+
+def _virtio_child(folder: Folder, address: str) -> str:
+    children = (name for name in folder.names(address) if re.fullmatch(r"virtio\d+", name))
+    return next(children, "")
+
+
+def _ids(modalias: re.Match[str]) -> PciIds:
+    return modalias["vendor"].lower(), modalias["device"].lower()
+
+
+def _last(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,78 @@
+"""Reading of small files below one open directory, fast and without surprises.
+
+Devices come and go while we look: what cannot be read is "" or absent, never an exception.
+"""
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+_MAX_BYTES: Final = 4096  # one page: what a sysfs attribute can hold
+
+
+class Folder:
+    """An open directory; a context manager. One that does not exist reads as empty."""
+
+    def __init__(self, path: Path) -> None:
+        """Open path if it is there."""
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        """Return self."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the directory."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def names(self, path: str = ".") -> list[str]:
+        """Return the sorted names below path."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._fd)
+        except OSError:
+            return []
+        try:
+            with os.scandir(fd) as entries:
+                return sorted(entry.name for entry in entries)
+        except OSError:
+            return []
+        finally:
+            os.close(fd)
+
+    def text(self, path: str) -> str:
+        """Return the file's text without surrounding white space, "" if there is none."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd)
+        except OSError:
+            return ""
+        try:
+            return os.read(fd, _MAX_BYTES).decode(errors="replace").strip()
+        except OSError:
+            return ""
+        finally:
+            os.close(fd)
+
+    def number(self, path: str, default: int = 0) -> int:
+        """Return the file's decimal number, or default."""
+        try:
+            return int(self.text(path))
+        except ValueError:
+            return default
+
+    def target(self, path: str) -> str:
+        """Return where the symbolic link points, "" if it is none."""
+        try:
+            return os.readlink(path, dir_fd=self._fd)
+        except OSError:
+            return ""

@@ -1,0 +1,29 @@
+"""Which network devices this node has for pods: names, attributes, and what is unsafe to give."""
+
+from dranet_nri.inventory.build import (
+    DEFAULT_FILTER,
+    Inventory,
+    inventory_from_facts,
+    merge_known,
+)
+from dranet_nri.inventory.observed import (
+    DefaultRoute,
+    HostFacts,
+    NetDevice,
+    PciFunction,
+    RdmaDevice,
+    RdmaPort,
+)
+
+__all__ = [
+    "DEFAULT_FILTER",
+    "DefaultRoute",
+    "HostFacts",
+    "Inventory",
+    "NetDevice",
+    "PciFunction",
+    "RdmaDevice",
+    "RdmaPort",
+    "inventory_from_facts",
+    "merge_known",
+]

@@ -1,0 +1,163 @@
+"""Attributes of devices: names, types and presence rules are dranet's, with a few more.
+
+Rules:
+1. Every string is cut to 64 bytes here and nowhere else: lists at a whole entry, others at a
+   character. The API server refuses a whole slice for one string that is longer.
+2. A device has at most 32 attributes.
+3. Lists are sorted, so that what did not change is not published again.
+
+Origin: kubernetes-sigs/dranet pkg/apis (names), k8s.io/dynamic-resource-allocation
+deviceattribute (the resource.kubernetes.io names), KEP-4381 (limits).
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from dranet_nri.inventory.observed import NetDevice, PciFunction, RdmaDevice, RdmaPort
+from dranet_nri.model import Address, AttributeValue
+
+MAX_STRING_BYTES: Final = 64
+MAX_ATTRIBUTES: Final = 32
+
+Attributes = Iterator[tuple[str, AttributeValue]]
+
+_LINK_TYPES: Final = {  # ARPHRD_*, linux/if_arp.h, in the words of iproute2
+    1: "ether",
+    32: "infiniband",
+    512: "ppp",
+    519: "rawip",
+    768: "ipip",
+    769: "tunnel6",
+    772: "loopback",
+    776: "sit",
+    778: "gre",
+    823: "gre6",
+    65534: "none",
+    65535: "void",
+}
+_STATES: Final = {"notpresent": "not-present", "lowerlayerdown": "lower-layer-down"}
+_KINDS: Final = {"": "device", "tun": "tuntap"}
+_STANDARD_ADDRESS: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+def clipped(text: str) -> str:
+    """Return text cut at the last whole character within the API's 64 bytes."""
+    return text.encode()[:MAX_STRING_BYTES].decode(errors="ignore")
+
+
+def joined(items: Iterable[str]) -> str:
+    """Return the sorted, distinct items with commas, as many whole ones as fit 64 bytes.
+
+    A first item that does not fit alone is clipped, so that the attribute still tells it exists.
+    """
+    text = ""
+    for item in sorted(set(items)):
+        longer = f"{text},{item}" if text else item
+        if len(longer.encode()) > MAX_STRING_BYTES:
+            return text or clipped(item)
+        text = longer
+    return text
+
+
+def netdev_attributes(device: NetDevice, function: PciFunction | None) -> Attributes:
+    """Yield what a visible net device adds.
+
+    Args:
+        device: the net device.
+        function: the PCI function whose direct child it is, None for any other.
+    """
+    link = device.link
+    yield "dra.net/ifName", clipped(link.name)
+    yield "dra.net/mac", clipped(link.mac)
+    yield "dra.net/mtu", link.mtu
+    yield "dra.net/encapsulation", _LINK_TYPES.get(link.arphrd, f"unknown{link.arphrd}")
+    yield "dra.net/alias", clipped(link.alias)
+    yield "dra.net/state", _STATES.get(link.operstate, link.operstate)
+    yield "dra.net/type", clipped(_KINDS.get(link.kind, link.kind))
+    yield "dra.net/virtual", device.virtual
+    yield "dra.net/ebpf", bool(device.tc_filters or device.tcx_programs)
+    if device.tc_filters:
+        yield "dra.net/tcFilterNames", joined(device.tc_filters)
+    if device.tcx_programs:
+        yield "dra.net/tcxProgramNames", joined(device.tcx_programs)
+    yield from _address_attributes(device.addresses)
+    if device.speed_mbps > 0:
+        yield "dra.net/linkSpeed", device.speed_mbps
+    limit = function.vf_limit if function and function.bus == "pci" else 0
+    yield "dra.net/sriov", limit > 0
+    if function and limit > 0:
+        yield "dra.net/sriovVfs", function.vf_count
+
+
+def pci_attributes(function: PciFunction, numa_nodes: int) -> Attributes:
+    """Yield what the PCI function adds, whether or not a net device is visible.
+
+    Args:
+        function: the function.
+        numa_nodes: how many the host has; dra.net/numaNode is for hosts with several.
+    """
+    yield "dra.net/pciAddress", function.address
+    yield "dra.net/pciVendor", clipped(function.vendor_name)
+    yield "dra.net/pciDevice", clipped(function.device_name)
+    yield "dra.net/pciSubsystem", function.subsystem
+    yield "dra.net/driver", clipped(function.driver)
+    if function.physical:
+        yield "dra.net/isSriovVf", True
+    if _STANDARD_ADDRESS.fullmatch(function.address):
+        yield "resource.kubernetes.io/pciBusID", function.address
+        if function.root:
+            yield "resource.kubernetes.io/pcieRoot", function.root
+    if function.numa_node >= 0:
+        yield "resource.kubernetes.io/numaNode", function.numa_node
+        if numa_nodes > 1:
+            yield "dra.net/numaNode", function.numa_node
+
+
+def rdma_attributes(rdma: Sequence[RdmaDevice], ifname: str, dev_port: int) -> Attributes:
+    """Yield what its RDMA devices add; dra.net/rdma is there for every device.
+
+    Args:
+        rdma: the RDMA devices found for it, the first one is described.
+        ifname: its net device, "" if none.
+        dev_port: the port of the function its net device belongs to, from 0.
+    """
+    yield "dra.net/rdma", bool(rdma)
+    if not rdma:
+        return
+    first = rdma[0]
+    yield "dra.net/rdmaDevice", clipped(first.name)
+    if first.node_guid:
+        yield "dra.net/nodeGUID", clipped(first.node_guid)
+    port = _port(first, ifname, dev_port)
+    if port is None:
+        return
+    if port.state:
+        yield "dra.net/ibPortState", clipped(port.state)
+    if port.rate:
+        yield "dra.net/ibRate", clipped(port.rate)
+    if port.link_layer:
+        yield "dra.net/ibLinkLayer", clipped(port.link_layer)
+
+
+def _address_attributes(addresses: Sequence[Address]) -> Attributes:
+    for name, version in (("dra.net/ipv4", 4), ("dra.net/ipv6", 6)):
+        cidrs = [one.cidr for one in addresses if _global_version(one.cidr) == version]
+        if cidrs:
+            yield name, joined(cidrs)
+
+
+def _global_version(cidr: str) -> int:
+    """Return 4 or 6 for a unicast address that is neither link-local nor loopback, else 0."""
+    ip = ipaddress.ip_interface(cidr).ip
+    narrow = ip.is_link_local or ip.is_loopback or ip.is_multicast or ip.is_unspecified
+    return 0 if narrow or str(ip) == "255.255.255.255" else ip.version
+
+
+def _port(device: RdmaDevice, ifname: str, dev_port: int) -> RdmaPort | None:
+    for port in device.ports:
+        if ifname and ifname in port.netdevs:
+            return port
+    numbered = next((port for port in device.ports if port.number == dev_port + 1), None)
+    return numbered or next(iter(device.ports), None)

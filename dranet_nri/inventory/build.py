@@ -1,0 +1,260 @@
+"""From what a scan saw to what may be published.
+
+Rules:
+1. A PCI function is one device; its net device, if it is on the host, adds to it. While the net
+   device is in a pod, the function stays with its own facts.
+2. Every further net device is a device of its own: another port of the function, a subfunction,
+   a virtual link.
+3. What is unsafe is listed with the reason. One unusable device never spoils the others.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dranet_nri.inventory.attributes import (
+    MAX_ATTRIBUTES,
+    netdev_attributes,
+    pci_attributes,
+    rdma_attributes,
+)
+from dranet_nri.inventory.names import interface_device_name, pci_device_name, port_device_name
+from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction, RdmaDevice
+from dranet_nri.inventory.safety import function_hazard, link_hazard, uplink_tree, uplinks
+from dranet_nri.model import AttributeValue, Device, DeviceKey
+
+DEFAULT_FILTER: Final = (
+    '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
+)
+
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_MULTI_PORT_DRIVERS: Final = frozenset({"cxgb3", "cxgb4", "mlx4_core"})
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What this node has for pods.
+
+    Attributes:
+        devices: publishable ones, sorted by name.
+        excluded: (name, reason) of what was left out, sorted by name.
+    """
+
+    devices: tuple[Device, ...] = ()
+    excluded: tuple[tuple[str, str], ...] = ()
+
+
+def inventory_from_facts(facts: HostFacts) -> Inventory:
+    """Decide which devices exist, what they are called and which are safe to give away.
+
+    Every judgement is made from facts alone: call it again when routes or links changed.
+    """
+    hazards = _hazards(facts)
+    functions = {function.address: function for function in facts.functions}
+    primaries = _primaries(facts, functions)
+    draft = _Draft(facts)
+    for function in facts.functions:
+        name = pci_device_name(function.address)
+        netdev = primaries.get(function.address)
+        reason = hazards.get(netdev.link.name, "") if netdev else function_hazard(function)
+        draft.add(name, netdev, function, reason)
+    chosen = {netdev.link.index for netdev in primaries.values()}
+    for netdev in facts.netdevs:
+        if netdev.link.index not in chosen:
+            parent = functions.get(netdev.pci)
+            draft.add(
+                _further_name(netdev, parent), netdev, parent, hazards.get(netdev.link.name, "")
+            )
+    return draft.finish()
+
+
+def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
+    """Return the inventory with the last facts of devices that pods hold right now.
+
+    A device whose net or RDMA device is not on the host keeps what was known of it; one that is
+    on the host is taken as seen. What the scan found unsafe stays out.
+
+    Args:
+        inventory: of this moment.
+        allocated: the devices of all allocations, as they were when they were allocated.
+    """
+    devices = {device.name: device for device in inventory.devices}
+    unsafe = {name for name, _ in inventory.excluded}
+    for known in allocated:
+        live = devices.get(known.name)
+        if live is None and known.name not in unsafe:
+            devices[known.name] = known
+        elif live is not None and _is_away(live, known):
+            devices[known.name] = Device(
+                name=known.name,
+                key=live.key if live.key.name else known.key,
+                attributes=tuple(sorted((dict(live.attributes) | dict(known.attributes)).items())),
+                rdma_devices=live.rdma_devices or known.rdma_devices,
+            )
+    return Inventory(tuple(devices[name] for name in sorted(devices)), inventory.excluded)
+
+
+def fault(device: Device, taken: Iterable[str]) -> str:
+    """Return why the API server would refuse the device, "" if it would not.
+
+    Args:
+        device: complete.
+        taken: names already given on this node.
+    """
+    if not _LABEL.fullmatch(device.name):
+        return f"the name {device.name!r} is not a DNS label"
+    if device.name in taken:
+        return "another device has the same name"
+    if len(device.attributes) > MAX_ATTRIBUTES:
+        return f"{len(device.attributes)} attributes, the limit is {MAX_ATTRIBUTES}"
+    return ""
+
+
+class _Draft:
+    """Collects devices and exclusions, and which RDMA devices found an owner."""
+
+    def __init__(self, facts: HostFacts) -> None:
+        self._facts = facts
+        self._devices: dict[str, Device] = {}
+        self._excluded: list[tuple[str, str]] = []
+        self._owned: set[str] = set()
+
+    def add(
+        self, name: str, netdev: NetDevice | None, function: PciFunction | None, reason: str
+    ) -> None:
+        """Add one device, or exclude it if there is a reason."""
+        rdma = _rdma_of(self._facts.rdma, netdev, function)
+        self._owned.update(device.name for device in rdma)
+        device = _device(name, netdev, function, rdma, self._facts.numa_nodes)
+        ifname = netdev.link.name if netdev else ""
+        if not reason:
+            reason, ifname = fault(device, self._devices), ""
+        if reason:
+            said = f"{ifname}: {reason}" if ifname not in ("", name) else reason
+            self._excluded.append((name, said))
+        else:
+            self._devices[name] = device
+
+    def finish(self) -> Inventory:
+        """Return the inventory; RDMA devices without an owner are left out by name."""
+        self._excluded += [
+            (device.name, "an RDMA device without a PCI function and without a net device here")
+            for device in self._facts.rdma
+            if device.name not in self._owned
+        ]
+        return Inventory(
+            tuple(self._devices[name] for name in sorted(self._devices)),
+            tuple(sorted(self._excluded)),
+        )
+
+
+def _hazards(facts: HostFacts) -> dict[str, str]:
+    """Return link name -> reason for every link that must not be published."""
+    links = [device.link for device in facts.netdevs]
+    by_index = {link.index: link for link in links}
+    masters = frozenset(link.master for link in links)
+    tree = uplink_tree(links, uplinks(facts.default_routes))
+    reasons = {
+        device.link.name: tree.get(device.link.index) or link_hazard(device, by_index, masters)
+        for device in facts.netdevs
+    }
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _primaries(facts: HostFacts, functions: dict[str, PciFunction]) -> dict[str, NetDevice]:
+    """Return PCI address -> the net device that the function's own device name stands for.
+
+    Where drivers put several ports on a function, the first port has the function's name even
+    while it is away, so that names do not wander.
+    """
+    children: dict[str, list[NetDevice]] = defaultdict(list)
+    for device in facts.netdevs:
+        function = functions.get(device.pci)
+        if function and _is_own(device, function):
+            children[device.pci].append(device)
+    first = {
+        address: min(devices, key=lambda one: (one.dev_port, one.link.index))
+        for address, devices in children.items()
+    }
+    return {
+        address: device
+        for address, device in first.items()
+        if not (device.dev_port and functions[address].driver in _MULTI_PORT_DRIVERS)
+    }
+
+
+def _is_own(device: NetDevice, function: PciFunction) -> bool:
+    """Whether the device is the function's direct child: no subfunction, representor or upper."""
+    link = device.link
+    direct = (link.bus, link.parent) == (function.bus, function.parent or function.address)
+    return direct and not link.lower and "pf" not in device.port_name
+
+
+def _further_name(device: NetDevice, function: PciFunction | None) -> str:
+    if function and device.dev_port and _is_own(device, function):
+        return port_device_name(function.address, device.dev_port)
+    return interface_device_name(device.link.name)
+
+
+def _rdma_of(
+    rdma: Sequence[RdmaDevice], netdev: NetDevice | None, function: PciFunction | None
+) -> tuple[RdmaDevice, ...]:
+    """Return the RDMA devices that belong to a net device, or to a function without one.
+
+    A virtual link on top of a NIC appears among the GIDs of the NIC's RDMA device too; that
+    device is the NIC's.
+    """
+    if netdev is None:
+        assert function is not None
+        parent = ("pci", function.address)
+        return tuple(device for device in rdma if (device.bus, device.parent) == parent)
+    link = netdev.link
+    return tuple(
+        device
+        for device in rdma
+        if (device.parent and (device.bus, device.parent) == (link.bus, link.parent))
+        or (
+            not (netdev.virtual and device.pci)
+            and any(link.name in port.netdevs for port in device.ports)
+        )
+    )
+
+
+def _device(
+    name: str,
+    netdev: NetDevice | None,
+    function: PciFunction | None,
+    rdma: tuple[RdmaDevice, ...],
+    numa_nodes: int,
+) -> Device:
+    attributes: dict[str, AttributeValue] = {}
+    ifname, dev_port = (netdev.link.name, netdev.dev_port) if netdev else ("", 0)
+    if netdev:
+        own = function if function and _is_own(netdev, function) else None
+        attributes.update(netdev_attributes(netdev, own))
+    if function:
+        attributes.update(pci_attributes(function, numa_nodes))
+    attributes.update(rdma_attributes(rdma, ifname, dev_port))
+    return Device(
+        name=name,
+        key=_key(netdev, function),
+        attributes=tuple(sorted(attributes.items())),
+        rdma_devices=tuple(device.name for device in rdma),
+    )
+
+
+def _key(netdev: NetDevice | None, function: PciFunction | None) -> DeviceKey:
+    pci = function.address if function else ""
+    if netdev:
+        return DeviceKey(netdev.link.bus, netdev.link.parent, netdev.link.name, pci)
+    assert function is not None
+    return DeviceKey(function.bus, function.parent or function.address, "", pci)
+
+
+def _is_away(live: Device, known: Device) -> bool:
+    """Whether something of the device that was on the host at allocation is not there now."""
+    return bool(
+        (known.key.name and not live.key.name) or (known.rdma_devices and not live.rdma_devices)
+    )

@@ -1,0 +1,138 @@
+"""What a scan of the host saw: the input of the inventory, as plain values.
+
+Nothing here is judged: whether a device may be published is decided from these values, at each
+scan anew.
+"""
+
+from dataclasses import dataclass
+
+from dranet_nri.model import Address, Link
+
+UNKNOWN_NAME = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class PciFunction:
+    """One PCI function, by what sysfs tells of it (/sys/bus/pci/devices).
+
+    Attributes:
+        address: "dddd:bb:dd.f", lower case.
+        base_class: first byte of the class code; 2 is a network controller.
+        driver: name of the bound kernel driver, "" if none is bound.
+        numa_node: -1 where the firmware does not tell.
+        root: first part of its path, the root complex ("pci0000:8c").
+        subsystem: subsystem device id, four lower-case hex digits, "" if not told.
+        vendor_name, device_name: words of the PCI ID database.
+        physical: address of the PF if this is a VF, "" otherwise.
+        vf_limit, vf_count: how many VFs it can have, and has.
+        bus, parent: the device whose child a net device is: the function itself, or the
+            virtio device below it.
+    """
+
+    address: str
+    base_class: int
+    driver: str
+    numa_node: int = -1
+    root: str = ""
+    subsystem: str = ""
+    vendor_name: str = UNKNOWN_NAME
+    device_name: str = UNKNOWN_NAME
+    physical: str = ""
+    vf_limit: int = 0
+    vf_count: int = 0
+    bus: str = "pci"
+    parent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NetDevice:
+    """One net device of the host's namespace.
+
+    Attributes:
+        pci: address of the nearest PCI function above it, "" if none.
+        virtual: it has no hardware above it (/sys/devices/virtual).
+        dev_port: number of the port on a function that has several.
+        port_name: IFLA_PHYS_PORT_NAME ("p0", "pf0vf1"), "" if the driver gives none.
+        speed_mbps: link speed in Mbit/s, 0 while it is unknown.
+        pinned: the kernel says that it can never leave its namespace.
+        tc_filters, tcx_programs: names of the BPF programs attached, in any order.
+    """
+
+    link: Link
+    addresses: tuple[Address, ...] = ()
+    pci: str = ""
+    virtual: bool = False
+    dev_port: int = 0
+    port_name: str = ""
+    speed_mbps: int = 0
+    pinned: bool = False
+    tc_filters: tuple[str, ...] = ()
+    tcx_programs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaPort:
+    """One port of an RDMA device.
+
+    Attributes:
+        state: "ACTIVE", "DOWN", "INIT", "ARMED", "" if not told.
+        rate: as sysfs words it ("200 Gb/sec (4X HDR)").
+        link_layer: "InfiniBand" or "Ethernet".
+        netdevs: names of the net devices its GIDs belong to.
+    """
+
+    number: int
+    state: str = ""
+    rate: str = ""
+    link_layer: str = ""
+    netdevs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaDevice:
+    """One RDMA device that the host's namespace can see (/sys/class/infiniband).
+
+    Attributes:
+        bus, parent: its parent device ("pci", "0000:8a:00.0"), "" if it has none.
+        pci: address of the nearest PCI function above it, "" if none.
+        node_type: as sysfs words it ("CA", "RNIC", "<unknown>").
+        node_guid: "0c42:a103:0065:5a1e", "" if not told.
+    """
+
+    name: str
+    bus: str = ""
+    parent: str = ""
+    pci: str = ""
+    node_type: str = ""
+    node_guid: str = ""
+    ports: tuple[RdmaPort, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultRoute:
+    """A unicast default route of table main.
+
+    Attributes:
+        family: 4 or 6.
+        links: ifindex of each leg.
+    """
+
+    family: int
+    metric: int
+    links: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """Everything one scan saw.
+
+    Attributes:
+        functions: the PCI functions of base class 02, and those above RDMA devices.
+        numa_nodes: how many NUMA nodes the host has.
+    """
+
+    functions: tuple[PciFunction, ...] = ()
+    netdevs: tuple[NetDevice, ...] = ()
+    rdma: tuple[RdmaDevice, ...] = ()
+    default_routes: tuple[DefaultRoute, ...] = ()
+    numa_nodes: int = 1

@@ -1,0 +1,160 @@
+"""Which links a pod must never get, because the node would lose its network.
+
+Rules:
+1. Uplinks are the legs of the lowest-metric default route of table main, per family.
+2. Everything below an uplink carries it, everything above hangs on it; neither is published.
+   Below: IFLA_LINK's target, the slaves, and what a veth's or an Open vSwitch port's traffic
+   passes. Above: the master, and the links whose IFLA_LINK points here. Both are followed to
+   the end, but a path never turns: a second VLAN on the uplink's bond is neither above nor
+   below the uplink, so pods may have it.
+3. The judgement uses what was just observed and nothing remembered.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from dranet_nri.inventory.observed import DefaultRoute, NetDevice, PciFunction
+from dranet_nri.model import Link
+
+_CNI_NAMES: Final = {
+    "antrea-egress0": "Antrea",
+    "antrea-gw0": "Antrea",
+    "antrea-tun0": "Antrea",
+    "br-int": "Open vSwitch",
+    "cilium_host": "Cilium",
+    "cilium_net": "Cilium",
+    "cilium_vxlan": "Cilium",
+    "cilium_geneve": "Cilium",
+    "cni0": "the bridge CNI plugin",
+    "docker0": "Docker",
+    "ip6tnl0": "the kernel's tunnel module",
+    "kube-bridge": "kube-router",
+    "kube-dummy-if": "kube-router",
+    "kube-ipvs0": "kube-proxy",
+    "nodelocaldns": "node-local DNS",
+    "ovn-k8s-mp0": "OVN-Kubernetes",
+    "ovs-system": "Open vSwitch",
+    "podman0": "Podman",
+    "tunl0": "Calico or the kernel's tunnel module",
+    "virbr0": "libvirt",
+    "vxlan-v6.calico": "Calico",
+    "vxlan.calico": "Calico",
+    "weave": "Weave",
+    "wg-v6.cali": "Calico",
+    "wireguard.cali": "Calico",
+}
+_CNI_PREFIXES: Final = (
+    ("cali", "Calico"),
+    ("flannel.", "Flannel"),
+    ("flannel-", "Flannel"),
+    ("genev_sys_", "Open vSwitch"),
+    ("lxc", "Cilium"),
+    ("vxlan_sys_", "Open vSwitch"),
+)
+_PINNED_KINDS: Final = frozenset({"bond", "bridge", "openvswitch", "team", "vrf"})
+_USERSPACE_DRIVERS: Final = frozenset({"igb_uio", "pci-stub", "uio_pci_generic", "vfio-pci"})
+_REPRESENTOR: Final = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+")
+_NETVSC_BUS: Final = "vmbus"
+
+_Neighbours = Callable[[Link], Iterable[int]]
+
+
+def uplinks(routes: Sequence[DefaultRoute]) -> frozenset[int]:
+    """Return ifindexes of every leg of the best default routes, both families together."""
+    best: dict[int, int] = {}
+    for route in routes:
+        best[route.family] = min(route.metric, best.get(route.family, route.metric))
+    return frozenset(
+        index for route in routes if route.metric == best[route.family] for index in route.links
+    )
+
+
+def uplink_tree(links: Sequence[Link], roots: frozenset[int]) -> dict[int, str]:
+    """Return ifindex -> reason for the uplinks and every link above or below one."""
+    by_index = {link.index: link for link in links}
+    slaves: dict[int, list[int]] = defaultdict(list)
+    uppers: dict[int, list[int]] = defaultdict(list)
+    for link in links:
+        slaves[link.master].append(link.index)
+        uppers[link.lower].append(link.index)
+    datapaths = [link.index for link in links if link.name == "ovs-system"]
+
+    def below(link: Link) -> list[int]:
+        found = [link.lower, *slaves[link.index]]
+        if link.kind == "veth" and link.lower in by_index:
+            found.append(by_index[link.lower].master)
+        return found + datapaths if link.kind == "openvswitch" else found
+
+    def above(link: Link) -> list[int]:
+        return [link.master, *uppers[link.index]]
+
+    reasons: dict[int, str] = {}
+    for root in sorted(roots & by_index.keys()):
+        name = by_index[root].name
+        for index in _reachable(by_index, root, above):
+            reasons.setdefault(index, f"hangs on the uplink {name}")
+        for index in _reachable(by_index, root, below):
+            reasons.setdefault(index, f"carries the uplink {name}")
+    return reasons | dict.fromkeys(roots, "the node's default route goes through it")
+
+
+def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int]) -> str:
+    """Return why this link must not be published, whatever the routes are; "" if it may.
+
+    Args:
+        device: the net device to judge.
+        links: all links of the namespace by ifindex.
+        slaved: ifindexes that are the master of some link.
+    """
+    link = device.link
+    if link.loopback:
+        return "loopback"
+    owner = _cni_owner(link.name)
+    if owner:
+        return f"belongs to {owner}"
+    if link.master:
+        return _slave_reason(links.get(link.master))
+    if _REPRESENTOR.fullmatch(device.port_name):
+        return f"represents {device.port_name} in the NIC's embedded switch"
+    if link.kind == "bridge" and link.index in slaved:
+        return "a bridge with ports"
+    if device.pinned or link.kind in _PINNED_KINDS:
+        return "the kernel does not let it leave its network namespace"
+    return ""
+
+
+def function_hazard(function: PciFunction) -> str:
+    """Return why this PCI function will never have a net device; "" if it may."""
+    if not function.driver:
+        return "no driver is bound"
+    if function.driver in _USERSPACE_DRIVERS:
+        return f"bound to {function.driver} for userspace"
+    return ""
+
+
+def _reachable(links: dict[int, Link], root: int, step: _Neighbours) -> list[int]:
+    seen = {root}
+    pending = [root]
+    found: list[int] = []
+    while pending:
+        for index in step(links[pending.pop()]):
+            if index in links and index not in seen:
+                seen.add(index)
+                pending.append(index)
+                found.append(index)
+    return found
+
+
+def _cni_owner(name: str) -> str:
+    owner = _CNI_NAMES.get(name, "")
+    return owner or next((who for prefix, who in _CNI_PREFIXES if name.startswith(prefix)), "")
+
+
+def _slave_reason(master: Link | None) -> str:
+    if master is None:
+        return "enslaved"
+    if master.bus == _NETVSC_BUS:
+        return f"the VF behind {master.name}: Hyper-V shows one NIC as two"
+    return f"enslaved to {master.name}"
