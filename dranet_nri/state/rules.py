@@ -17,6 +17,7 @@ from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
     AttachedDevice,
+    Attachment,
     CharDevice,
     ContainerClaim,
     Device,
@@ -163,7 +164,7 @@ _mac = _matches(
 _label = _matches(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", "a DNS label")
 _token = _matches(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}", "1 to 253 of letters, digits, . _ -")
 _pool = _matches(r"[A-Za-z0-9][A-Za-z0-9./_-]{0,252}", "a pool name")
-_bus_name = _matches(r"[A-Za-z0-9_][A-Za-z0-9:._-]{0,63}", "a name on a bus")
+_sysfs_name = _matches(r"[A-Za-z0-9_][!-.0-~]{0,63}", "1 to 64 printable characters without /")
 _nonce = _matches(r"[A-Za-z0-9]{1,64}", "1 to 64 letters and digits")
 _hex_id = _matches(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", "an id of letters, digits, _ -")
 _family = _matches(r"ipv4|ipv6|mpls", "ipv4, ipv6 or mpls")
@@ -179,13 +180,13 @@ RULES: Final[Rules] = {
         "uid": parse_uid,
     },
     DeviceKey: {
-        "bus": _optional(_bus_name),
-        "parent": _optional(_bus_name),
+        "bus": _optional(_sysfs_name),
+        "parent": _optional(_sysfs_name),
         "name": _optional(own_name),
         "pci": _optional(_pci),
         WHOLE: _known_device,
     },
-    Device: {"name": _label, "rdma_devices": _bus_name},
+    Device: {"name": _label, "rdma_devices": _sysfs_name},
     AllocatedDevice: {"request": _label, "pool": _pool, "share_id": _optional(_hex_id)},
     ContainerClaim: {"container": _token, "request": _optional(_label)},
     Allocation: {
@@ -229,8 +230,8 @@ RULES: Final[Rules] = {
         "txqlen": _u32,
         "master": _u32,
         "lower": _u32,
-        "bus": _optional(_bus_name),
-        "parent": _optional(_bus_name),
+        "bus": _optional(_sysfs_name),
+        "parent": _optional(_sysfs_name),
     },
     LinkState: {"master_name": _optional(kernel_name), WHOLE: _few_routes},
     Address: {
@@ -259,7 +260,7 @@ RULES: Final[Rules] = {
     },
     NextHop: {
         "gateway": _optional(_ip),
-        "weight": _between(1, 256),
+        "weight": _between(1, 65536),
         "device": _optional(kernel_name),
     },
     Rule: {
@@ -276,9 +277,10 @@ RULES: Final[Rules] = {
         "action": _u8,
         "protocol": _u8,
     },
-    Neighbour: {"destination": _ip, "mac": _mac},
+    Neighbour: {"destination": _ip, "mac": _optional(_mac)},
     Sysctl: {"family": _family, "key": _sysctl_key},
     NetnsId: {"path": _optional(_absolute)},
+    Attachment: {"sandbox_id": _hex_id},
     AttachedDevice: {
         "request": _label,
         "pod_name": _optional(own_name),

@@ -34,9 +34,7 @@ _CONTENT: Final = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_
 _GONE: Final = IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED
 _EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the padded name
 _BUFFER: Final = 64 << 10  # bytes per read; an event has at most 16 + 256
-# Above the kernel's longest default queue (16384 events), so that a peer that never stops
-# writing cannot keep us here.
-_MAX_READS: Final = 128
+_MAX_READS: Final = 128  # so that a peer that never stops writing cannot keep us here
 _OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
@@ -116,7 +114,7 @@ class Watch:
         for _ in range(_MAX_READS):
             data = self._read()
             if not data:
-                break
+                return Changes(frozenset(names), everything)
             for event in parse_events(data):
                 if event.mask & IN_Q_OVERFLOW:
                     everything = True
@@ -127,7 +125,7 @@ class Watch:
                     self._arm()
                 else:
                     names.add(event.name)
-        return Changes(frozenset(names), everything)
+        return Changes(everything=True)
 
     def rearm(self) -> None:
         """Look whether the path still leads to the watched directory; if not, take the new."""

@@ -1,0 +1,212 @@
+"""dranet_nri.state.record: bytes of a record and back."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dranet_nri.errors import InvalidValueError, StateCorruptError, StateVersionError
+from dranet_nri.model import Allocation, Attachment, NetworkConfig, Route, RouteConfig
+from dranet_nri.state.record import (
+    MAX_RECORD,
+    UPGRADES,
+    VERSION,
+    decode_allocation,
+    decode_attachment,
+    encode_allocation,
+    encode_attachment,
+    salvage_pod_uid,
+)
+from tests.state.broken import BROKEN, GOOD, bent
+from tests.state.examples import ALLOCATION, ATTACHMENT, POD_UID
+from tests.state.strategies import ALLOCATIONS, ATTACHMENTS
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "state"
+PATIENT = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+
+
+def with_routes(allocation: Allocation, count: int) -> Allocation:
+    routes = tuple(RouteConfig(f"10.{i >> 8}.{i & 255}.0/24") for i in range(count))
+    first = replace(allocation.devices[0], config=NetworkConfig(routes=routes))
+    return replace(allocation, devices=(first,))
+
+
+@PATIENT
+@given(ALLOCATIONS)
+def test_an_allocation_comes_back_as_it_was_written(allocation: Allocation) -> None:
+    assert decode_allocation(encode_allocation(allocation)) == allocation
+
+
+@PATIENT
+@given(ATTACHMENTS)
+def test_an_attachment_comes_back_as_it_was_written(attachment: Attachment) -> None:
+    assert decode_attachment(encode_attachment(attachment)) == attachment
+
+
+@PATIENT
+@given(
+    st.binary(max_size=200)
+    | st.builds(lambda cut, by: GOOD[:cut] + by, st.integers(0, len(GOOD)), st.binary(max_size=8))
+)
+def test_any_bytes_are_a_record_or_refused(data: bytes) -> None:
+    try:
+        allocation = decode_allocation(data)
+    except (StateCorruptError, StateVersionError):
+        return
+
+    assert decode_allocation(encode_allocation(allocation)) == allocation
+
+
+@pytest.mark.parametrize(("data", "text"), BROKEN)
+def test_broken_bytes_are_refused_with_the_place(data: bytes, text: str) -> None:
+    with pytest.raises(StateCorruptError) as caught:
+        decode_allocation(data)
+
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("steps", "value", "text"),
+    [
+        pytest.param(("phase",), "home?", "$.phase: 'home?': must be one of intent", id="phase"),
+        pytest.param(("phase",), ["home"], "$.phase: is a list, must be str", id="phase-type"),
+        pytest.param(
+            ("netns", "path"), "run/netns/x", "$.netns.path: 'run/netns/x'", id="relative"
+        ),
+        pytest.param(("netns", "path"), "/run/../x", "$.netns.path: '/run/../x'", id="dots"),
+        pytest.param(("sandboxId",), "a/b", "$.sandboxId: 'a/b'", id="sandbox"),
+        pytest.param(("failure",), [], "$.failure: is a list, must be an object", id="failure"),
+        pytest.param(
+            ("devices", 0, "snapshot", "sysctls", 0, "key"),
+            "../all/x",
+            "snapshot.sysctls[0].key: '../all/x'",
+            id="sysctl-path",
+        ),
+        pytest.param(
+            ("devices", 0, "snapshot", "link", "mtu"), -1, "snapshot.link.mtu: -1", id="negative"
+        ),
+    ],
+)
+def test_broken_attachments_are_refused_with_the_place(
+    steps: tuple[str | int, ...], value: object, text: str
+) -> None:
+    tree = json.loads(encode_attachment(ATTACHMENT))
+    place = tree
+    for step in steps[:-1]:
+        place = place[step]
+    place[steps[-1]] = value
+
+    with pytest.raises(StateCorruptError) as caught:
+        decode_attachment(json.dumps(tree).encode())
+
+    assert text in str(caught.value)
+
+
+def test_a_record_that_the_reader_would_refuse_is_not_written() -> None:
+    device = replace(ALLOCATION.devices[0], request="../x")
+
+    with pytest.raises(InvalidValueError, match=r"\$\.devices\[1\]\.request: '\.\./x'"):
+        encode_allocation(replace(ALLOCATION, devices=(ALLOCATION.devices[0], device)))
+
+
+def test_512_routes_of_a_nic_fit_and_513_are_refused_with_their_count() -> None:
+    fits = with_routes(ALLOCATION, 512)
+
+    assert decode_allocation(encode_allocation(fits)) == fits
+    with pytest.raises(InvalidValueError, match="513 routes, at most 512 per NIC; aggregate"):
+        encode_allocation(with_routes(ALLOCATION, 513))
+
+
+def test_a_host_state_with_513_routes_is_refused_with_their_count() -> None:
+    device = ATTACHMENT.devices[0]
+    assert device.snapshot is not None
+    routes = tuple(Route(f"10.{i >> 8}.{i & 255}.0/24") for i in range(513))
+    crowded = replace(device, snapshot=replace(device.snapshot, routes=routes))
+
+    with pytest.raises(InvalidValueError, match=r"\$\.devices\[0\]\.snapshot: routes: 513 routes"):
+        encode_attachment(replace(ATTACHMENT, devices=(crowded,)))
+
+
+def test_a_record_above_64_kib_is_refused_and_one_of_64_kib_is_not() -> None:
+    failure = ATTACHMENT.failure
+    assert failure is not None
+    room = MAX_RECORD - len(encode_attachment(ATTACHMENT)) + len(failure.message)
+    largest = replace(ATTACHMENT, failure=replace(failure, message="x" * room))
+    above = replace(ATTACHMENT, failure=replace(failure, message="x" * (room + 1)))
+
+    assert len(encode_attachment(largest)) == MAX_RECORD == 65536
+    assert decode_attachment(encode_attachment(largest)) == largest
+    with pytest.raises(InvalidValueError, match="65537 bytes, a record has at most 65536"):
+        encode_attachment(above)
+
+
+def test_a_newer_version_is_refused_with_a_remedy_whatever_else_it_holds() -> None:
+    data = b'{"version": 2, "kind": "Future", "shape": ["unknown"]}'
+
+    with pytest.raises(StateVersionError, match="reads up to 1; upgrade it, or remove the claim"):
+        decode_allocation(data)
+
+
+def test_a_version_too_old_is_refused_with_a_remedy() -> None:
+    with pytest.raises(StateVersionError, match=r"0 is too old.*one version at a time"):
+        decode_allocation(bent("version", value=0))
+
+
+def test_a_record_of_the_version_before_is_brought_up_to_date(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def add_boot_id(tree: dict[str, object]) -> dict[str, object]:
+        return {**tree, "bootId": ALLOCATION.boot_id}
+
+    monkeypatch.setitem(UPGRADES, VERSION - 1, add_boot_id)
+    old = json.loads(GOOD)
+    old["version"] = VERSION - 1
+    del old["bootId"]
+
+    assert decode_allocation(json.dumps(old).encode()) == ALLOCATION
+
+
+def test_exactly_the_version_before_this_one_can_be_upgraded() -> None:
+    assert set(UPGRADES) == set(range(max(1, VERSION - 1), VERSION))
+
+
+def test_version_1_of_an_allocation_stays_readable_and_is_what_we_write() -> None:
+    golden = (GOLDEN / "allocation-v1.json").read_bytes()
+
+    assert decode_allocation(golden) == ALLOCATION
+    assert json.loads(encode_allocation(ALLOCATION)) == json.loads(golden)
+
+
+def test_version_1_of_an_attachment_stays_readable_and_is_what_we_write() -> None:
+    golden = (GOLDEN / "attachment-v1.json").read_bytes()
+
+    assert decode_attachment(golden) == ATTACHMENT
+    assert json.loads(encode_attachment(ATTACHMENT)) == json.loads(golden)
+
+
+def test_fields_left_out_mean_what_they_meant_in_version_1() -> None:
+    least = decode_attachment((GOLDEN / "attachment-least-v1.json").read_bytes())
+    spelled_out = decode_attachment((GOLDEN / "attachment-spelled-out-v1.json").read_bytes())
+
+    assert least == spelled_out
+
+
+@pytest.mark.parametrize(
+    ("data", "uid"),
+    [
+        pytest.param(GOOD, POD_UID, id="whole"),
+        pytest.param(GOOD[:300], POD_UID, id="torn"),
+        pytest.param(json.dumps(json.loads(GOOD), indent=2).encode(), POD_UID, id="by-hand"),
+        pytest.param(GOOD[:100], None, id="torn-before"),
+        pytest.param(b"", None, id="empty"),
+        pytest.param(b'{"pod":{"uid":"../x"}}', None, id="no-uid"),
+        pytest.param(b'{"pod":{"uid":"\xff"}}', None, id="no-text"),
+    ],
+)
+def test_the_pod_of_a_broken_record_is_found_if_its_bytes_tell(
+    data: bytes, uid: str | None
+) -> None:
+    assert salvage_pod_uid(data) == uid
