@@ -13,18 +13,21 @@ Rules:
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import structlog
 
 from dranet_nri.edits import EditOptions
 from dranet_nri.errors import DranetError, RefusedError
-from dranet_nri.executor import Executor
+from dranet_nri.executor import Clock, Executor
 from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.model import AllocatedDevice, Allocation, Attachment, NetnsId, Phase, Pod
 from dranet_nri.plan.port import Kernel
 from dranet_nri.threads import in_thread
+
+HOLD_UNLINKED_S: Final = 30  # a namespace without a path, before the kernel is to empty it
 
 
 @dataclass(slots=True)
@@ -43,7 +46,9 @@ class Attacher:
     options: EditOptions
     log: structlog.typing.FilteringBoundLogger
     wake: Callable[[], None]
+    clock: Clock
     live: dict[str, Pod] = field(default_factory=dict)
+    _unlinked: dict[NetnsId, int] = field(default_factory=dict)
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
@@ -210,7 +215,7 @@ class Attacher:
             self._release_if_home(attachment.netns)
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
             return record
-        if not alive:
+        if not alive or self._patience_ended(attachment.netns):
             self.kernel.release(attachment.netns)
         reason = record.failure.message if record.failure else "the kernel has not returned it yet"
         self.log.warning(
@@ -219,10 +224,41 @@ class Attacher:
         self.wake()
         return record
 
+    def _patience_ended(self, netns: NetnsId) -> bool:
+        """Whether only our descriptor has kept the namespace alive for too long.
+
+        Once it is let go, the kernel returns the hardware in it to the host by itself.
+        """
+        if self.kernel.identify(netns.path) == netns:
+            self._unlinked.pop(netns, None)
+            return False
+        now = self.clock.boot()
+        return now - self._unlinked.setdefault(netns, now) >= HOLD_UNLINKED_S
+
     def _release_if_home(self, netns: NetnsId) -> None:
         """Let the namespace go once no device of ours is in it: a held one never dies."""
         if not any(each.netns == netns and is_away(each) for each in self.attachments.all()):
             self.kernel.release(netns)
+            self._unlinked.pop(netns, None)
+
+    async def verify(self, allocation: Allocation, sandbox_id: str) -> None:
+        """Keep an attached claim as its record says: namespace held, devices in it, gate open.
+
+        A device that left its pod behind our back closes the gate and is attached anew.
+        """
+        uid = allocation.claim.uid
+        async with _all_of(self._device_locks((allocation,))):
+            record = self.attachments.get(uid)
+            if record is None or record.phase is not Phase.ATTACHED:
+                return
+            if record.sandbox_id != sandbox_id or not self.kernel.hold(record.netns):
+                return
+            if await in_thread(lambda: self.executor.verify(record)):
+                self.open_gate(allocation, record)
+                return
+            self.gate.close(uid)
+            self.log.error("device left its pod", pod=str(record.pod), claim=str(record.claim))
+            self.attachments.put(replace(record, phase=Phase.INTENT))
 
     def is_attached(self, allocation: Allocation, pod: Pod) -> bool:
         """Whether the claim's devices are in this very sandbox, configured."""

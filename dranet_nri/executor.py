@@ -296,6 +296,9 @@ class Executor:
         Returns:
             The new record: phase HOME when every device is verified home, else DETACHING.
         """
+        if attachment.phase is not Phase.DETACHING:
+            attachment = replace(attachment, phase=Phase.DETACHING)
+            self._journal.put(attachment)
         try:
             session = self._kernel.session(attachment.netns if netns_alive else None)
         except KernelError as error:
@@ -311,6 +314,22 @@ class Executor:
         finally:
             session.close()
         return self._detached(attachment, tuple(reversed(devices)), "; ".join(problems))
+
+    def verify(self, attachment: Attachment) -> bool:
+        """Whether every device of the record is in its pod's namespace, which is held.
+
+        Raises:
+            KernelError: the namespace could not be read.
+        """
+        session = self._kernel.session(attachment.netns)
+        try:
+            return all(
+                session.observe(each.device.key, each.pod_name).pod is not None
+                for each in attachment.devices
+                if each.snapshot is not None
+            )
+        finally:
+            session.close()
 
     def _try_home(
         self, session: Session, device: AttachedDevice, *, netns_alive: bool

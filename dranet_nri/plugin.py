@@ -9,6 +9,7 @@ Rules:
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,18 +31,23 @@ class Plugin:
     attacher: Attacher
     allocations: AllocationReader
     log: structlog.typing.FilteringBoundLogger
+    news: Callable[[], None]
     synchronized: bool = False
     rejections: Counter[str] = field(default_factory=Counter)
 
     # ------------------------------------------------------------------- hooks
 
     def is_unclaimed(self, pod: Pod) -> bool:
-        """Whether the pod has nothing to do with us: the path of every ordinary pod."""
+        """Whether the pod has nothing to do with us: the path of every ordinary pod.
+
+        While any claim is attached, a container of another pod may carry that claim's file, and
+        only its hook can tell; so the answer is True on nodes without attached claims alone.
+        """
         self.allocations.refresh()
         return not (
             self.allocations.by_pod(pod.uid)
             or self.allocations.broken_of_pod(pod.uid)
-            or self._attached_to(pod.sandbox_id)
+            or self.attacher.attachments.all()
         )
 
     async def run_pod_sandbox(self, pod: Pod, deadline: float) -> None:  # noqa: ARG002 - the answer's time is the connection's business
@@ -104,10 +110,10 @@ class Plugin:
         return merged
 
     async def synchronize(self, pods: tuple[Pod, ...], containers: tuple[Container, ...]) -> None:  # noqa: ARG002 - containers follow their pods
-        """Take the runtime's list of pods as the truth and repair the difference."""
+        """Take the runtime's list of pods as the truth; the difference is repaired right after."""
         self.attacher.live = {pod.sandbox_id: pod for pod in pods}
         self.synchronized = True
-        await self.reconcile()
+        self.news()
 
     # ------------------------------------------------------------------- reconcile
 
@@ -119,7 +125,10 @@ class Plugin:
         """
         self.allocations.refresh()
         for attachment in self.attacher.attachments.all():
-            await self._reconcile_one(attachment)
+            try:
+                await self._reconcile_one(attachment.claim.uid)
+            except (DranetError, OSError) as error:
+                self.log.error("repair failed", claim=str(attachment.claim), reason=str(error))
         for pod in tuple(self.attacher.live.values()):
             if pod.netns_path and self.attacher.kernel.identify(pod.netns_path) is None:
                 self.attacher.live.pop(pod.sandbox_id, None)
@@ -134,18 +143,18 @@ class Plugin:
             for each in self.attacher.attachments.all()
         )
 
-    async def _reconcile_one(self, attachment: Attachment) -> None:
-        uid = attachment.claim.uid
-        if attachment.phase is Phase.HOME or (
-            attachment.phase is Phase.FAILED and not is_away(attachment)
-        ):
-            if self.allocations.get(uid) is None:
-                self.attacher.attachments.remove(uid)
+    async def _reconcile_one(self, claim_uid: str) -> None:
+        record = self.attacher.attachments.get(claim_uid)
+        if record is None:
             return
-        if not self._is_wanted(attachment):
-            await self.attacher.detach(attachment)
-        elif attachment.phase is Phase.ATTACHED:
-            await self._verify(attachment)
+        allocation = self.allocations.get(claim_uid)
+        if record.phase is Phase.HOME or (record.phase is Phase.FAILED and not is_away(record)):
+            if allocation is None:
+                self.attacher.attachments.remove(claim_uid)
+        elif not self._is_wanted(record):
+            await self.attacher.detach(record)
+        elif record.phase is Phase.ATTACHED and allocation is not None:
+            await self.attacher.verify(allocation, record.sandbox_id)
 
     def _is_wanted(self, attachment: Attachment) -> bool:
         """Whether the sandbox lives: its namespace does, and the runtime, once asked, knows it."""
@@ -154,13 +163,6 @@ class Plugin:
         if self.attacher.kernel.identify(attachment.netns.path) != attachment.netns:
             return False
         return not self.synchronized or attachment.sandbox_id in self.attacher.live
-
-    async def _verify(self, attachment: Attachment) -> None:
-        """Keep the namespace held and the gate as the record says it is."""
-        allocation = self.allocations.get(attachment.claim.uid)
-        self.attacher.kernel.hold(attachment.netns)
-        if allocation is not None:
-            self.attacher.open_gate(allocation, attachment)
 
     async def _attach_late(self, pod: Pod) -> None:
         try:

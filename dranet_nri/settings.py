@@ -7,7 +7,6 @@ from typing import Final
 
 from dranet_nri.errors import InvalidValueError
 
-MAX_SOCKET_PATH: Final = 107  # sun_path of linux/un.h, less the final NUL
 ALLOCATIONS: Final = Path("/var/lib/dranet-nri/allocations")
 RUN: Final = Path("/run/dranet-nri")
 CDI: Final = Path("/var/run/cdi")
@@ -83,20 +82,12 @@ def settings_from(args: argparse.Namespace) -> Settings:
     Raises:
         InvalidValueError: a flag's value is not usable; the text names flag, value and rule.
     """
-    socket: Path = args.nri_socket
-    if len(str(socket).encode()) > MAX_SOCKET_PATH:
-        raise InvalidValueError(
-            f"--nri-socket {socket}: longer than {MAX_SOCKET_PATH} bytes; use a shorter path"
-        )
-    index: str = args.plugin_index
-    if len(index) != 2 or not (index.isascii() and index.isdigit()):
-        raise InvalidValueError(f"--plugin-index {index!r}: must be two digits, like 00")
     if args.sweep <= 0:
         raise InvalidValueError(f"--sweep {args.sweep}: must be above 0 seconds")
     return Settings(
-        nri_socket=socket,
+        nri_socket=args.nri_socket,
         name=args.plugin_name,
-        index=index,
+        index=args.plugin_index,
         allocations=args.allocations_dir,
         run=args.run_dir,
         cdi=args.cdi_dir,

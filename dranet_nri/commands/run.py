@@ -1,0 +1,27 @@
+"""`dranet-nri run`: the daemon."""
+
+import argparse
+import asyncio
+import os
+
+from dranet_nri.daemon import Daemon
+from dranet_nri.log import configure
+from dranet_nri.settings import add_run_flags, settings_from
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's flags."""
+    add_run_flags(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Serve until stopped.
+
+    Raises:
+        InvalidValueError: a flag's value is not usable.
+        OSError: a directory of ours can't be used.
+    """
+    settings = settings_from(args)
+    configure(json=settings.log_json, verbose=settings.verbose)
+    asyncio.run(Daemon(settings, os.environ).run())
+    return 0

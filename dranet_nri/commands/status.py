@@ -1,0 +1,69 @@
+"""`dranet-nri status`: which pod holds which device, from the records alone."""
+
+import argparse
+import json
+from pathlib import Path
+
+from dranet_nri.model import Allocation, Attachment
+from dranet_nri.settings import ALLOCATIONS, RUN
+from dranet_nri.state.reader import AllocationReader, AttachmentReader
+
+COLUMNS = ("DEVICE", "STATE", "POD", "CLAIM", "IN POD AS", "REASON")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's flags."""
+    parser.add_argument("--allocations-dir", type=Path, default=ALLOCATIONS)
+    parser.add_argument("--run-dir", type=Path, default=RUN)
+    parser.add_argument("--output", choices=("table", "json"), default="table")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print one row a device; 1 if a record cannot be used."""
+    with (
+        AllocationReader(args.allocations_dir, owner=None) as allocations,
+        AttachmentReader(args.run_dir / "attachments", owner=None) as attachments,
+    ):
+        rows = _rows(
+            allocations.records(), {each.claim.uid: each for each in attachments.records()}
+        )
+        broken = {
+            uid: str(each.error)
+            for reader in (allocations, attachments)
+            for uid, each in reader.broken.items()
+        }
+    if args.output == "json":
+        named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+        print(json.dumps({"devices": named, "broken": broken}, indent=1))
+    else:
+        print(_table(rows))
+        for uid, reason in broken.items():
+            print(f"record of claim {uid} cannot be used: {reason}")
+    return 1 if broken else 0
+
+
+def _rows(
+    allocations: tuple[Allocation, ...], attachments: dict[str, Attachment]
+) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for allocation in allocations:
+        if allocation.claim.uid in attachments:
+            continue
+        owner = (str(allocation.pod), str(allocation.claim))
+        rows += ((each.device.name, "allocated", *owner, "", "") for each in allocation.devices)
+    for record in attachments.values():
+        owner = (str(record.pod), str(record.claim))
+        reason = record.failure.message if record.failure else ""
+        for device in record.devices:
+            state = "home" if device.home else str(record.phase)
+            rows.append((device.device.name, state, *owner, device.pod_name, reason))
+    return sorted(rows)
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    lines = [COLUMNS, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )

@@ -1,0 +1,176 @@
+"""A node in memory: the real plugin, attacher, executor, gate and stores on a FakeKernel."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from dranet_nri.attacher import Attacher
+from dranet_nri.edits import EditOptions
+from dranet_nri.executor import Executor
+from dranet_nri.files import RealFs
+from dranet_nri.gate import Gate
+from dranet_nri.journal import SharedAttachments
+from dranet_nri.log import logger
+from dranet_nri.model import (
+    Address,
+    AllocatedDevice,
+    Allocation,
+    CharDevice,
+    ContainerClaim,
+    Device,
+    DeviceKey,
+    NetnsId,
+    NetworkConfig,
+    ObjectRef,
+    Pod,
+)
+from dranet_nri.plugin import Plugin
+from dranet_nri.state.reader import AllocationReader
+from dranet_nri.state.store import AllocationStore, AttachmentStore
+from tests.fakes.kernel import FakeKernel
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class FixedClock:
+    """Two clocks that stand still until told."""
+
+    seconds: int = 1000
+
+    def wall(self) -> int:
+        """Return Unix seconds."""
+        return 1_800_000_000 + self.seconds
+
+    def boot(self) -> int:
+        """Return seconds since boot."""
+        return self.seconds
+
+
+def pci_key(number: int) -> DeviceKey:
+    """Return the key of the node's number-th NIC."""
+    address = f"0000:{number:02x}:00.0"
+    return DeviceKey("pci", address, f"eth{number}", address)
+
+
+@dataclass
+class Node:
+    """One node with NICs eth1, eth2, … (10.0.N.5/24 each).
+
+    Attributes:
+        bell: what asked for a reconciliation, "news" or "trouble", in order.
+    """
+
+    root: Path
+    nics: int = 2
+    kernel: FakeKernel = field(default_factory=FakeKernel)
+    clock: FixedClock = field(default_factory=FixedClock)
+    bell: list[str] = field(default_factory=list)
+    options: EditOptions = field(default_factory=EditOptions)
+
+    def __post_init__(self) -> None:
+        """Put the NICs into the host's namespace and start the plugin."""
+        for number in range(1, self.nics + 1):
+            self.kernel.add_link(
+                f"eth{number}",
+                parent=f"0000:{number:02x}:00.0",
+                addresses=(Address(f"10.0.{number}.5/24"),),
+            )
+        self.allocations = AllocationStore(self.root / "allocations")
+        self.start()
+
+    def start(self) -> None:
+        """Start a fresh plugin from what is on disk, as after a restart."""
+        self.attachments = SharedAttachments(AttachmentStore(self.root / "run" / "attachments"))
+        self.gate = Gate(RealFs(), self.root / "cdi", self.root / "run" / "metadata")
+        log: structlog.typing.FilteringBoundLogger = logger("test")
+        attacher = Attacher(
+            kernel=self.kernel,
+            executor=Executor(self.kernel, self.attachments, self.clock, self.char_devices),
+            attachments=self.attachments,
+            gate=self.gate,
+            options=self.options,
+            log=log,
+            wake=lambda: self.bell.append("trouble"),
+            clock=self.clock,
+        )
+        reader = AllocationReader(self.root / "allocations", owner=None)
+        self.plugin = Plugin(attacher, reader, log, lambda: self.bell.append("news"))
+
+    def stop(self) -> None:
+        """End the plugin, however abruptly: nothing is written."""
+        self.plugin.allocations.close()
+        self.attachments.close()
+
+    def close(self) -> None:
+        """End everything."""
+        self.stop()
+        self.allocations.close()
+
+    def restart(self) -> None:
+        """End the plugin and start it again. What it held in memory is gone."""
+        self.stop()
+        for netns in tuple(self.kernel.held):
+            self.kernel.release(netns)
+        self.start()
+
+    def char_devices(self, name: str) -> tuple[CharDevice, ...]:
+        """Return the character devices of an RDMA device named mlx5_N."""
+        number = int(name.rpartition("_")[2])
+        return (CharDevice(f"/dev/infiniband/uverbs{number}", 231, 192 + number),)
+
+    def pod(self, name: str, sandbox: str = "", *, uid: str = "") -> Pod:
+        """Return a sandbox with a network namespace of its own."""
+        sandbox = sandbox or f"sandbox-{name}"
+        path = f"/run/netns/{sandbox}"
+        if self.kernel.identify(path) is None:
+            self.kernel.add_netns(path)
+        return Pod(sandbox, uid or f"uid-{name}", "default", name, path)
+
+    def netns(self, pod: Pod) -> NetnsId:
+        """Return the pod's namespace, which must exist."""
+        netns = self.kernel.identify(pod.netns_path)
+        assert netns is not None
+        return netns
+
+    def allocate(
+        self,
+        pod: Pod,
+        *numbers: int,
+        claim: str = "nics",
+        containers: tuple[ContainerClaim, ...] = (),
+        config: NetworkConfig | None = None,
+        rdma: bool = False,
+    ) -> Allocation:
+        """Record that the pod's claim has these NICs, as the shim would."""
+        allocation = Allocation(
+            claim=ObjectRef("default", claim, f"claim-{claim}"),
+            pod=ObjectRef(pod.namespace, pod.name, pod.uid),
+            devices=tuple(
+                AllocatedDevice(
+                    f"nic{number}",
+                    "node",
+                    Device(
+                        f"pci-0000-{number:02x}-00-0",
+                        pci_key(number),
+                        (("dra.net/ifName", f"eth{number}"),),
+                        (f"mlx5_{number}",) if rdma else (),
+                    ),
+                    config or NetworkConfig(),
+                )
+                for number in numbers
+            ),
+            nonce="c0ffee",
+            boot_id="8a1f5b1c-0000-4000-8000-000000000000",
+            containers=containers,
+        )
+        self.allocations.put(allocation)
+        return allocation
+
+    def run(self, work: Callable[[], Coroutine[object, object, T]]) -> T:
+        """Run one coroutine of the plugin to its end."""
+        return asyncio.run(work())

@@ -1,0 +1,516 @@
+"""The hooks on a node in memory. Numbers in names are those of the conformance cases."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from errno import EBUSY
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.edits import cdi_ids
+from dranet_nri.errors import AttachError, DranetError, RefusedError
+from dranet_nri.model import (
+    Allocation,
+    CharDevice,
+    Container,
+    ContainerClaim,
+    Mount,
+    Phase,
+    Pod,
+)
+from dranet_nri.plan.ops import AddAddress, MoveLink
+from tests.fakes.node import Node, pci_key
+
+LATER = 1e9  # a deadline nobody meets
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """Return a node with two NICs."""
+    made = Node(tmp_path)
+    yield made
+    made.close()
+
+
+def run_pod(node: Node, pod: Pod) -> None:
+    """Do RunPodSandbox."""
+    node.run(lambda: node.plugin.run_pod_sandbox(pod, LATER))
+
+
+def stop_pod(node: Node, pod: Pod) -> None:
+    """Do StopPodSandbox."""
+    node.run(lambda: node.plugin.stop_pod_sandbox(pod))
+
+
+def phase(node: Node, claim: Allocation) -> Phase | None:
+    """Return the recorded phase of the claim."""
+    record = node.attachments.get(claim.claim.uid)
+    return record.phase if record else None
+
+
+def gate_open(node: Node, claim: Allocation) -> bool:
+    """Whether the claim's CDI spec exists."""
+    return node.gate.spec_path(claim.claim.uid).exists()
+
+
+def at_home(node: Node, number: int) -> bool:
+    """Whether the NIC is on the host as it was."""
+    state = node.kernel.state(f"eth{number}")
+    return (
+        state is not None
+        and state.link.up
+        and [each.cidr for each in state.addresses] == [f"10.0.{number}.5/24"]
+    )
+
+
+def test_a_claimed_nic_is_in_the_pod_with_its_address_and_the_gate_is_open(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+
+    run_pod(node, pod)
+
+    state = node.kernel.state("eth1", node.netns(pod))
+    assert state is not None
+    assert state.link.up
+    assert [each.cidr for each in state.addresses] == ["10.0.1.5/24"]
+    assert phase(node, claim) is Phase.ATTACHED
+    spec = json.loads(node.gate.spec_path(claim.claim.uid).read_bytes())
+    assert [f"{spec['kind']}={each['name']}" for each in spec["devices"]] == [
+        cdi for _, cdi in cdi_ids(claim)
+    ]
+
+
+def test_a_stopped_pod_leaves_the_host_as_it_was_and_the_gate_closed(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1, 2)
+    run_pod(node, pod)
+
+    stop_pod(node, pod)
+
+    assert at_home(node, 1)
+    assert at_home(node, 2)
+    assert phase(node, claim) is Phase.HOME
+    assert not gate_open(node, claim)
+    assert not node.kernel.held
+
+
+def test_the_record_goes_when_the_claim_is_released_and_its_devices_are_home(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    run_pod(node, pod)
+    stop_pod(node, pod)
+    node.run(node.plugin.reconcile)
+    assert phase(node, claim) is Phase.HOME
+
+    node.allocations.remove(claim.claim.uid)
+    node.run(node.plugin.reconcile)
+
+    assert phase(node, claim) is None
+
+
+def test_case_42_a_pod_without_a_request_is_left_alone(node: Node) -> None:
+    pod = node.pod("plain")
+
+    run_pod(node, pod)
+
+    assert node.plugin.is_unclaimed(pod)
+    assert at_home(node, 1)
+    assert not node.attachments.all()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("", id="containerd-names-no-namespace"),
+        pytest.param("/proc/1/ns/net", id="crio-binds-the-hosts-own"),
+    ],
+)
+def test_case_42_a_host_network_pod_with_a_claim_is_refused(node: Node, path: str) -> None:
+    pod = replace(node.pod("web"), netns_path=path)
+    claim = node.allocate(pod, 1)
+
+    with pytest.raises(RefusedError, match="hostNetwork"):
+        run_pod(node, pod)
+
+    assert at_home(node, 1)
+    assert not gate_open(node, claim)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert "hostNetwork" in record.failure.message
+
+
+def test_case_42_a_missing_namespace_file_is_refused(node: Node) -> None:
+    pod = replace(node.pod("web"), netns_path="/run/netns/never-made")
+    node.allocate(pod, 1)
+
+    with pytest.raises(RefusedError, match=r"/run/netns/never-made does not exist"):
+        run_pod(node, pod)
+
+
+def test_case_43_hooks_that_come_twice_or_out_of_order_change_nothing(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    run_pod(node, pod)
+    first = node.attachments.get(claim.claim.uid)
+
+    run_pod(node, pod)
+    assert node.attachments.get(claim.claim.uid) == first
+
+    stop_pod(node, replace(pod, netns_path=""))  # containerd 1.7 and 2.0 name no namespace
+    stop_pod(node, pod)
+    node.run(lambda: node.plugin.remove_pod_sandbox(pod))
+    assert at_home(node, 1)
+    stop_pod(node, node.pod("never-seen"))
+
+
+def test_case_43_a_removal_without_a_stop_brings_the_nic_home(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    run_pod(node, pod)
+
+    node.run(lambda: node.plugin.remove_pod_sandbox(pod))
+
+    assert at_home(node, 1)
+
+
+def test_case_43_a_stop_after_the_namespace_died_restores_what_the_kernel_returned(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    run_pod(node, pod)
+    node.kernel.remove_netns(node.netns(pod))  # CRI-O unmounts it before the hook
+
+    stop_pod(node, pod)
+    node.run(node.plugin.reconcile)
+
+    assert at_home(node, 1)
+    assert phase(node, claim) is Phase.HOME
+
+
+def test_case_45_undo_events_after_our_own_error_are_harmless(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.kernel.fail_on(AddAddress, times=1)
+
+    with pytest.raises(AttachError, match=r"add address 10.0.1.5/24"):
+        run_pod(node, pod)
+    stop_pod(node, pod)
+    node.run(lambda: node.plugin.remove_pod_sandbox(pod))
+
+    assert at_home(node, 1)
+    assert not gate_open(node, claim)
+
+
+def test_case_46_an_old_sandboxs_removal_leaves_the_new_one_alone(node: Node) -> None:
+    old = node.pod("web", "one")
+    node.allocate(old, 1)
+    run_pod(node, old)
+    stop_pod(node, old)
+    new = node.pod("web", "two")
+    run_pod(node, new)
+
+    node.run(lambda: node.plugin.remove_pod_sandbox(old))
+
+    assert node.kernel.state("eth1", node.netns(new)) is not None
+
+
+def test_a_new_sandbox_takes_over_what_the_old_one_still_has(node: Node) -> None:
+    old = node.pod("web", "one")
+    claim = node.allocate(old, 1)
+    run_pod(node, old)
+
+    new = node.pod("web", "two")
+    run_pod(node, new)
+
+    assert node.kernel.state("eth1", node.netns(new)) is not None
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.sandbox_id == "two"
+    stop_pod(node, new)
+    assert at_home(node, 1)
+
+
+def test_a_device_that_does_not_come_home_is_never_forgotten(node: Node) -> None:
+    old = node.pod("web", "one")
+    claim = node.allocate(old, 1)
+    run_pod(node, old)
+    node.kernel.fail_on(MoveLink, EBUSY)
+
+    with pytest.raises(RefusedError, match="still on their way back"):
+        run_pod(node, node.pod("web", "two"))
+
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.sandbox_id == "one"
+    assert record.phase is Phase.DETACHING
+    node.kernel.heal()
+    node.run(node.plugin.reconcile)
+    assert node.kernel.state("eth1", node.netns(node.pod("web", "two"))) is not None
+
+
+def test_case_48_a_container_of_an_unattached_pod_is_attached_first(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1, containers=(ContainerClaim("app"),))
+
+    edits = node.run(
+        lambda: node.plugin.create_container(pod, Container("c", pod.sandbox_id, "app"), LATER)
+    )
+
+    assert phase(node, claim) is Phase.ATTACHED
+    assert ("DRA_NET_NICS_NIC1_IFNAMES", "eth1") in edits.env
+
+
+def test_case_48_a_container_that_lists_the_claim_is_refused_while_attaching_fails(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1, containers=(ContainerClaim("app"),))
+    node.kernel.fail_on(MoveLink, EBUSY)
+
+    with pytest.raises(AttachError, match="EBUSY"):
+        node.run(
+            lambda: node.plugin.create_container(pod, Container("c", pod.sandbox_id, "app"), LATER)
+        )
+    sidecar = Container("s", pod.sandbox_id, "sidecar")
+    edits = node.run(lambda: node.plugin.create_container(pod, sidecar, LATER))
+
+    assert edits.env == ()
+    assert at_home(node, 1)
+
+
+def test_case_49_devices_that_the_request_shows_already_are_not_sent_again(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1, 2, rdma=True)
+    run_pod(node, pod)
+    shown = Container("c", pod.sandbox_id, "app", device_paths=("/dev/infiniband/uverbs1",))
+
+    edits = node.run(lambda: node.plugin.create_container(pod, shown, LATER))
+
+    assert edits.char_devices == (CharDevice("/dev/infiniband/uverbs2", 231, 194),)
+    assert [each.type for each in edits.rlimits] == ["RLIMIT_MEMLOCK"]
+
+
+def test_case_51_after_a_runtime_restart_the_list_decides(node: Node) -> None:
+    gone, kept, new = node.pod("gone"), node.pod("kept"), node.pod("new")
+    node.allocate(gone, 1, claim="one")
+    node.allocate(kept, 2, claim="two")
+    run_pod(node, gone)
+    run_pod(node, kept)
+    before = node.attachments.get("claim-two")
+    node.kernel.remove_netns(node.netns(gone))
+    node.allocate(new, 1, claim="three")
+
+    async def synchronize() -> None:
+        listed = (replace(gone, pid=0), kept, new)  # the stopped sandbox is still listed
+        await node.plugin.synchronize(listed, ())
+        for _ in range(2):
+            await node.plugin.reconcile()
+
+    node.run(synchronize)
+
+    assert node.attachments.get("claim-two") == before
+    assert node.kernel.state("eth1", node.netns(new)) is not None
+    record = node.attachments.get("claim-one")
+    assert record is not None
+    assert record.phase is Phase.HOME
+
+
+def test_case_51_a_sandbox_that_the_runtime_forgot_is_detached(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    run_pod(node, pod)
+
+    async def synchronize() -> None:
+        await node.plugin.synchronize((), ())
+        await node.plugin.reconcile()
+
+    node.run(synchronize)
+
+    assert at_home(node, 1)
+
+
+def test_case_52_a_plugin_restart_tears_nothing_down(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    run_pod(node, pod)
+
+    node.restart()
+    node.run(node.plugin.reconcile)
+
+    assert node.kernel.state("eth1", node.netns(pod)) is not None
+    assert gate_open(node, claim)
+    stop_pod(node, pod)
+    assert at_home(node, 1)
+
+
+def test_case_52_a_broken_record_refuses_its_pod_and_no_other(node: Node) -> None:
+    pod, other = node.pod("web"), node.pod("other")
+    node.allocate(pod, 1, claim="one")
+    node.allocate(other, 2, claim="two")
+    path = node.root / "allocations" / "claim-one.json"
+    text = json.loads(path.read_bytes())
+    text["devices"][0]["device"]["key"]["pci"] = "nonsense"
+    path.write_text(json.dumps(text))
+
+    with pytest.raises(RefusedError, match="cannot be used"):
+        run_pod(node, pod)
+    run_pod(node, other)
+
+    assert node.kernel.state("eth2", node.netns(other)) is not None
+    assert path.exists()
+
+
+def test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name(node: Node) -> None:
+    pod, thief = node.pod("web"), node.pod("thief")
+    node.allocate(pod, 1, claim="mine")
+    forged = node.allocate(thief, 1, claim="forged")
+    run_pod(node, pod)
+
+    with pytest.raises(RefusedError, match=r"held by pod default/web \(claim default/mine\)"):
+        run_pod(node, thief)
+
+    assert node.kernel.state("eth1", node.netns(pod)) is not None
+    assert not gate_open(node, forged)
+
+
+def test_a_container_with_a_foreign_claims_file_is_refused_with_the_holders_name(
+    node: Node,
+) -> None:
+    pod, second = node.pod("web"), node.pod("second")
+    claim = node.allocate(pod, 1)
+    run_pod(node, pod)
+    source = f"{node.gate.metadata_dir}/{claim.claim.uid}/nic1/metadata.json"
+    container = Container("c", second.sandbox_id, "app", mounts=(Mount(source, "/x"),))
+
+    assert not node.plugin.is_unclaimed(second)
+    with pytest.raises(RefusedError, match="which pod default/web holds"):
+        node.run(lambda: node.plugin.create_container(second, container, LATER))
+
+
+def test_after_three_rejections_the_sandbox_is_accepted_and_the_gate_holds(node: Node) -> None:
+    claim = node.allocate(node.pod("web"), 1)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    for number in range(3):
+        pod = node.pod("web", f"try{number}")
+        with pytest.raises(AttachError):
+            run_pod(node, pod)
+        stop_pod(node, pod)
+
+    last = node.pod("web", "try3")
+    run_pod(node, last)
+
+    assert not gate_open(node, claim)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert record.failure.count == 4
+    node.kernel.heal()
+    node.run(node.plugin.reconcile)
+    assert gate_open(node, claim)
+    assert node.kernel.state("eth1", node.netns(last)) is not None
+
+
+def test_a_device_that_left_its_pod_closes_the_gate_and_is_brought_back(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    run_pod(node, pod)
+    inside = node.kernel.state("eth1", node.netns(pod))
+    assert inside is not None
+    node.kernel.remove_link("eth1", node.netns(pod))
+    node.run(node.plugin.reconcile)
+    assert not gate_open(node, claim)
+
+    node.kernel.add_link("eth1", parent=pci_key(1).parent)  # the driver was bound again
+    node.run(node.plugin.reconcile)
+
+    assert gate_open(node, claim)
+    assert node.kernel.state("eth1", node.netns(pod)) is not None
+
+
+def test_a_crash_between_closing_the_gate_and_coming_home_does_not_open_it_again(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    run_pod(node, pod)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    stop_pod(node, pod)
+    node.kernel.heal()
+
+    node.restart()
+    node.run(node.plugin.reconcile)
+
+    assert not gate_open(node, claim)
+    assert at_home(node, 1)
+
+
+def test_a_namespace_whose_path_is_gone_is_let_go_after_thirty_seconds(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    run_pod(node, pod)
+    netns = node.netns(pod)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    node.kernel.remove_netns(netns)
+    stop_pod(node, pod)
+    node.clock.seconds += 29
+    node.run(node.plugin.reconcile)
+    assert node.kernel.alive(netns)
+
+    node.clock.seconds += 1
+    node.run(node.plugin.reconcile)
+    assert not node.kernel.alive(netns)  # now the kernel itself returns the NIC
+    node.run(node.plugin.reconcile)
+
+    assert at_home(node, 1)
+
+
+def test_an_allocation_that_disappears_is_no_reason_to_detach(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    run_pod(node, pod)
+    node.allocations.remove(claim.claim.uid)
+
+    node.run(node.plugin.reconcile)
+
+    assert node.kernel.state("eth1", node.netns(pod)) is not None
+    stop_pod(node, pod)
+    assert at_home(node, 1)
+
+
+def test_hooks_of_one_sandbox_at_the_same_time_attach_once(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+
+    async def both() -> None:
+        container = Container("c", pod.sandbox_id, "app")
+        await asyncio.gather(
+            node.plugin.run_pod_sandbox(pod, LATER),
+            node.plugin.create_container(pod, container, LATER),
+            node.plugin.reconcile(),
+        )
+
+    node.run(both)
+
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.attempt == 1
+    assert record.phase is Phase.ATTACHED
+
+
+def test_two_claims_of_one_pod_are_one_unit(node: Node) -> None:
+    pod = node.pod("web")
+    first = node.allocate(pod, 1, claim="first")
+    second = node.allocate(pod, 2, claim="second")
+    node.kernel.fail_at(4)
+
+    with pytest.raises(DranetError):
+        run_pod(node, pod)
+
+    assert at_home(node, 1)
+    assert at_home(node, 2)
+    assert phase(node, first) is Phase.FAILED
+    assert phase(node, second) is Phase.FAILED
