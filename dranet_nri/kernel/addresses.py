@@ -1,0 +1,153 @@
+"""Addresses (RTM_*ADDR). Numbers and structs are those of linux/if_addr.h."""
+
+import struct
+from errno import EADDRNOTAVAIL, EEXIST
+from ipaddress import ip_interface
+from socket import AF_INET, AF_INET6
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel import codec
+from dranet_nri.kernel.codec import attributes, encode, family_of, split_prefix, text, u32
+from dranet_nri.kernel.messages import ifaddrmsg
+from dranet_nri.kernel.rtnetlink import Rtnetlink
+from dranet_nri.model import FOREVER, Address
+
+RTM_NEWADDR: Final = 20
+RTM_DELADDR: Final = 21
+RTM_GETADDR: Final = 22
+NLM_F_EXCL_CREATE: Final = 0x600
+
+IFA_ADDRESS: Final = 1
+IFA_LOCAL: Final = 2
+IFA_LABEL: Final = 3
+IFA_BROADCAST: Final = 4
+IFA_CACHEINFO: Final = 6
+IFA_FLAGS: Final = 8
+IFA_RT_PRIORITY: Final = 9
+IFA_PROTO: Final = 11
+
+IFA_F_TEMPORARY: Final = 0x01  # IPv6 privacy address; the bit says "secondary" for IPv4
+IFA_F_NODAD: Final = 0x02
+IFA_F_OPTIMISTIC: Final = 0x04
+IFA_F_HOMEADDRESS: Final = 0x10
+IFA_F_MANAGETEMPADDR: Final = 0x100
+IFA_F_NOPREFIXROUTE: Final = 0x200
+IFA_F_MCAUTOJOIN: Final = 0x400
+# What a creator may say; the rest (tentative, permanent, deprecated, …) is the kernel's to tell.
+SETTABLE: Final = (
+    IFA_F_NODAD
+    | IFA_F_OPTIMISTIC
+    | IFA_F_HOMEADDRESS
+    | IFA_F_MANAGETEMPADDR
+    | IFA_F_NOPREFIXROUTE
+    | IFA_F_MCAUTOJOIN
+)
+
+_HEADER: Final = struct.Struct("=BBBBI")  # struct ifaddrmsg: family, prefixlen, flags, scope, index
+_LIFETIMES: Final = struct.Struct("=II")  # struct ifa_cacheinfo: preferred, valid, …
+
+
+def dump_addresses(netlink: Rtnetlink, where: str, index: int, name: str) -> tuple[Address, ...]:
+    """Return the link's addresses in an order that makes the same list when they are added again.
+
+    The kernel puts an IPv6 address before those of its scope that are there.
+    """
+    what = f"dump addresses of {name} in {where}"
+    bodies = netlink.dump(what, RTM_GETADDR, _HEADER.pack(0, 0, 0, 0, index))
+    v4 = [_address(body, name) for body in bodies if _is_of(body, AF_INET, index)]
+    v6 = [_address(body, name) for body in bodies if _is_of(body, AF_INET6, index)]
+    return (*v4, *reversed(v6))
+
+
+def _is_of(body: bytes, family: int, index: int) -> bool:
+    found, _, _, _, link = _HEADER.unpack_from(body)
+    return bool((found, link) == (family, index))
+
+
+def _address(body: bytes, name: str) -> Address:
+    family, length, flags, scope, _ = _HEADER.unpack_from(body)
+    attrs = attributes(body, _HEADER.size)
+    far = codec.address(attrs.get(IFA_ADDRESS))
+    local = codec.address(attrs.get(IFA_LOCAL)) or far
+    preferred, valid = FOREVER, FOREVER
+    if IFA_CACHEINFO in attrs:
+        preferred, valid = _LIFETIMES.unpack_from(attrs[IFA_CACHEINFO])
+    flags = u32(attrs.get(IFA_FLAGS), flags)
+    told = SETTABLE | IFA_F_TEMPORARY if family == AF_INET6 else SETTABLE
+    label = text(attrs.get(IFA_LABEL))
+    return Address(
+        cidr=f"{local}/{length}",
+        scope=scope,
+        peer=far if far != local else "",
+        broadcast=codec.address(attrs.get(IFA_BROADCAST)),
+        label=label if label != name else "",
+        valid_s=valid,
+        preferred_s=preferred,
+        flags=flags & told,
+        proto=attrs.get(IFA_PROTO, b"\0")[0],
+        metric=u32(attrs.get(IFA_RT_PRIORITY)),
+    )
+
+
+def add_address(netlink: Rtnetlink, what: str, index: int, address: Address) -> None:
+    """Add an address to the link.
+
+    Raises:
+        KernelError: EEXIST, the link has the address with another prefix length or peer.
+    """
+    try:
+        netlink.do(what, RTM_NEWADDR, NLM_F_EXCL_CREATE, _request(index, address))
+    except KernelError as error:
+        if error.code != EEXIST:
+            raise
+        present = dump_addresses(netlink, what, index, "")
+        if not any(_same(address, other) for other in present):
+            raise
+
+
+def _same(wanted: Address, present: Address) -> bool:
+    return (ip_interface(wanted.cidr), wanted.peer) == (ip_interface(present.cidr), present.peer)
+
+
+def del_address(netlink: Rtnetlink, what: str, index: int, address: Address) -> None:
+    """Delete an address that the link may not have."""
+    local, length = split_prefix(address.cidr)
+    body = encode(
+        ifaddrmsg,
+        {"family": family_of(local), "prefixlen": length, "index": index},
+        [("IFA_LOCAL", local), ("IFA_ADDRESS", address.peer or local)],
+    )
+    try:
+        netlink.do(what, RTM_DELADDR, 0, body)
+    except KernelError as error:
+        if error.code != EADDRNOTAVAIL:
+            raise
+
+
+def _request(index: int, address: Address) -> bytes:
+    local, length = split_prefix(address.cidr)
+    attrs: list[tuple[str, codec.Value]] = [
+        ("IFA_LOCAL", local),
+        ("IFA_ADDRESS", address.peer or local),
+    ]
+    if address.broadcast:
+        attrs.append(("IFA_BROADCAST", address.broadcast))
+    if address.label:
+        attrs.append(("IFA_LABEL", address.label))
+    if address.flags & SETTABLE:
+        attrs.append(("IFA_FLAGS", address.flags & SETTABLE))
+    if (address.valid_s, address.preferred_s) != (FOREVER, FOREVER):
+        lifetimes = {"ifa_preferred": address.preferred_s, "ifa_valid": address.valid_s}
+        attrs.append(("IFA_CACHEINFO", lifetimes))
+    if address.metric:
+        attrs.append(("IFA_RT_PRIORITY", address.metric))
+    if address.proto:
+        attrs.append(("IFA_PROTO", address.proto))
+    fixed = {
+        "family": family_of(local),
+        "prefixlen": length,
+        "scope": address.scope,
+        "index": index,
+    }
+    return encode(ifaddrmsg, fixed, attrs)

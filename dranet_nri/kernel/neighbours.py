@@ -1,0 +1,62 @@
+"""Permanent neighbour entries (RTM_*NEIGH). Numbers are those of linux/neighbour.h."""
+
+import struct
+from collections.abc import Iterator
+from socket import AF_INET, AF_INET6
+from typing import Final
+
+from dranet_nri.kernel import codec
+from dranet_nri.kernel.codec import attribute, attributes, encode, family_of
+from dranet_nri.kernel.links import link_layer
+from dranet_nri.kernel.messages import NeighbourMessage
+from dranet_nri.kernel.rtnetlink import Rtnetlink
+from dranet_nri.model import Neighbour
+
+RTM_NEWNEIGH: Final = 28
+RTM_GETNEIGH: Final = 30
+NLM_F_REPLACE_CREATE: Final = 0x500
+NUD_PERMANENT: Final = 0x80
+NTF_PROXY: Final = 0x08
+NDA_DST: Final = 1
+NDA_LLADDR: Final = 2
+NDA_IFINDEX: Final = 8
+
+_HEADER: Final = struct.Struct("=BxxxiHBB")  # struct ndmsg: family, ifindex, state, flags, type
+
+
+def dump_neighbours(netlink: Rtnetlink, where: str, index: int, name: str) -> tuple[Neighbour, ...]:
+    """Return the link's permanent entries, and the addresses it answers for."""
+    what = f"dump neighbours of {name} in {where}"
+    of_link = attribute(NDA_IFINDEX, struct.pack("=I", index))
+    found: list[Neighbour] = []
+    for flags in (0, NTF_PROXY):
+        request = _HEADER.pack(0, 0, 0, flags, 0) + of_link
+        found += _entries(netlink.dump(what, RTM_GETNEIGH, request), index)
+    return tuple(found)
+
+
+def _entries(bodies: list[bytes], index: int) -> Iterator[Neighbour]:
+    for body in bodies:
+        family, link, state, flags, _ = _HEADER.unpack_from(body)
+        proxy = bool(flags & NTF_PROXY)
+        if link != index or family not in {AF_INET, AF_INET6}:
+            continue
+        attrs = attributes(body, _HEADER.size)
+        lladdr = attrs.get(NDA_LLADDR, b"")
+        if proxy or (state & NUD_PERMANENT and lladdr):
+            destination = codec.address(attrs.get(NDA_DST))
+            yield Neighbour(destination, "" if proxy else lladdr.hex(":"), proxy=proxy)
+
+
+def add_neighbour(netlink: Rtnetlink, what: str, index: int, neighbour: Neighbour) -> None:
+    """Add or replace an entry."""
+    attrs: list[tuple[str, codec.Value]] = [("NDA_DST", neighbour.destination)]
+    if not neighbour.proxy:
+        attrs.append(("NDA_LLADDR", link_layer(neighbour.mac)))
+    fixed = {
+        "family": family_of(neighbour.destination),
+        "ifindex": index,
+        "state": NUD_PERMANENT,
+        "flags": NTF_PROXY if neighbour.proxy else 0,
+    }
+    netlink.do(what, RTM_NEWNEIGH, NLM_F_REPLACE_CREATE, encode(NeighbourMessage, fixed, attrs))

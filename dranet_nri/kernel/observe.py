@@ -1,0 +1,79 @@
+"""Where a device is, and everything about it there."""
+
+from pathlib import Path
+
+from dranet_nri.kernel.links import Seen, dump_links, link_from
+from dranet_nri.kernel.locate import locate
+from dranet_nri.kernel.rules import dump_rules
+from dranet_nri.kernel.space import Space
+from dranet_nri.model import DeviceKey, Link, LinkState, Observed, Rule
+
+Parents = dict[str, tuple[str, str]]  # bus and name of the parent, by link name
+
+
+def observe(
+    host: Space, pod: Space | None, key: DeviceKey, pod_name: str, sys_root: str
+) -> Observed:
+    """Look for the device in both namespaces; arguments as for the port.
+
+    Raises:
+        KernelError: a dump failed.
+    """
+    on_host = dump_links(host.netlink, host.ns)
+    in_pod = dump_links(pod.netlink, pod.ns) if pod is not None else ()
+    host_parents: Parents = {}
+    pod_parents: Parents = {}
+    if key.parent and not any(seen.parent[1] for seen in (*on_host, *in_pod)):
+        # Linux before 5.14 doesn't tell parents. The pod has no sysfs that we could ask.
+        host_parents = _sysfs_parents(sys_root, on_host)
+        pod_parents = {pod_name: (key.bus, key.parent)}
+    here, there = locate(
+        key,
+        pod_name,
+        _candidates(on_host, key, key.name, host_parents),
+        _candidates(in_pod, key, pod_name, pod_parents),
+    )
+    host_rules = dump_rules(host.netlink, host.ns)
+    pod_rules = dump_rules(pod.netlink, pod.ns) if pod is not None else ()
+    return Observed(
+        host=_state(host, here, on_host, host_rules),
+        pod=_state(pod, there, in_pod, pod_rules),
+        taken_host_names=_taken(on_host, here),
+        taken_pod_names=_taken(in_pod, there),
+        host_rules=host_rules,
+        pod_rules=pod_rules,
+    )
+
+
+def _candidates(
+    links: tuple[Seen, ...], key: DeviceKey, name: str, parents: Parents
+) -> tuple[Link, ...]:
+    """Return, in full, the links that may be the device; there may be hundreds of others."""
+    return tuple(
+        link_from(seen, *parents.get(seen.name, ("", "")))
+        for seen in links
+        if (seen.name == name and not key.parent)
+        or (key.parent and key.parent in {seen.parent[1], parents.get(seen.name, ("", ""))[1]})
+    )
+
+
+def _state(
+    space: Space | None, link: Link | None, links: tuple[Seen, ...], rules: tuple[Rule, ...]
+) -> LinkState | None:
+    return None if space is None or link is None else space.state(link, links, rules)
+
+
+def _taken(links: tuple[Seen, ...], own: Link | None) -> frozenset[str]:
+    others = (seen for seen in links if own is None or seen.index != own.index)
+    return frozenset(name for seen in others for name in (seen.name, *seen.altnames))
+
+
+def _sysfs_parents(sys_root: str, links: tuple[Seen, ...]) -> Parents:
+    parents: Parents = {}
+    for seen in links:
+        device = Path(sys_root, "class/net", seen.name, "device")
+        try:
+            parents[seen.name] = (device / "subsystem").readlink().name, device.readlink().name
+        except OSError:
+            continue
+    return parents

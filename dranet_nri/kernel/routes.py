@@ -1,0 +1,307 @@
+"""Routes (RTM_*ROUTE). Numbers and structs are those of linux/rtnetlink.h.
+
+Rules:
+1. What an address brings back by itself is not a route to restore: its connected route, and the
+   local, broadcast and anycast routes that the kernel derives.
+2. A route that only shares destination, table and metric with the wanted one is another route.
+"""
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from errno import EAFNOSUPPORT, EEXIST, EOPNOTSUPP
+from ipaddress import ip_interface, ip_network
+from socket import AF_INET, AF_INET6
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel import codec
+from dranet_nri.kernel.addresses import IFA_F_NOPREFIXROUTE
+from dranet_nri.kernel.codec import (
+    attribute,
+    attributes,
+    encode,
+    family_of,
+    split_prefix,
+    u32,
+)
+from dranet_nri.kernel.messages import rtmsg
+from dranet_nri.kernel.rtnetlink import Rtnetlink
+from dranet_nri.model import Address, NextHop, Route
+
+RTM_NEWROUTE: Final = 24
+RTM_GETROUTE: Final = 26
+NLM_F_EXCL_CREATE: Final = 0x600
+NLM_F_APPEND_CREATE: Final = 0xC00
+
+RTA_DST: Final = 1
+RTA_OIF: Final = 4
+RTA_GATEWAY: Final = 5
+RTA_PRIORITY: Final = 6
+RTA_PREFSRC: Final = 7
+RTA_METRICS: Final = 8
+RTA_MULTIPATH: Final = 9
+RTA_CACHEINFO: Final = 12
+RTA_TABLE: Final = 15
+RTA_VIA: Final = 18
+RTA_PREF: Final = 20
+RTAX_MTU: Final = 2
+
+RTNH_F_ONLINK: Final = 4
+RTM_F_CLONED: Final = 0x200
+RTPROT_KERNEL: Final = 2
+RT_TABLE_LOCAL: Final = 255
+RT_SCOPE_LINK: Final = 253
+RTN_DERIVED: Final = frozenset({2, 3, 4, 5})  # local, broadcast, anycast, multicast
+IP6_RT_PRIO_USER: Final = 1024  # linux/ipv6_route.h: the metric of a route without one
+IP6_RT_PRIO_ADDRCONF: Final = 256
+USER_HZ: Final = 100  # the unit of rta_expires, on every architecture that runs Kubernetes
+IMPLIED_V6: Final = tuple(map(ip_network, ("fe80::/64", "ff00::/8")))
+
+_HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct rtmsg
+_HOP: Final = struct.Struct("=HBBi")  # struct rtnexthop: length, flags, hops, ifindex
+_EXPIRES: Final = struct.Struct("=8xi")  # rta_expires of struct rta_cacheinfo
+
+
+def dump_routes(
+    netlink: Rtnetlink, where: str, index: int, names: Mapping[int, str]
+) -> tuple[Route, ...]:
+    """Return the routes that use the link, of all tables but local.
+
+    Args:
+        netlink: socket in the namespace.
+        where: how errors call the namespace.
+        index: of the link.
+        names: of the namespace's links, for the legs of multipath routes.
+
+    Raises:
+        KernelError: a dump failed.
+    """
+    found: list[Route] = []
+    through = attribute(RTA_OIF, struct.pack("=I", index))
+    for family, label in ((AF_INET, "IPv4"), (AF_INET6, "IPv6")):
+        request = _HEADER.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + through
+        what = f"dump {label} routes of {names.get(index, index)} in {where}"
+        try:
+            bodies = netlink.dump(what, RTM_GETROUTE, request)
+        except KernelError as error:
+            if family == AF_INET6 and error.code in {EAFNOSUPPORT, EOPNOTSUPP}:
+                continue  # A kernel without IPv6 has none.
+            raise
+        routes = (_route(body, index, names) for body in bodies)
+        found += (route for route in routes if route is not None)
+    return tuple(found)
+
+
+def without_implied(routes: Sequence[Route], addresses: Sequence[Address]) -> tuple[Route, ...]:
+    """Return the routes that would be lost with the link although its addresses come back."""
+    implied = {
+        slot
+        for address in addresses
+        if not address.flags & IFA_F_NOPREFIXROUTE
+        for slot in _connected(address)
+    }
+    return tuple(route for route in routes if not _is_implied(route, implied))
+
+
+def _connected(address: Address) -> tuple[tuple[str, int], ...]:
+    """Return destination and metric of the routes that the address brings with it."""
+    interface = ip_interface(address.cidr)
+    far = address.peer or str(interface.ip)
+    network = str(ip_network(f"{far}/{interface.network.prefixlen}", strict=False))
+    metric = address.metric
+    if interface.version == 6:
+        return ((network, metric or IP6_RT_PRIO_ADDRCONF),)
+    return ((network, metric),)
+
+
+def _is_implied(route: Route, implied: set[tuple[str, int]]) -> bool:
+    network = ip_network(route.destination)
+    if network.version == 6 and network in IMPLIED_V6:
+        return True
+    if route.protocol != RTPROT_KERNEL:
+        return False
+    direct = not route.gateway and not route.nexthops
+    return direct and (route.destination, route.metric) in implied
+
+
+def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | None:
+    """Return the route, None if it is of table local, derived, or a cache entry."""
+    family, length, _, _, table, protocol, scope, kind, flags = _HEADER.unpack_from(body)
+    attrs = attributes(body, _HEADER.size)
+    table = u32(attrs.get(RTA_TABLE), table)
+    derived = protocol == RTPROT_KERNEL and kind in RTN_DERIVED
+    if table == RT_TABLE_LOCAL or derived or flags & RTM_F_CLONED:
+        return None
+    anywhere = "0.0.0.0" if family == AF_INET else "::"  # noqa: S104 (a destination)
+    expires = 0
+    if family == AF_INET6 and RTA_CACHEINFO in attrs:
+        expires = max(0, _EXPIRES.unpack_from(attrs[RTA_CACHEINFO])[0]) // USER_HZ
+    return Route(
+        destination=f"{codec.address(attrs.get(RTA_DST)) or anywhere}/{length}",
+        gateway=_gateway(attrs),
+        source=codec.address(attrs.get(RTA_PREFSRC)),
+        scope=scope,
+        table=table,
+        metric=u32(attrs.get(RTA_PRIORITY)),
+        protocol=protocol,
+        type=kind,
+        mtu=u32(attributes(attrs.get(RTA_METRICS, b"")).get(RTAX_MTU)),
+        onlink=bool(flags & RTNH_F_ONLINK),
+        nexthops=_legs(attrs.get(RTA_MULTIPATH, b""), index, names),
+        expires_s=expires,
+        preference=_preference(attrs),
+    )
+
+
+def _preference(attrs: Mapping[int, bytes]) -> int:
+    return attrs.get(RTA_PREF, b"\0")[0]
+
+
+def _gateway(attrs: Mapping[int, bytes]) -> str:
+    """Return the next hop, which RTA_VIA holds where it is of another family."""
+    if RTA_VIA in attrs:
+        return codec.address(attrs[RTA_VIA][2:])  # struct rtvia: family, address
+    return codec.address(attrs.get(RTA_GATEWAY))
+
+
+def _legs(data: bytes, index: int, names: Mapping[int, str]) -> tuple[NextHop, ...]:
+    legs: list[NextHop] = []
+    offset = 0
+    while offset + _HOP.size <= len(data):
+        length, flags, hops, link = _HOP.unpack_from(data, offset)
+        if length < _HOP.size:
+            break
+        attrs = attributes(data[offset : offset + length], _HOP.size)
+        legs.append(
+            NextHop(
+                gateway=_gateway(attrs),
+                weight=hops + 1,
+                onlink=bool(flags & RTNH_F_ONLINK),
+                device="" if link == index else names.get(link, str(link)),
+            )
+        )
+        offset += (length + 3) & ~3
+    return tuple(legs)
+
+
+# --------------------------------------------------------------------------- changes
+
+Leg = tuple[NextHop, int]  # and the ifindex it goes through
+
+
+def add_route(
+    netlink: Rtnetlink, what: str, index: int, route: Route, index_of: Callable[[str], int]
+) -> None:
+    """Add a route through the link.
+
+    An IPv6 multipath route that lost legs with their links gets the missing ones back.
+
+    Args:
+        netlink: socket in the namespace.
+        what: how errors call it.
+        index: of the link.
+        route: what to add.
+        index_of: resolves the other devices of a multipath route.
+
+    Raises:
+        KernelError: EEXIST, another route has the same destination, table and metric.
+    """
+    legs = [(hop, index_of(hop.device) if hop.device else index) for hop in route.nexthops]
+    try:
+        netlink.do(what, RTM_NEWROUTE, NLM_F_EXCL_CREATE, _request(index, route, legs))
+    except KernelError as error:
+        if error.code != EEXIST:
+            raise
+        names = {link: hop.device for hop, link in legs}
+        present = dump_routes(netlink, what, index, names)
+        if _matter(route) in map(_matter, present):
+            return
+        missing = _missing_legs(netlink, what, route, legs) if ":" in route.destination else []
+        if not missing:
+            raise
+        netlink.do(what, RTM_NEWROUTE, NLM_F_APPEND_CREATE, _request(index, route, missing))
+
+
+def _missing_legs(netlink: Rtnetlink, what: str, route: Route, legs: Sequence[Leg]) -> list[Leg]:
+    """Return the legs that the route in the same slot lacks, none if it has foreign ones."""
+    wanted = {(hop.gateway, link) for hop, link in legs}
+    names = {link: str(link) for _, link in legs}
+    for via in names:
+        for other in dump_routes(netlink, what, via, names):
+            if _slot(other) == _slot(route):
+                hops = other.nexthops or (NextHop(other.gateway),)
+                present = {(hop.gateway, int(hop.device or via)) for hop in hops}
+                if present < wanted:
+                    return [leg for leg in legs if (leg[0].gateway, leg[1]) not in present]
+    return []
+
+
+def _metric(route: Route) -> int:
+    return route.metric or (IP6_RT_PRIO_USER if ":" in route.destination else 0)
+
+
+def _slot(route: Route) -> tuple[str, int, int]:
+    """Return what no two routes share."""
+    return str(ip_network(route.destination)), route.table, _metric(route)
+
+
+def _matter(route: Route) -> Route:
+    """Return the route without what doesn't make it another one, as the kernel writes it."""
+    if len(route.nexthops) == 1:
+        only = route.nexthops[0]
+        route = replace(route, nexthops=(), gateway=only.gateway, onlink=only.onlink)
+    destination, _, metric = _slot(route)
+    scope = 0 if ":" in destination else route.scope
+    return replace(
+        route, destination=destination, metric=metric, scope=scope, protocol=0, expires_s=0
+    )
+
+
+def _request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:
+    plain, length = split_prefix(route.destination)
+    family = family_of(plain)
+    attrs: list[tuple[str, codec.Value]] = [("RTA_TABLE", route.table)]
+    if length:
+        attrs.append(("RTA_DST", plain))
+    if legs:
+        attrs.append(("RTA_MULTIPATH", [_hop(family, hop, link) for hop, link in legs]))
+    else:
+        attrs += (("RTA_OIF", index), *_via(family, route.gateway))
+    if route.source:
+        attrs.append(("RTA_PREFSRC", route.source))
+    if route.metric:
+        attrs.append(("RTA_PRIORITY", route.metric))
+    if route.mtu:
+        attrs.append(("RTA_METRICS", {"attrs": [("RTAX_MTU", route.mtu)]}))
+    if family == AF_INET6 and route.preference:
+        attrs.append(("RTA_PREF", route.preference))
+    if family == AF_INET6 and route.expires_s:
+        attrs.append(("RTA_EXPIRES", struct.pack("=I", route.expires_s)))
+    fixed = {
+        "family": family,
+        "dst_len": length,
+        "table": route.table if route.table < 256 else 0,
+        "proto": route.protocol,
+        "scope": route.scope,
+        "type": route.type,
+        "flags": RTNH_F_ONLINK if route.onlink and not legs else 0,
+    }
+    return encode(rtmsg, fixed, attrs)
+
+
+def _hop(family: int, hop: NextHop, link: int) -> dict[str, object]:
+    return {
+        "oif": link,
+        "hops": hop.weight - 1,
+        "flags": RTNH_F_ONLINK if hop.onlink else 0,
+        "attrs": list(_via(family, hop.gateway)),
+    }
+
+
+def _via(family: int, gateway: str) -> tuple[tuple[str, codec.Value], ...]:
+    if not gateway:
+        return ()
+    if family_of(gateway) != family:
+        return (("RTA_VIA", {"family": family_of(gateway), "addr": gateway}),)
+    return (("RTA_GATEWAY", gateway),)

@@ -1,0 +1,154 @@
+"""Policy rules (RTM_*RULE). Numbers and structs are those of linux/fib_rules.h."""
+
+import struct
+from dataclasses import replace
+from errno import EAFNOSUPPORT, EEXIST, ENOENT, EOPNOTSUPP
+from socket import AF_INET
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel import codec
+from dranet_nri.kernel.codec import attributes, encode, family_number, split_prefix, text, u32
+from dranet_nri.kernel.messages import fibmsg
+from dranet_nri.kernel.rtnetlink import Rtnetlink
+from dranet_nri.model import Rule
+
+RTM_NEWRULE: Final = 32
+RTM_DELRULE: Final = 33
+RTM_GETRULE: Final = 34
+NLM_F_EXCL_CREATE: Final = 0x600
+FIB_RULE_INVERT: Final = 0x2
+NOT_SUPPRESSED: Final = 0xFFFFFFFF
+
+FRA_DST: Final = 1
+FRA_SRC: Final = 2
+FRA_IIFNAME: Final = 3
+FRA_PRIORITY: Final = 6
+FRA_FWMARK: Final = 10
+FRA_SUPPRESS_PREFIXLEN: Final = 14
+FRA_TABLE: Final = 15
+FRA_FWMASK: Final = 16
+FRA_OIFNAME: Final = 17
+FRA_PAD: Final = 18
+FRA_PROTOCOL: Final = 21
+UNDERSTOOD: Final = frozenset(
+    {
+        FRA_DST,
+        FRA_SRC,
+        FRA_IIFNAME,
+        FRA_PRIORITY,
+        FRA_FWMARK,
+        FRA_SUPPRESS_PREFIXLEN,
+        FRA_TABLE,
+        FRA_FWMASK,
+        FRA_OIFNAME,
+        FRA_PAD,
+        FRA_PROTOCOL,
+    }
+)
+# Tables that every namespace has; a rule to one of them belongs to no device.
+COMMON_TABLES: Final = frozenset({0, 253, 254, 255})
+
+_HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct fib_rule_hdr
+
+
+def dump_rules(netlink: Rtnetlink, where: str) -> tuple[Rule, ...]:
+    """Return the namespace's rules, those aside that a Rule cannot say in full.
+
+    A rule that also selects by port, user or suppressed prefix would be wider without that.
+    A kernel without IPv6 has none.
+    """
+    found: list[Rule] = []
+    for version in (4, 6):
+        request = _HEADER.pack(family_number(version), 0, 0, 0, 0, 0, 0, 0, 0)
+        try:
+            bodies = netlink.dump(f"dump IPv{version} rules in {where}", RTM_GETRULE, request)
+        except KernelError as error:
+            if version == 6 and error.code in {EAFNOSUPPORT, EOPNOTSUPP}:
+                continue
+            raise
+        found += (rule for body in bodies if (rule := _rule(body)) is not None)
+    return tuple(found)
+
+
+def rules_of(rules: tuple[Rule, ...], name: str, tables: set[int]) -> tuple[Rule, ...]:
+    """Return the rules that name the link, or look up one of its own tables."""
+    own = tables - COMMON_TABLES
+    return tuple(rule for rule in rules if name in {rule.iif, rule.oif} or rule.table in own)
+
+
+def _rule(body: bytes) -> Rule | None:
+    family, dst_len, src_len, tos, table, _, _, action, flags = _HEADER.unpack_from(body)
+    attrs = attributes(body, _HEADER.size)
+    suppressed = u32(attrs.get(FRA_SUPPRESS_PREFIXLEN), NOT_SUPPRESSED) != NOT_SUPPRESSED
+    if suppressed or attrs.keys() - UNDERSTOOD:
+        return None
+    source, destination = codec.address(attrs.get(FRA_SRC)), codec.address(attrs.get(FRA_DST))
+    return Rule(
+        family=4 if family == AF_INET else 6,
+        priority=u32(attrs.get(FRA_PRIORITY)),
+        source=f"{source}/{src_len}" if source else "",
+        destination=f"{destination}/{dst_len}" if destination else "",
+        table=u32(attrs.get(FRA_TABLE), table),
+        iif=text(attrs.get(FRA_IIFNAME)),
+        oif=text(attrs.get(FRA_OIFNAME)),
+        fwmark=u32(attrs.get(FRA_FWMARK)),
+        fwmask=u32(attrs.get(FRA_FWMASK)),
+        tos=tos,
+        invert=bool(flags & FIB_RULE_INVERT),
+        action=action,
+        protocol=attrs.get(FRA_PROTOCOL, b"\0")[0],
+    )
+
+
+def add_rule(netlink: Rtnetlink, what: str, rule: Rule) -> None:
+    """Add a rule unless an equal one is there; priority 0 leaves the priority to the kernel.
+
+    The kernel says EEXIST for an equal rule of the same priority only.
+    """
+    if not rule.priority:
+        present = dump_rules(netlink, what)
+        if rule in (replace(other, priority=0) for other in present if other.priority):
+            return
+    try:
+        netlink.do(what, RTM_NEWRULE, NLM_F_EXCL_CREATE, _request(rule))
+    except KernelError as error:
+        if error.code != EEXIST:
+            raise
+
+
+def del_rule(netlink: Rtnetlink, what: str, rule: Rule) -> None:
+    """Delete the first equal rule, if there is one."""
+    try:
+        netlink.do(what, RTM_DELRULE, 0, _request(rule))
+    except KernelError as error:
+        if error.code != ENOENT:
+            raise
+
+
+def _request(rule: Rule) -> bytes:
+    fixed = {
+        "family": family_number(rule.family),
+        "tos": rule.tos,
+        "table": rule.table if rule.table < 256 else 0,
+        "action": rule.action,
+        "flags": FIB_RULE_INVERT if rule.invert else 0,
+    }
+    attrs: list[tuple[str, codec.Value]] = []
+    for field, name, prefix in (
+        ("src_len", "FRA_SRC", rule.source),
+        ("dst_len", "FRA_DST", rule.destination),
+    ):
+        if prefix:
+            plain, fixed[field] = split_prefix(prefix)
+            attrs.append((name, plain))
+    optional: tuple[tuple[str, str | int], ...] = (
+        ("FRA_PRIORITY", rule.priority),
+        ("FRA_TABLE", rule.table),
+        ("FRA_IIFNAME", rule.iif),
+        ("FRA_OIFNAME", rule.oif),
+        ("FRA_FWMARK", rule.fwmark),
+        ("FRA_FWMASK", rule.fwmask),
+        ("FRA_PROTOCOL", rule.protocol),
+    )
+    return encode(fibmsg, fixed, [*attrs, *((name, value) for name, value in optional if value)])
