@@ -24,11 +24,12 @@ from dranet_nri.connection import (
 )
 from dranet_nri.edits import EditOptions
 from dranet_nri.executor import Executor
-from dranet_nri.facts.sysfs import char_devices
+from dranet_nri.facts.infiniband import char_devices
+from dranet_nri.facts.udev import DeviceEvents
 from dranet_nri.files import RealFs
 from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
-from dranet_nri.kernel.rtnetlink import NetlinkKernel
+from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.log import logger
 from dranet_nri.plugin import Plugin
 from dranet_nri.settings import Settings
@@ -38,6 +39,7 @@ from dranet_nri.state.store import AttachmentStore
 
 FIRST_DELAY_S: Final = 0.2  # before trouble is looked at again; doubles up to the sweep
 LOCK_POLL_S: Final = 0.5
+APPEARING: Final = frozenset({"add", "move", "bind"})  # uevent actions, linux/kobject.h
 
 
 class SystemClock:
@@ -110,7 +112,7 @@ class Daemon:
         settings.run.mkdir(mode=0o755, parents=True, exist_ok=True)
         lock = PluginLock(settings.run / "lock")
         await self._acquire(lock)
-        kernel = NetlinkKernel(proc=settings.proc, sysfs=settings.sysfs)
+        kernel = NetlinkKernel(proc_root=str(settings.proc), sys_root=str(settings.sysfs))
         attachments = SharedAttachments(AttachmentStore(settings.attachments))
         allocations = AllocationReader(settings.allocations, owner=None)
         try:
@@ -139,7 +141,7 @@ class Daemon:
                 kernel,
                 attachments,
                 SystemClock(),
-                lambda name: char_devices(settings.sysfs, name),
+                lambda name: char_devices(name, sysfs=settings.sysfs),
             ),
             attachments=attachments,
             gate=Gate(RealFs(), settings.cdi, settings.metadata),
@@ -155,7 +157,9 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, connection.close)
+        events = DeviceEvents()
         loop.add_reader(allocations.fileno(), self._allocations_changed, allocations)
+        loop.add_reader(events.fileno(), self._devices_changed, events, plugin)
         try:
             async with asyncio.TaskGroup() as tasks:
                 repair = tasks.create_task(self._repair(plugin), name="repair")
@@ -163,9 +167,16 @@ class Daemon:
                 repair.cancel()
         finally:
             loop.remove_reader(allocations.fileno())
+            loop.remove_reader(events.fileno())
 
     def _allocations_changed(self, allocations: AllocationReader) -> None:
         if allocations.refresh():
+            self._bell.news()
+
+    def _devices_changed(self, events: DeviceEvents, plugin: Plugin) -> None:
+        """Look at once when a device appears while one is missing: it may have come home."""
+        appeared = [event for event in events.pending() if event.action in APPEARING]
+        if appeared and plugin.pending():
             self._bell.news()
 
     async def _repair(self, plugin: Plugin) -> None:

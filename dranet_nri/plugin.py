@@ -138,6 +138,10 @@ class Plugin:
             record = self.attacher.attachments.get(uid)
             if record is None or record.phase is not Phase.ATTACHED:
                 self.attacher.gate.close(uid)
+        return self.pending()
+
+    def pending(self) -> bool:
+        """Whether some claim is neither attached nor home."""
         return any(
             each.phase not in {Phase.ATTACHED, Phase.HOME}
             for each in self.attacher.attachments.all()

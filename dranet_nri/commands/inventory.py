@@ -1,12 +1,30 @@
 """The verb `inventory`: what this node has for pods, and what it keeps for itself and why."""
 
+import argparse
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
+from dranet_nri.facts.scan import scan
 from dranet_nri.inventory import Inventory
 from dranet_nri.model import AttributeValue, Device, Version
 
 _COLUMNS = ("DEVICE", "INTERFACE", "STATE", "DRIVER", "NUMA", "PCIE ROOT", "RDMA", "ADDRESSES")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's flags."""
+    parser.add_argument("--sysfs", type=Path, default=Path("/sys"), help="mount of sysfs")
+    parser.add_argument("--output", choices=("table", "json"), default="table", help="form")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Scan the host and print what it has.
+
+    Raises:
+        KernelError: the kernel refused a dump.
+    """
+    return print_inventory(scan(args.sysfs), as_json=args.output == "json")
 
 
 def print_inventory(inventory: Inventory, *, as_json: bool) -> int:
