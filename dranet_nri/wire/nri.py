@@ -283,8 +283,8 @@ def encode_adjustment(edits: Edits) -> nri_pb2.ContainerAdjustment:
                 for limit in _first_of_each(edits.rlimits, lambda limit: limit.type)
             ],
         )
-        devices = _first_of_each(edits.char_devices, lambda device: device.path)
-        adjustment.linux.devices.extend(map(_encode_device, devices))
+        for device in _first_of_each(edits.char_devices, lambda device: device.path):
+            adjustment.linux.devices.append(_encode_device(device))
     except ValueError as error:
         raise InvalidValueError(f"the container's edits cannot be sent: {error}") from error
     return adjustment

@@ -11,7 +11,7 @@ Rules:
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, assert_never
+from typing import Final
 
 from dranet_nri.errors import ProtocolError
 from dranet_nri.model import Container, Edits, Pod
@@ -250,11 +250,12 @@ class PluginSession:
                 return (Configured(request),)
             case nri.SynchronizeRequest():
                 return self._synchronize(opened, request)
-            case nri.IdleRequest():
-                self._server.reply(call.stream, b"")
-                return ()
             case _:
-                assert_never(request)
+                return self._succeed(opened, request)
+
+    def _succeed(self, call: Call, _request: nri.IdleRequest) -> tuple[Event, ...]:
+        self._server.reply(call.stream, b"")
+        return ()
 
     def _synchronize(self, call: Call, piece: nri.SynchronizeRequest) -> tuple[Event, ...]:
         if self._state in (State.CONNECTING, State.REGISTERED):
