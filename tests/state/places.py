@@ -1,0 +1,32 @@
+"""Directories of records as the tests of stores and readers meet them."""
+
+import os
+from pathlib import Path
+
+from tests.state.examples import CLAIM_UID
+
+ME = os.geteuid()
+NAME = f"{CLAIM_UID}.json"
+
+
+def place(directory: Path, name: str, data: bytes) -> None:
+    """Put a file there as any writer would, by rename."""
+    (directory / ".placed").write_bytes(data)
+    (directory / ".placed").replace(directory / name)
+
+
+def tree(directory: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Return what a change by anybody would change."""
+    return {
+        str(path.relative_to(directory)): (
+            path.lstat().st_ino,
+            path.lstat().st_ctime_ns,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in directory.rglob("*")
+    }
+
+
+def open_descriptors() -> list[str]:
+    """Return the names of this process's descriptors."""
+    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
