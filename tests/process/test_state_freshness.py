@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import select
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AllocationStore
 from tests.state.examples import ALLOCATION, CLAIM_UID, allocation_of
-from tests.state.places import ME
+from tests.state.places import ME, open_descriptors
 
 
 @pytest.fixture
@@ -49,6 +50,35 @@ def test_asking_costs_one_read_when_nothing_happened(
 
     assert reader.refresh() == frozenset()
     assert calls == ["read"]
+
+
+def test_the_descriptor_is_readable_while_there_is_something_to_take_in(
+    store: AllocationStore, reader: AllocationReader
+) -> None:
+    def is_readable() -> bool:
+        return bool(select.select([reader], [], [], 0)[0])
+
+    assert not is_readable()
+    store.put(ALLOCATION)
+    assert is_readable()
+    reader.refresh()
+    assert not is_readable()
+
+
+def test_a_directory_that_may_not_be_read_is_an_error_and_leaks_nothing(
+    store: AllocationStore, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = open_descriptors()
+
+    def refuse(_path: int) -> list[str]:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", refuse)
+        with pytest.raises(PermissionError):
+            AllocationReader(directory, owner=ME)
+
+    assert open_descriptors() == before
 
 
 def test_only_touched_records_are_read_again(

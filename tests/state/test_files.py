@@ -74,6 +74,25 @@ def test_remove_can_be_repeated_wherever_it_fails(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+def test_a_durable_file_is_synced_before_its_name_and_the_name_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "claim.json"
+    real_fsync = os.fsync
+    steps: list[tuple[bool, int]] = []
+
+    def note(descriptor: int) -> None:
+        real_fsync(descriptor)
+        status = os.fstat(descriptor)
+        steps.append((path.exists(), status.st_ino))
+
+    monkeypatch.setattr("dranet_nri.files.os.fsync", note)
+
+    save(RealFs(), path, b"data")
+
+    assert steps == [(False, path.stat().st_ino), (True, tmp_path.stat().st_ino)]
+
+
 def test_a_file_that_need_not_survive_is_not_synced(tmp_path: Path) -> None:
     path = tmp_path / "spec.json"
 
@@ -217,6 +236,42 @@ def test_a_file_replaced_while_it_is_opened_is_read_anew(
 
     assert read_record_bytes(directory, "a.json", 10) == b"new"
     assert replaced == ["a.json"]
+
+
+def test_a_file_replaced_again_and_again_is_not_chased_for_ever(
+    tmp_path: Path, directory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json"
+    real_open = os.open
+
+    def open_then_remove(name: str, flags: int, *, dir_fd: int) -> int:
+        path.write_bytes(b"data")
+        descriptor = real_open(name, flags, dir_fd=dir_fd)
+        path.unlink()
+        return descriptor
+
+    monkeypatch.setattr("dranet_nri.files.os.open", open_then_remove)
+
+    with pytest.raises(OSError, match="replaced faster than it could be read"):
+        read_record_bytes(directory, "a.json", 10)
+
+
+def test_a_file_that_grows_above_the_limit_while_it_is_read_is_refused(
+    tmp_path: Path, directory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b"x" * 10)
+    real_fstat = os.fstat
+
+    def look_then_grow(descriptor: int) -> os.stat_result:
+        status = real_fstat(descriptor)
+        path.write_bytes(b"x" * 11)
+        return status
+
+    monkeypatch.setattr("dranet_nri.files.os.fstat", look_then_grow)
+
+    with pytest.raises(StateCorruptError, match="grew above 10 bytes"):
+        read_record_bytes(directory, "a.json", 10)
 
 
 def test_no_descriptor_is_kept_after_a_refusal(tmp_path: Path, directory: int) -> None:
