@@ -1,5 +1,23 @@
 """Tests in this directory run inside the node in a box: hack/test host."""
 
-from tests.box.fixtures import containerd, cri, runtime
+import pytest
 
-__all__ = ["containerd", "cri", "runtime"]
+from tests.box.attach import plugin
+from tests.box.cri import Cri
+from tests.box.fixtures import containerd, cri, runtime
+from tests.box.nics import Nic, host_state, make_wires, settled
+
+__all__ = ["containerd", "cri", "plugin", "runtime"]
+
+
+@pytest.fixture(scope="session")
+def nics() -> tuple[Nic, ...]:
+    """Return eight NICs; without hardware, one end of a wire each."""
+    return make_wires(8)
+
+
+@pytest.fixture
+def before(cri: Cri, nics: tuple[Nic, ...]) -> dict[str, object]:
+    """Return the host's state once the runtime's bridge exists and addresses have settled."""
+    settled()
+    return host_state()

@@ -1,0 +1,331 @@
+"""What a pod on a real containerd must see, in both tiers: its NICs, and the host as it was.
+
+Each tier provides the fixtures `nics` (at least eight, dressed by tests.box.nics.dress) and
+`before` (the host's state once everything has settled).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.box.claims import Allocated, allocate, release
+from tests.box.containerd import Containerd, Options
+from tests.box.cri import ContainerSpec, Cri, CriError, Pod
+from tests.box.nics import Nic, host_state, ip
+from tests.box.plugin import Plugin
+from tests.box.waiting import wait_until
+
+PATIENT = Options(request_timeout_s=30)  # emulated hardware is slow
+NO_SPEC = r"unresolvable CDI devices dra\.net/nic="
+
+
+@pytest.fixture
+def plugin(containerd: Containerd) -> Iterator[Plugin]:
+    """Return the plugin, serving."""
+    plugin = Plugin()
+    plugin.start()
+    yield plugin
+    plugin.stop()
+
+
+def links_in(cri: Cri, container: str) -> dict[str, list[str]]:
+    """Return the addresses of the container's links, by name."""
+    links: dict[str, list[str]] = {}
+    for line in cri.exec(container, "/bin/ip", "-o", "addr").stdout.splitlines():
+        _, name, _, address, *_ = line.split()
+        links.setdefault(name.partition("@")[0], []).append(address)
+    return links
+
+
+def remove(cri: Cri, pod: Pod) -> None:
+    """End the pod as kubelet does, then release its claims."""
+    cri.stop_pod(pod.sandbox_id)
+    cri.remove_pod(pod.sandbox_id)
+    release(pod.uid)
+
+
+def assert_home(before: dict[str, object]) -> None:
+    """Assert that the host is as it was, once link-local addresses have settled."""
+    try:
+        wait_until("the host to be as it was", lambda: host_state() == before, 60)
+    except TimeoutError:
+        assert host_state() == before
+
+
+def start_pod(cri: Cri, name: str, nics: Sequence[Nic]) -> tuple[Pod, str]:
+    """Run a pod with a claim for the NICs and one container that lists it."""
+    claim = allocate(name, nics, f"{name}-uid", pod=name)
+    pod = cri.run_pod(name)
+    return pod, cri.run_container(pod, spec=claim.spec())
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_nics_come_with_their_addresses_and_go_home_as_they_were(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object], count: int
+) -> None:
+    pod, container = start_pod(cri, f"many{count}", nics[:count])
+
+    links = links_in(cri, container)
+    for nic in nics[:count]:
+        assert nic.cidr in links[nic.name]
+        assert nic.name not in ip("-o", "link")
+    remove(cri, pod)
+
+    assert_home(before)
+
+
+def test_parameters_of_the_claim_are_applied(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    config = {
+        "interface": {
+            "name": "rdma0",
+            "addresses": ["192.168.7.5/24", "fd00:77::5/64"],
+            "mtu": 1300,
+            "hardwareAddr": "02:00:00:00:77:05",
+            "arpIgnore": 1,
+            "arpAnnounce": 2,
+            "forwarding": True,
+        },
+        "routes": [
+            {"destination": "172.31.0.0/16", "gateway": "192.168.7.1"},
+            {"destination": "172.30.0.1/32", "scope": 253, "table": 77},
+        ],
+        "rules": [{"source": "192.168.7.0/24", "table": 77, "priority": 700}],
+        "neighbors": [{"destination": "192.168.7.9", "hardwareAddr": "02:00:00:00:00:0a"}],
+    }
+    claim = allocate("shaped", nics[:1], "shaped-uid", config=config)
+    pod = cri.run_pod("shaped")
+    container = cri.run_container(pod, spec=claim.spec())
+
+    def say(command: str) -> str:
+        return cri.exec(container, "/bin/sh", "-c", command).stdout
+
+    link = say("ip addr show dev rdma0")
+    assert "mtu 1300" in link
+    assert "02:00:00:00:77:05" in link
+    assert "192.168.7.5/24" in link
+    assert "fd00:77::5/64" in link
+    assert "172.31.0.0/16 via 192.168.7.1" in say("ip route")
+    assert "172.30.0.1 dev rdma0" in say("ip route show table 77")
+    assert "700:\tfrom 192.168.7.0/24 lookup 77" in say("ip rule")
+    netns = str(cri.netns(pod)).rpartition("/")[2]
+    assert "02:00:00:00:00:0a PERMANENT" in ip("-n", netns, "neigh", "show", "192.168.7.9")
+    conf = "/proc/sys/net/ipv4/conf/rdma0"
+    assert say(f"cat {conf}/arp_ignore {conf}/arp_announce {conf}/forwarding").split() == [
+        "1",
+        "2",
+        "1",
+    ]
+    remove(cri, pod)
+    assert_home(before)
+
+
+def test_the_container_finds_its_metadata_and_environment(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...]
+) -> None:
+    pod, container = start_pod(cri, "told", nics[:1])
+
+    root = "/var/run/kubernetes.io/dra-device-attributes"
+    path = f"{root}/resourceclaims/told/nic0/dra.net-metadata.json"
+    text = cri.exec(container, "/bin/cat", path).stdout
+    environment = cri.exec(container, "/bin/env").stdout.splitlines()
+
+    document = json.loads(text.splitlines()[0])
+    device = document["requests"][0]["devices"][0]
+    assert device["networkData"]["interfaceName"] == nics[0].name
+    assert nics[0].cidr in device["networkData"]["ips"]
+    assert device["attributes"]["dra.net/ifName"] == {"string": nics[0].name}
+    assert f"DRA_NET_TOLD_NIC0_IFNAMES={nics[0].name}" in environment
+    remove(cri, pod)
+
+
+def test_a_pod_that_lists_the_claim_only_at_pod_level_gets_its_nic_and_a_warning(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    claim = allocate("loose", nics[:1], "loose-uid", containers=())
+    assert "ClaimNotGated" in claim.warnings
+    pod = cri.run_pod("loose")
+
+    container = cri.run_container(pod)
+
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    assert "DRA_NET_LOOSE_NIC0_IFNAMES" in cri.exec(container, "/bin/env").stdout
+    remove(cri, pod)
+    assert_home(before)
+
+
+def waiting_pod(cri: Cri, name: str, nics: Sequence[Nic]) -> tuple[Pod, Allocated]:
+    """Run a claimed pod whose container must be refused now."""
+    claim = allocate(name, nics, f"{name}-uid", pod=name)
+    pod = cri.run_pod(name)
+    with pytest.raises(CriError, match=NO_SPEC):
+        cri.create_container(pod, spec=claim.spec())
+    return pod, claim
+
+
+def container_once_open(cri: Cri, pod: Pod, spec: ContainerSpec) -> str:
+    """Create and start the container as kubelet does: again and again until it is let in."""
+    made: list[str] = []
+
+    def tried() -> bool:
+        try:
+            made.append(cri.run_container(pod, spec=spec))
+        except CriError:
+            return False
+        return True
+
+    wait_until("the gate to open", tried, 240)
+    return made[0]
+
+
+def test_with_the_plugin_stopped_the_container_waits_until_it_is_back(
+    cri: Cri, containerd: Containerd, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    pod, claim = waiting_pod(cri, "absent", nics[:1])
+    plugin = Plugin()
+    plugin.start()
+    try:
+        container = container_once_open(cri, pod, claim.spec())
+
+        assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+        remove(cri, pod)
+        assert_home(before)
+    finally:
+        plugin.stop()
+
+
+def test_with_the_plugin_killed_in_the_hook_the_container_waits(
+    cri: Cri, containerd: Containerd, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    containerd.restart(PATIENT)
+    plugin = Plugin()
+    plugin.start()
+    claim = allocate("killed", nics[:2], "killed-uid")
+    plugin.freeze()
+    pods: list[Pod] = []
+    hook = threading.Thread(target=lambda: pods.append(cri.run_pod("killed")))
+    hook.start()
+    wait_until("the hook to be called", lambda: bytes_waiting(plugin.pid))
+    plugin.kill()
+    hook.join()
+    try:
+        with pytest.raises(CriError, match=NO_SPEC):
+            cri.create_container(pods[0], spec=claim.spec())
+        plugin.start()
+        container = container_once_open(cri, pods[0], claim.spec())
+        assert nics[1].cidr in links_in(cri, container)[nics[1].name]
+        remove(cri, pods[0])
+        assert_home(before)
+    finally:
+        plugin.stop()
+
+
+def bytes_waiting(pid: int) -> bool:
+    """Whether a frozen process has unread bytes on a Unix stream socket of its own."""
+    inodes = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        target = str(link.readlink())
+        if target.startswith("socket:"):
+            inodes.add(target[8:-1])
+    shown = subprocess.run(("ss", "-xneH"), capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in shown.splitlines()]
+    return any(int(row[2]) > 0 and inodes & set(row) for row in rows)
+
+
+def test_with_the_plugin_slower_than_the_deadline_the_container_waits(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    plugin.freeze()
+    pod, claim = waiting_pod(cri, "slow", nics[:1])
+
+    plugin.thaw()
+    container = container_once_open(cri, pod, claim.spec())
+
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    remove(cri, pod)
+    assert_home(before)
+
+
+def test_a_plugin_restart_leaves_running_pods_alone(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    pod, container = start_pod(cri, "steady", nics[:1])
+
+    plugin.kill()
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    again = cri.run_container(pod, "again", ContainerSpec(cdi_devices=cdi_of("steady")))
+    assert nics[0].cidr in links_in(cri, again)[nics[0].name]
+    plugin.start()
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+
+    remove(cri, pod)
+    assert_home(before)
+
+
+def cdi_of(claim: str) -> tuple[str, ...]:
+    """Return the CDI ids that are open for the claim."""
+    path = Path(f"/var/run/cdi/dra.net-{claim}-claim-uid.json")
+    spec = json.loads(path.read_text())
+    return tuple(f"{spec['kind']}={each['name']}" for each in spec["devices"])
+
+
+def test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...]
+) -> None:
+    pod, _ = start_pod(cri, "owner", nics[:1])
+    forge_record("owner", "thief")
+
+    with pytest.raises(CriError, match=r"held by pod default/owner"):
+        cri.run_pod("thief")
+
+    remove(cri, pod)
+    release("thief-uid")
+
+
+def forge_record(owner: str, thief: str) -> None:
+    """Write an allocation of the owner's device to another claim and pod, past dra-shim."""
+    directory = Path("/var/lib/dranet-nri/allocations")
+    record = (directory / f"{owner}-claim-uid.json").read_text().replace(owner, thief)
+    staged = directory / ".forged"
+    staged.write_text(record)
+    staged.rename(directory / f"{thief}-claim-uid.json")
+
+
+def test_a_second_pod_on_the_claim_is_refused_with_the_holders_name(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...]
+) -> None:
+    pod, _ = start_pod(cri, "first", nics[:1])
+    second = cri.run_pod("second")
+
+    with pytest.raises(CriError, match=r"pod default/first holds"):
+        cri.create_container(second, spec=ContainerSpec(cdi_devices=cdi_of("first")))
+
+    remove(cri, pod)
+
+
+def test_a_host_network_pod_with_a_claim_is_refused(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    allocate("hostly", nics[:1], "hostly-uid")
+
+    with pytest.raises(CriError, match="hostNetwork"):
+        cri.run_pod("hostly", host_network=True)
+
+    assert nics[0].name in ip("-o", "link")
+    release("hostly-uid")
+    assert_home(before)
+
+
+def cycle(cri: Cri, nics: Sequence[Nic], rounds: int) -> None:
+    """Start and end a pod with the NICs, again and again."""
+    for number in range(rounds):
+        pod, container = start_pod(cri, f"cycle{number}", nics)
+        assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+        remove(cri, pod)

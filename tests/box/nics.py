@@ -1,0 +1,108 @@
+"""NICs of the node in a box, and what the host shows of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tests.box.waiting import wait_until
+
+SWITCH: Final = "switch"  # the namespace at the other end of the wires
+RUNTIMES_BRIDGE: Final = "cni0"  # its ports and timers follow every pod
+# What changes by itself or tells nothing about restoration.
+_TRANSIENT: Final = frozenset(
+    {
+        "ifindex",
+        "operstate",
+        "link_index",
+        "link_netnsid",
+        "valid_life_time",
+        "preferred_life_time",
+        "flags",
+    }
+)
+
+Json = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """A NIC on the host: its name, and the address it has there."""
+
+    name: str
+    cidr: str
+
+
+def ip(*arguments: str) -> str:
+    """Run iproute2's ip and return what it printed."""
+    return subprocess.run(("ip", *arguments), check=True, capture_output=True, text=True).stdout
+
+
+def make_wires(count: int) -> tuple[Nic, ...]:
+    """Make veth NICs nic0, nic1, … with addresses, routes, a rule and a neighbour on the host."""
+    ip("netns", "add", SWITCH)
+    ip("-n", SWITCH, "link", "set", "lo", "up")
+    nics = []
+    for number in range(count):
+        nic = Nic(f"nic{number}", f"10.{100 + number}.0.5/24")
+        wire = f"wire{number}"
+        ip("link", "add", nic.name, "type", "veth", "peer", "name", wire, "netns", SWITCH)
+        ip("-n", SWITCH, "link", "set", wire, "up")
+        dress(nic, number)
+        nics.append(nic)
+    return tuple(nics)
+
+
+def dress(nic: Nic, number: int) -> None:
+    """Give the NIC everything that a pod must not cost it."""
+    net = f"10.{100 + number}"
+    ip("addr", "add", nic.cidr, "dev", nic.name)
+    ip("addr", "add", f"fd00:{number + 1}::5/64", "dev", nic.name, "nodad")
+    ip("link", "set", nic.name, "mtu", "1400", "alias", f"port {number}")
+    ip("link", "property", "add", "dev", nic.name, "altname", f"port-{number}")
+    ip("link", "set", nic.name, "up")
+    ip("route", "add", f"{net}.1.0/24", "via", f"{net}.0.1", "dev", nic.name, "metric", "77")
+    table = str(1000 + number)
+    ip("route", "add", "default", "via", f"{net}.0.1", "dev", nic.name, "table", table)
+    ip("rule", "add", "from", f"{net}.0.0/16", "lookup", table, "priority", str(2000 + number))
+    ip("neigh", "add", f"{net}.0.9", "lladdr", "02:00:00:00:00:09", "dev", nic.name)
+
+
+def host_state() -> dict[str, object]:
+    """Return links, addresses, routes and rules of the host, transient facts aside."""
+    return {
+        "link": _dump(("-d", "link")),
+        "addr": _dump(("-d", "addr")),
+        "route4": _dump(("-d", "-4", "route", "show", "table", "all")),
+        "route6": _dump(("-d", "-6", "route", "show", "table", "all")),
+        "rule4": _dump(("-d", "-4", "rule")),
+        "rule6": _dump(("-d", "-6", "rule")),
+        "neigh": _dump(("neigh", "show", "nud", "permanent")),
+    }
+
+
+def _dump(arguments: Sequence[str]) -> list[str]:
+    rows: list[Json] = json.loads(ip("-j", *arguments) or "[]")
+    ours = (row for row in rows if RUNTIMES_BRIDGE not in (row.get("ifname"), row.get("dev")))
+    return sorted(json.dumps(_lasting(row), sort_keys=True) for row in ours)
+
+
+def _lasting(value: object) -> object:
+    match value:
+        case dict():
+            kept = {key: _lasting(each) for key, each in value.items() if key not in _TRANSIENT}
+            if "flags" in value:
+                kept["up"] = "UP" in value["flags"]
+            return kept
+        case list():
+            return [_lasting(each) for each in value]
+        case _:
+            return value
+
+
+def settled() -> None:
+    """Return once no address is tentative any more."""
+    wait_until("addresses to settle", lambda: not ip("-6", "addr", "show", "tentative"))

@@ -1,0 +1,76 @@
+"""The plugin as a process of its own, as the DaemonSet runs it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from tests.box.waiting import wait_until
+
+LOG: Final = Path("/tmp/dranet-nri.log")
+RUN: Final = Path("/run/dranet-nri")
+ALLOCATIONS: Final = Path("/var/lib/dranet-nri/allocations")
+
+
+class Plugin:
+    """Starts, stops and kills `dranet-nri run`."""
+
+    def __init__(self, *flags: str) -> None:
+        self._flags = flags
+        self._process: subprocess.Popen[bytes] | None = None
+        self._seen = 0
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it; return once the runtime has synchronised it."""
+        ALLOCATIONS.mkdir(parents=True, exist_ok=True)
+        self._seen = len(self.log())
+        with LOG.open("ab") as log:
+            command = ("dranet-nri", "run", "--verbose", *self._flags)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        if wait:
+            wait_until("the plugin serves", lambda: "serving" in self.log()[self._seen :])
+
+    def stop(self) -> None:
+        """End it as the kubelet does."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self._end(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Stop it from running without ending it, so that it answers nothing."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen one run again."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def log(self) -> str:
+        """Return what it said since the box was made."""
+        return LOG.read_text(errors="replace") if LOG.exists() else ""
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            os.kill(self._process.pid, number)
+            os.kill(self._process.pid, signal.SIGCONT)
+        self._process.wait(60)
+        self._process = None

@@ -1,0 +1,140 @@
+"""Virtual functions on two NUMA nodes go into pods and come home, whatever happens meanwhile."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.box.attach import (
+    assert_home,
+    cdi_of,
+    container_once_open,
+    cycle,
+    links_in,
+    remove,
+    start_pod,
+    test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name,
+    test_a_host_network_pod_with_a_claim_is_refused,
+    test_a_plugin_restart_leaves_running_pods_alone,
+    test_a_pod_that_lists_the_claim_only_at_pod_level_gets_its_nic_and_a_warning,
+    test_a_second_pod_on_the_claim_is_refused_with_the_holders_name,
+    test_nics_come_with_their_addresses_and_go_home_as_they_were,
+    test_parameters_of_the_claim_are_applied,
+    test_with_the_plugin_killed_in_the_hook_the_container_waits,
+    test_with_the_plugin_slower_than_the_deadline_the_container_waits,
+    test_with_the_plugin_stopped_the_container_waits_until_it_is_back,
+)
+from tests.box.claims import release
+from tests.box.containerd import Containerd
+from tests.box.cri import ContainerSpec, Cri, Pod
+from tests.box.nics import Nic, ip
+from tests.box.plugin import Plugin
+from tests.box.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(600)
+
+__all__ = [
+    "test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name",
+    "test_a_host_network_pod_with_a_claim_is_refused",
+    "test_a_plugin_restart_leaves_running_pods_alone",
+    "test_a_pod_that_lists_the_claim_only_at_pod_level_gets_its_nic_and_a_warning",
+    "test_a_second_pod_on_the_claim_is_refused_with_the_holders_name",
+    "test_nics_come_with_their_addresses_and_go_home_as_they_were",
+    "test_parameters_of_the_claim_are_applied",
+    "test_with_the_plugin_killed_in_the_hook_the_container_waits",
+    "test_with_the_plugin_slower_than_the_deadline_the_container_waits",
+    "test_with_the_plugin_stopped_the_container_waits_until_it_is_back",
+]
+
+
+def inventory() -> dict[str, dict[str, object]]:
+    """Return what dranet-nri publishes, attributes by device name."""
+    shown = subprocess.run(
+        ("dranet-nri", "inventory", "--output", "json"), check=True, capture_output=True, text=True
+    ).stdout
+    return {each["name"]: each["attributes"] for each in json.loads(shown)["devices"]}
+
+
+def test_the_inventory_agrees_with_sysfs(
+    functions: tuple[Path, ...], nics: tuple[Nic, ...]
+) -> None:
+    published = inventory()
+
+    for function, nic in zip(functions, nics, strict=True):
+        address = function.name
+        attributes = published[f"pci-{address.replace(':', '-').replace('.', '-')}"]
+        assert attributes["dra.net/ifName"] == nic.name
+        assert attributes["dra.net/isSriovVf"] is True
+        assert attributes["resource.kubernetes.io/pciBusID"] == address
+        assert attributes["resource.kubernetes.io/numaNode"] == int(
+            (function / "numa_node").read_text()
+        )
+        root = function.resolve().relative_to("/sys/devices").parts[0]
+        assert attributes["resource.kubernetes.io/pcieRoot"] == root
+
+
+def test_the_uplink_is_never_published() -> None:
+    uplink = json.loads(ip("-j", "route", "show", "default"))[0]["dev"]
+
+    assert uplink not in {each.get("dra.net/ifName") for each in inventory().values()}
+
+
+def test_five_cycles_leave_the_host_as_it_was(
+    patient: None, cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    cycle(cri, nics[3:5], rounds=5)  # one on each NUMA node
+
+    assert_home(before)
+
+
+def test_a_namespace_destroyed_behind_our_back_gives_the_nic_back_as_it_was(
+    patient: None, cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    pod, _ = start_pod(cri, "doomed", nics[:2])
+    plugin.kill()  # its descriptor goes with it
+    netns = cri.netns(pod)
+    cri.stop_pod(pod.sandbox_id)
+    assert netns is not None
+    wait_until("the namespace to be gone", lambda: not netns.exists())
+
+    plugin.start()
+
+    assert_home(before)
+    cri.remove_pod(pod.sandbox_id)
+    release(pod.uid)
+
+
+def test_a_runtime_that_restarts_with_pods_alive_costs_no_nic(
+    patient: None,
+    containerd: Containerd,
+    cri: Cri,
+    plugin: Plugin,
+    nics: tuple[Nic, ...],
+    before: dict[str, object],
+) -> None:
+    pod, container = start_pod(cri, "survivor", nics[:1])
+
+    containerd.kill()
+    containerd.start(containerd.options)
+    wait_until("the plugin to be back", lambda: plugin.log().count("serving") > 1)
+
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    remove(cri, pod)
+    assert_home(before)
+
+
+def test_a_sandbox_made_anew_for_the_same_pod_takes_the_nic_over(
+    patient: None, cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    old, _ = start_pod(cri, "reborn", nics[:1])
+    cri.stop_pod(old.sandbox_id)
+    cri.remove_pod(old.sandbox_id)
+
+    new: Pod = cri.run_pod("reborn")
+    spec = ContainerSpec(cdi_devices=cdi_of("reborn"))
+    container = container_once_open(cri, new, spec)
+
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    remove(cri, new)
+    assert_home(before)
