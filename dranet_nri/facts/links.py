@@ -7,6 +7,7 @@ linux/if_link.h, if_addr.h, rtnetlink.h, nexthop.h and pkt_sched.h.
 import errno
 import socket
 import struct
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -207,7 +208,7 @@ def _nexthop_legs(netlink: RouteSocket) -> dict[int, tuple[int, ...]]:
             whole = len(values[2]) // _GROUP_ENTRY.size * _GROUP_ENTRY.size
             groups[number] = [entry[0] for entry in _GROUP_ENTRY.iter_unpack(values[2][:whole])]
     members = {
-        number: tuple(leg for one in ids for leg in single.get(one, ()))
+        number: tuple(sorted(leg for one in ids for leg in single.get(one, ())))
         for number, ids in groups.items()
     }
     return single | members
@@ -228,7 +229,7 @@ def _text(value: bytes | None) -> str:
 
 
 def _u32(value: bytes | None) -> int:
-    return int.from_bytes(value, "little") if value else 0
+    return int.from_bytes(value, sys.byteorder) if value else 0
 
 
 def _u32_or_none(value: bytes | None) -> int | None:

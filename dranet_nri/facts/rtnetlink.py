@@ -11,6 +11,7 @@ Message formats: linux/netlink.h, linux/rtnetlink.h.
 import errno
 import socket
 import struct
+import sys
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
@@ -121,10 +122,9 @@ class RouteSocket:
                 data = self._socket.recv(_RECEIVE_BYTES)
                 for kind, flags, payload in self._messages(data):
                     consistent = consistent and not flags & _INTERRUPTED
-                    if kind == _DONE:
+                    if kind in (_ERROR, _DONE):
+                        _check(request, payload)
                         return payloads, consistent
-                    if kind == _ERROR:
-                        raise _refusal(request, payload)
                     payloads.append(payload)
         except OSError as error:
             code = errno.ETIMEDOUT if isinstance(error, TimeoutError) else error.errno or 0
@@ -141,6 +141,8 @@ class RouteSocket:
             offset += (length + 3) & ~3
 
 
-def _refusal(request: int, payload: bytes) -> KernelError:
-    (code,) = struct.unpack_from("=i", payload)
-    return KernelError(f"dump by rtnetlink request {request}", -code)
+def _check(request: int, payload: bytes) -> None:
+    """Raise if the last message of a dump carries an error; both kinds of it can."""
+    code = int.from_bytes(payload[:4], sys.byteorder, signed=True)
+    if code < 0:
+        raise KernelError(f"dump by rtnetlink request {request}", -code)

@@ -79,15 +79,18 @@ def net_parent(folder: Folder, link: Link) -> NetParent:
     """Return where the net device hangs; all defaults, and virtual, if nothing tells.
 
     The device tree is the same in every network namespace, class/net is not: what netlink says
-    of the parent comes first, so that a net device is recognised even if this sysfs hides it.
+    of the parent counts, so that a net device is recognised even if this sysfs hides it. Kernels
+    before 5.14 do not say; there class/net serves, if it shows the same link-layer address.
 
     Args:
         folder: the root of sysfs.
         link: as dumped.
     """
     here = f"class/net/{link.name}"
-    bus = link.bus or _last(folder.target(f"{here}/device/subsystem"))
-    parent = link.parent or _last(folder.target(f"{here}/device"))
+    bus, parent = link.bus, link.parent
+    if not parent and link.mac and folder.text(f"{here}/address") == link.mac:
+        bus = _last(folder.target(f"{here}/device/subsystem"))
+        parent = _last(folder.target(f"{here}/device"))
     if not parent:
         return NetParent()
     path = folder.target(f"bus/{bus}/devices/{parent}")

@@ -72,6 +72,7 @@ class FakeSysfs:
         name: str,
         parent: tuple[str, str] | None = None,
         *,
+        mac: str = "",
         dev_port: int = 0,
         speed: int = -1,
     ) -> None:
@@ -79,6 +80,7 @@ class FakeSysfs:
         above = self._places[parent] if parent else self.root / "devices/virtual"
         place = above / "net" / name
         self._class("net", name, place)
+        self._write(place / "address", mac)
         self._write(place / "dev_port", str(dev_port))
         self._write(place / "speed", str(speed))
         if parent:

@@ -30,7 +30,11 @@ def test_vfs_on_two_sockets_carry_their_node_and_root_complex(tmp_path: Path) ->
         host.pci(f"0000:{bus}:10.0", root=root, numa=node, driver="igbvf", physical=physical)
         host.net(f"pf{node}", ("pci", physical))
         host.net(f"vf{node}", ("pci", f"0000:{bus}:10.0"), speed=1000)
-    links = [Link(n, name, carrier=True) for n, name in enumerate(("pf0", "vf0", "pf1", "vf1"), 2)]
+    places = (("pf0", "3b:00.0"), ("vf0", "3b:10.0"), ("pf1", "af:00.0"), ("vf1", "af:10.0"))
+    links = [
+        Link(index, name, carrier=True, bus="pci", parent=f"0000:{slot}")
+        for index, (name, slot) in enumerate(places, start=2)
+    ]
 
     devices = by_name(inventory_of(tmp_path, *links, uplink=2))
 
@@ -49,11 +53,9 @@ def test_a_virtio_nic_is_one_device_with_its_function(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.pci("0000:00:03.0", driver="virtio-pci", ids="1af4:1041:1100")
     host.child("virtio", "virtio1", ("pci", "0000:00:03.0"))
-    host.net("eth1", ("virtio", "virtio1"))
+    link = Link(2, "eth1", bus="virtio", parent="virtio1")
 
-    (device,) = inventory_of(
-        tmp_path, Link(2, "eth1"), addresses={2: (Address("192.0.2.1/24"),)}
-    ).devices
+    (device,) = inventory_of(tmp_path, link, addresses={2: (Address("192.0.2.1/24"),)}).devices
 
     assert device.name == "pci-0000-00-03-0"
     assert (device.key.bus, device.key.parent) == ("virtio", "virtio1")
@@ -80,11 +82,11 @@ def test_devices_with_only_rdma_are_published_whatever_their_class(tmp_path: Pat
 def test_on_hyper_v_the_vf_stays_with_its_synthetic_nic(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.device("vmbus", "f8615163-0001", "LNXSYSTM:00/VMBUS:00")
-    host.net("eth1", ("vmbus", "f8615163-0001"))
     host.pci("0002:00:02.0", driver="mlx5_core", root="LNXSYSTM:00/VMBUS:00/pci0002:00")
-    host.net("enP2s1", ("pci", "0002:00:02.0"))
+    synthetic = Link(2, "eth1", bus="vmbus", parent="f8615163-0001")
+    behind = Link(3, "enP2s1", master=2, bus="pci", parent="0002:00:02.0")
 
-    inventory = inventory_of(tmp_path, Link(2, "eth1"), Link(3, "enP2s1", master=2))
+    inventory = inventory_of(tmp_path, synthetic, behind)
 
     assert [device.name for device in inventory.devices] == ["eth1"]
     assert inventory.excluded == (

@@ -120,7 +120,9 @@ def test_a_net_device_directly_below_its_function(tmp_path: Path) -> None:
     host.pci(PF)
     host.net("eth1", ("pci", PF), dev_port=1, speed=25000)
 
-    assert place(tmp_path, Link(3, "eth1", carrier=True)) == NetParent(
+    link = Link(3, "eth1", carrier=True, bus="pci", parent=PF)
+
+    assert place(tmp_path, link) == NetParent(
         "pci", PF, PF, virtual=False, dev_port=1, speed_mbps=25000
     )
 
@@ -131,22 +133,14 @@ def test_a_speed_that_nobody_knows_is_zero(tmp_path: Path) -> None:
     host.net("eth1", ("pci", PF), speed=-1)
     host.net("eth2", ("pci", PF), speed=25000)
 
-    assert place(tmp_path, Link(3, "eth1", carrier=True)).speed_mbps == 0
-    assert place(tmp_path, Link(4, "eth2", carrier=False)).speed_mbps == 0
+    no_speed = Link(3, "eth1", carrier=True, bus="pci", parent=PF)
+    no_carrier = Link(4, "eth2", carrier=False, bus="pci", parent=PF)
+
+    assert place(tmp_path, no_speed).speed_mbps == 0
+    assert place(tmp_path, no_carrier).speed_mbps == 0
 
 
-def test_a_net_device_below_virtio_still_has_its_function(tmp_path: Path) -> None:
-    host = FakeSysfs(tmp_path)
-    host.pci("0000:00:03.0", driver="virtio-pci")
-    host.child("virtio", "virtio1", ("pci", "0000:00:03.0"))
-    host.net("eth1", ("virtio", "virtio1"))
-
-    found = place(tmp_path, Link(3, "eth1"))
-
-    assert (found.bus, found.parent, found.pci) == ("virtio", "virtio1", "0000:00:03.0")
-
-
-def test_a_net_device_that_this_sysfs_hides_is_placed_by_what_netlink_says(
+def test_a_net_device_below_virtio_has_its_function_even_if_this_sysfs_hides_it(
     tmp_path: Path,
 ) -> None:
     host = FakeSysfs(tmp_path)
@@ -158,12 +152,31 @@ def test_a_net_device_that_this_sysfs_hides_is_placed_by_what_netlink_says(
     assert (found.pci, found.virtual) == ("0000:00:03.0", False)
 
 
+def test_where_netlink_tells_no_parent_the_class_folder_does(tmp_path: Path) -> None:
+    host = FakeSysfs(tmp_path)
+    host.pci("0000:00:03.0", driver="virtio-pci")
+    host.child("virtio", "virtio1", ("pci", "0000:00:03.0"))
+    host.net("eth1", ("virtio", "virtio1"), mac="02:00:00:00:00:01")
+
+    found = place(tmp_path, Link(3, "eth1", mac="02:00:00:00:00:01"))
+
+    assert (found.bus, found.parent, found.pci) == ("virtio", "virtio1", "0000:00:03.0")
+
+
+def test_a_namesake_of_another_namespace_is_not_taken_for_the_link(tmp_path: Path) -> None:
+    host = FakeSysfs(tmp_path)
+    host.pci(PF)
+    host.net("eth1", ("pci", PF), mac="02:00:00:00:00:01")
+
+    assert place(tmp_path, Link(3, "eth1", mac="02:00:00:00:00:02")) == NetParent(virtual=True)
+    assert place(tmp_path, Link(3, "eth1")) == NetParent(virtual=True)
+
+
 def test_a_hyper_v_nic_has_a_parent_and_no_function(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.device("vmbus", "f8615163-0001", "LNXSYSTM:00/VMBUS:00")
-    host.net("eth1", ("vmbus", "f8615163-0001"))
 
-    found = place(tmp_path, Link(3, "eth1"))
+    found = place(tmp_path, Link(3, "eth1", bus="vmbus", parent="f8615163-0001"))
 
     assert (found.bus, found.parent, found.pci) == ("vmbus", "f8615163-0001", "")
     assert not found.virtual
@@ -171,18 +184,17 @@ def test_a_hyper_v_nic_has_a_parent_and_no_function(tmp_path: Path) -> None:
 
 def test_a_link_without_a_parent_is_virtual(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
-    host.net("dummy0")
+    host.net("dummy0", mac="02:00:00:00:00:01")
 
-    assert place(tmp_path, Link(3, "dummy0")) == NetParent(virtual=True)
-    assert place(tmp_path, Link(4, "gone")) == NetParent(virtual=True)
+    assert place(tmp_path, Link(3, "dummy0", mac="02:00:00:00:00:01")) == NetParent(virtual=True)
+    assert place(tmp_path, Link(4, "gone", mac="02:00:00:00:00:01")) == NetParent(virtual=True)
 
 
 def test_a_parent_below_the_virtual_devices_makes_a_link_virtual(tmp_path: Path) -> None:
     host = FakeSysfs(tmp_path)
     host.device("hwsim", "hwsim0", "virtual")
-    host.net("wlan0", ("hwsim", "hwsim0"))
 
-    assert place(tmp_path, Link(3, "wlan0")).virtual
+    assert place(tmp_path, Link(3, "wlan0", bus="hwsim", parent="hwsim0")).virtual
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 8])
