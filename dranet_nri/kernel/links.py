@@ -10,7 +10,7 @@ from errno import EEXIST, EINVAL, ENODEV, ENOENT
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.codec import attribute, attributes, encode, text, u32, walk
+from dranet_nri.kernel.codec import Value, attribute, attributes, encode, text, u32, walk
 from dranet_nri.kernel.messages import LinkMessage
 from dranet_nri.kernel.rtnetlink import Rtnetlink
 from dranet_nri.model import Link, OffloadSizes
@@ -189,51 +189,69 @@ def link_layer(mac: str) -> bytes:
     return bytes.fromhex(mac.replace(":", ""))
 
 
-def move(source: Rtnetlink, target: Rtnetlink, target_fd: int, op: MoveLink) -> None:
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a move: a namespace's socket and its descriptor."""
+
+    netlink: Rtnetlink
+    fd: int
+
+
+def move(source: End, target: End, op: MoveLink) -> None:
     """Move, rename and set a link in one message.
 
-    The kernel would first move and then fail to rename, so the name is asked for before.
+    The kernel moves first; where it then cannot rename or set, the link is brought back. So a
+    failed move leaves the link where it was, though bare. That a name is taken is asked before.
 
     Raises:
-        KernelError: EEXIST, another link of the target has the name; or the kernel refused, and
-            the link may be in either namespace.
+        KernelError: EEXIST, another link of the target has the name; or the kernel refused.
     """
     what = str(op)
-    body = encode(
-        LinkMessage,
-        {"index": op.index},
-        [
-            ("IFLA_NET_NS_FD", target_fd),
-            ("IFLA_IFNAME", op.name),
-            *_settings(op.settings),
-        ],
-    )
-    taken = _is_taken(target, what, op.name)
-    if taken:
-        if not _has_index(source, what, op.index):
+    taken = _found(target.netlink, what, op.name)
+    before = _found(source.netlink, what, op.index)
+    if before is None:
+        if taken is not None:
             return  # It left already, and this is its name there.
+        raise KernelError(what, ENODEV, f"no link {op.index} in {op.source}")
+    if taken is not None:
         raise KernelError(what, EEXIST, f"the name {op.name} is taken in {op.target}")
-    source.do(what, RTM_NEWLINK, 0, body)
-
-
-def _is_taken(netlink: Rtnetlink, what: str, name: str) -> bool:
+    attrs: list[tuple[str, Value]] = [("IFLA_NET_NS_FD", target.fd), ("IFLA_IFNAME", op.name)]
+    attrs += _settings(op.settings)
     try:
-        find_link(netlink, what, name)
+        source.netlink.do(what, RTM_NEWLINK, 0, encode(LinkMessage, {"index": op.index}, attrs))
+    except KernelError as error:
+        _bring_back(source, target, op, before.name, error)
+        raise
+
+
+def _bring_back(source: End, target: End, op: MoveLink, name: str, cause: KernelError) -> None:
+    """Take a link back that moved, but could not get its name or settings.
+
+    Raises:
+        KernelError: it is still in the target; says under which name, and why it went wrong.
+    """
+    what = str(op)
+    if _found(source.netlink, what, op.index) is not None:
+        return
+    stray = _found(target.netlink, what, name) or _found(target.netlink, what, op.name)
+    if stray is None:
+        return
+    body = encode(LinkMessage, {"index": stray.index}, [("IFLA_NET_NS_FD", source.fd)])
+    try:
+        target.netlink.do(what, RTM_NEWLINK, 0, body)
+    except KernelError as error:
+        detail = f"{cause.detail}; it is in {op.target} as {stray.name}: {error}"
+        raise KernelError(what, cause.code, detail) from cause
+
+
+def _found(netlink: Rtnetlink, what: str, name: str | int) -> Seen | None:
+    """Return the link of that name, altname or index, None if there is none."""
+    try:
+        return find_link(netlink, what, name) if isinstance(name, str) else _at(netlink, what, name)
     except KernelError as error:
         if error.already_gone:
-            return False
+            return None
         raise
-    return True
-
-
-def _has_index(netlink: Rtnetlink, what: str, index: int) -> bool:
-    try:
-        _at(netlink, what, index)
-    except KernelError as error:
-        if error.already_gone:
-            return False
-        raise
-    return True
 
 
 def _at(netlink: Rtnetlink, what: str, index: int) -> Seen:

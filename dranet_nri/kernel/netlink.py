@@ -172,8 +172,10 @@ class NetlinkSession:
         """Do op; see the port for what it owes."""
         what = str(op)
         if isinstance(op, MoveLink):
-            target = self._space(op.target, what)
-            links.move(self._space(op.source, what).netlink, target.netlink, target.fd, op)
+            source, target = self._space(op.source, what), self._space(op.target, what)
+            links.move(
+                links.End(source.netlink, source.fd), links.End(target.netlink, target.fd), op
+            )
             return
         space = self._space(op.ns, what)
         match op:

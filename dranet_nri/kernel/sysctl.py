@@ -6,6 +6,7 @@ Rules:
 """
 
 import os
+from contextlib import suppress
 from errno import EINVAL, EROFS
 from pathlib import Path
 from typing import Final
@@ -14,43 +15,47 @@ from dranet_nri.errors import KernelError
 from dranet_nri.model import Sysctl
 
 # What a move resets to net/<family>/conf/default of the namespace the link enters.
-RESET_BY_A_MOVE: Final = (
-    ("ipv4", "accept_local"),
-    ("ipv4", "accept_redirects"),
-    ("ipv4", "accept_source_route"),
-    ("ipv4", "arp_accept"),
-    ("ipv4", "arp_announce"),
-    ("ipv4", "arp_filter"),
-    ("ipv4", "arp_ignore"),
-    ("ipv4", "arp_notify"),
-    ("ipv4", "forwarding"),
-    ("ipv4", "log_martians"),
-    ("ipv4", "promote_secondaries"),
-    ("ipv4", "proxy_arp"),
-    ("ipv4", "route_localnet"),
-    ("ipv4", "rp_filter"),
-    ("ipv4", "secure_redirects"),
-    ("ipv4", "send_redirects"),
-    ("ipv4", "shared_media"),
-    ("ipv4", "src_valid_mark"),
-    ("ipv6", "accept_dad"),
-    ("ipv6", "accept_ra"),
-    ("ipv6", "accept_ra_defrtr"),
-    ("ipv6", "accept_ra_pinfo"),
-    ("ipv6", "accept_ra_rt_info_max_plen"),
-    ("ipv6", "accept_redirects"),
-    ("ipv6", "accept_source_route"),
-    ("ipv6", "addr_gen_mode"),
-    ("ipv6", "autoconf"),
-    ("ipv6", "dad_transmits"),
-    ("ipv6", "disable_ipv6"),
-    ("ipv6", "forwarding"),
-    ("ipv6", "keep_addr_on_down"),
-    ("ipv6", "ndisc_notify"),
-    ("ipv6", "proxy_ndp"),
-    ("ipv6", "router_solicitations"),
-    ("ipv6", "use_tempaddr"),
-)
+RESET_BY_A_MOVE: Final = {
+    "ipv4": (
+        "accept_local",
+        "accept_redirects",
+        "accept_source_route",
+        "arp_accept",
+        "arp_announce",
+        "arp_filter",
+        "arp_ignore",
+        "arp_notify",
+        "forwarding",
+        "log_martians",
+        "promote_secondaries",
+        "proxy_arp",
+        "route_localnet",
+        "rp_filter",
+        "secure_redirects",
+        "send_redirects",
+        "shared_media",
+        "src_valid_mark",
+    ),
+    "ipv6": (
+        "accept_dad",
+        "accept_ra",
+        "accept_ra_defrtr",
+        "accept_ra_pinfo",
+        "accept_ra_rt_info_max_plen",
+        "accept_redirects",
+        "accept_source_route",
+        "addr_gen_mode",
+        "autoconf",
+        "dad_transmits",
+        "disable_ipv6",
+        "forwarding",
+        "keep_addr_on_down",
+        "ndisc_notify",
+        "proxy_ndp",
+        "router_solicitations",
+        "use_tempaddr",
+    ),
+}
 # What a claim can set is told of a pod even where it has the default value.
 SET_BY_CLAIMS: Final = frozenset(
     {
@@ -72,17 +77,27 @@ def read_values(proc_root: str, name: str) -> Values:
     Keys that the kernel lacks are left out; so is all of IPv6 where it is switched off.
     """
     values: Values = {}
-    for family, key in RESET_BY_A_MOVE:
-        # Twice as fast as pathlib, and there are dozens of files.
+    for family, keys in RESET_BY_A_MOVE.items():
         try:
-            fd = os.open(_path(proc_root, name, family, key), os.O_RDONLY | os.O_CLOEXEC)
+            directory = os.open(_path(proc_root, name, family), os.O_PATH | os.O_CLOEXEC)
         except OSError:
             continue
         try:
-            values[family, key] = os.read(fd, VALUE_LEN).decode().strip()
+            for key in keys:
+                with suppress(OSError):
+                    values[family, key] = _read(directory, key)
         finally:
-            os.close(fd)
+            os.close(directory)
     return values
+
+
+def _read(directory: int, key: str) -> str:
+    """Return one value; with a directory's descriptor this takes a third of what a path does."""
+    fd = os.open(key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        return os.read(fd, VALUE_LEN).decode().strip()
+    finally:
+        os.close(fd)
 
 
 def changed(
@@ -106,7 +121,7 @@ def write_value(proc_root: str, what: str, name: str, sysctl: Sysctl) -> None:
     if any(part in {"", ".", ".."} or "/" in part for part in parts):
         raise KernelError(what, EINVAL, "not the name of a sysctl")
     try:
-        Path(_path(proc_root, *parts)).write_text(sysctl.value)
+        Path(_path(proc_root, name, sysctl.family), sysctl.key).write_text(sysctl.value)
     except FileNotFoundError as error:
         raise KernelError(
             what,
@@ -118,5 +133,5 @@ def write_value(proc_root: str, what: str, name: str, sysctl: Sysctl) -> None:
         raise KernelError(what, error.errno or EINVAL, hint) from error
 
 
-def _path(proc_root: str, name: str, family: str, key: str) -> str:
-    return f"{proc_root}/sys/net/{family}/conf/{name}/{key}"
+def _path(proc_root: str, name: str, family: str) -> str:
+    return f"{proc_root}/sys/net/{family}/conf/{name}"

@@ -125,7 +125,11 @@ def _move(op: MoveLink, what: str, source: Namespace, target: Namespace) -> None
         return
     entry = source.at(what, op.index)
     target.require_free(what, op.name)
-    settled = _settled(what, entry.link, op.settings)
+    try:
+        settled = _settled(what, entry.link, op.settings)
+    except KernelError:
+        carry(entry, source, source, entry.link.name)  # It went and came back, bare.
+        raise
     carry(entry, source, target, op.name)
     entry.link = replace(
         settled,
@@ -163,7 +167,7 @@ def _settled(what: str, link: Link, settings: LinkSettings) -> Link:
 
 def _set_down(space: Namespace, entry: FakeLink) -> None:
     """Take a link down: routes, neighbours and IPv6 addresses go, IPv4 addresses stay."""
-    space.drop_routes(entry)
+    space.drop_routes(entry, leaving=False)
     entry.neighbours = [n for n in entry.neighbours if n.proxy]
     entry.addresses = [a for a in entry.addresses if not is_v6(a.cidr)]
     entry.link = replace(entry.link, up=False)

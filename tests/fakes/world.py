@@ -142,20 +142,26 @@ class Namespace:
 
     def drop(self, entry: FakeLink) -> None:
         """Take a link out, and its routes; links that it was the master of become free."""
-        self.drop_routes(entry)
+        self.drop_routes(entry, leaving=True)
         self.links.remove(entry)
         for other in self.links:
             if other.link.master == entry.link.index:
                 other.link = replace(other.link, master=0)
 
-    def drop_routes(self, entry: FakeLink) -> None:
-        """Do what the kernel does to routes when a link goes: IPv6 loses only the leg."""
+    def drop_routes(self, entry: FakeLink, *, leaving: bool) -> None:
+        """Do what the kernel does to routes when a link goes down or leaves.
+
+        Legs over other links that are up keep a route whose link is only down. When the link
+        leaves, an IPv6 route loses the leg, an IPv4 route goes as a whole.
+        """
         kept: list[tuple[FakeLink, Route]] = []
         for owner, route in self.routes:
             seen = _seen_from(entry, owner, route)
-            if seen is None:
+            legs = [hop for hop in seen.nexthops if hop.device] if seen else []
+            alive = any(self.named("flush", hop.device).link.up for hop in legs)
+            if seen is None or (alive and not leaving):
                 kept.append((owner, route))
-            elif is_v6(route.destination) and (legs := [h for h in seen.nexthops if h.device]):
+            elif legs and is_v6(route.destination):
                 survivor = self.named("flush", legs[0].device)
                 own = [replace(h, device="") for h in legs if h.device == legs[0].device]
                 rest = [h for h in legs if h.device != legs[0].device]

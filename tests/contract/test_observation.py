@@ -1,0 +1,188 @@
+"""What every kernel port tells: of links, of rules, and of namespaces."""
+
+from contextlib import closing
+from dataclasses import replace
+from errno import ESTALE
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.model import (
+    Address,
+    NetnsId,
+    NextHop,
+    Ns,
+    Route,
+    Rule,
+    Sysctl,
+)
+from dranet_nri.plan.ops import (
+    AddAddress,
+    AddAltname,
+    AddRoute,
+    AddRule,
+    MoveLink,
+    SetSysctl,
+    SetUp,
+)
+from dranet_nri.plan.port import Session
+from tests.contract.cases import KEY, UP, V4, apply, in_pod, move_in, on_host, refused
+from tests.contract.worlds import World
+
+NOPREFIXROUTE = 0x200  # IFA_F_NOPREFIXROUTE
+
+
+# --------------------------------------------------------------------------- what is observed
+
+
+def test_names_of_other_links_are_taken_and_the_own_is_not(world: World, session: Session) -> None:
+    world.add_link("eth2")
+    apply(session, AddAltname(Ns.HOST, "eth1", "own"), AddAltname(Ns.HOST, "eth2", "enp8s0"))
+
+    observed = session.observe(KEY, "net1")
+
+    assert observed.taken_host_names == {"lo", "eth2", "enp8s0"}
+    assert observed.taken_pod_names == {"lo"}
+
+
+def test_rules_are_told_of_the_namespace_and_of_the_link(session: Session) -> None:
+    own = Rule(4, priority=100, iif="eth1", table=1000)
+    foreign = Rule(4, priority=101, source="10.9.0.0/16", table=2000)
+
+    apply(session, AddRule(Ns.HOST, own), AddRule(Ns.HOST, foreign), AddRule(Ns.POD, foreign))
+
+    observed = session.observe(KEY, "net1")
+    assert observed.host is not None
+    assert observed.host.rules == (own,)
+    assert {own, foreign} <= set(observed.host_rules)
+    assert foreign in observed.pod_rules
+    assert own not in observed.pod_rules
+
+
+def test_a_multipath_route_names_the_links_of_its_other_legs(
+    world: World, session: Session
+) -> None:
+    world.add_link("eth2")
+    second = AddAddress(Ns.HOST, "eth2", Address("10.2.0.5/24"))
+    apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))
+    legs = (NextHop("10.0.0.1"), NextHop("10.2.0.1", weight=2, device="eth2"))
+
+    session.apply(AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", nexthops=legs)))
+
+    seen = (NextHop("10.0.0.1", device="eth1"), NextHop("10.2.0.1", weight=2))
+    assert [route.nexthops for route in on_host(session).routes] == [legs]
+    assert [route.nexthops for route in on_host(session, "eth2").routes] == [seen]
+
+
+def test_what_an_address_brings_back_is_no_route_to_restore(session: Session) -> None:
+    apply(session, *UP)
+
+    assert on_host(session).routes == ()
+
+
+def test_a_connected_route_that_was_made_by_hand_is_one(session: Session) -> None:
+    # NetworkManager adds addresses without their route, and the route with its own metric.
+    route = Route("10.0.0.0/24", source="10.0.0.5", scope=253, metric=100, protocol=2)
+    apply(
+        session,
+        AddAddress(Ns.HOST, "eth1", replace(V4, flags=NOPREFIXROUTE)),
+        SetUp(Ns.HOST, "eth1"),
+        AddRoute(Ns.HOST, "eth1", route),
+    )
+
+    assert on_host(session).routes == (route,)
+
+
+def test_sysctls_of_the_host_are_those_that_differ(session: Session) -> None:
+    session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl("ipv4", "rp_filter", "2")))
+
+    assert session.sysctls("eth1") == (Sysctl("ipv4", "rp_filter", "2"),)
+    with pytest.raises(KernelError) as caught:
+        session.sysctls("gone")
+    assert caught.value.already_gone
+
+
+def test_a_device_that_is_nowhere_is_observed_as_absent(session: Session) -> None:
+    observed = session.observe(replace(KEY, name="gone"), "")
+
+    assert (observed.host, observed.pod) == (None, None)
+
+
+# --------------------------------------------------------------------------- namespaces
+
+
+def test_a_namespace_has_one_identity_and_is_not_the_host(world: World, pod: NetnsId) -> None:
+    host = world.kernel.identify(world.host_path())
+
+    assert host is not None
+    assert world.kernel.identify(pod.path) == pod
+    assert world.kernel.is_host(host)
+    assert not world.kernel.is_host(pod)
+
+
+def test_nothing_is_identified_where_nothing_is(world: World) -> None:
+    assert world.kernel.identify("/run/netns/no-such-namespace") is None
+
+
+def test_a_namespace_that_is_gone_is_not_held(world: World) -> None:
+    netns = world.add_netns()
+    world.unlink(netns)
+
+    assert world.kernel.identify(netns.path) is None
+    assert not world.kernel.hold(netns)
+
+
+def test_another_namespace_at_the_same_path_is_not_held(world: World) -> None:
+    netns = world.add_netns()
+    world.replace(netns)
+
+    assert world.kernel.identify(netns.path) != netns
+    assert not world.kernel.hold(netns)
+
+
+def test_holding_and_releasing_twice_is_once(world: World, pod: NetnsId) -> None:
+    assert world.kernel.hold(pod)
+
+    world.kernel.release(pod)
+    world.kernel.release(pod)
+
+    with pytest.raises(KernelError) as caught:
+        world.kernel.session(pod)
+    assert caught.value.code == ESTALE
+
+
+def test_a_held_namespace_gives_its_link_back_after_its_path_is_gone(
+    world: World, session: Session, pod: NetnsId
+) -> None:
+    move_in(session)
+    world.unlink(pod)
+    assert world.kernel.hold(pod)
+
+    with closing(world.kernel.session(pod)) as again:
+        again.apply(MoveLink(Ns.POD, in_pod(again).link.index, Ns.HOST, "eth1"))
+
+    assert on_host(session).link.name == "eth1"
+
+
+def test_a_virtual_link_dies_with_its_namespace(world: World, pod: NetnsId) -> None:
+    with closing(world.kernel.session(pod)) as session:
+        move_in(session)
+
+    world.unlink(pod)
+    world.kernel.release(pod)
+
+    with closing(world.kernel.session(None)) as session:
+        assert session.observe(KEY, "net1").host is None
+
+
+def test_a_session_without_a_pod_knows_only_the_host(world: World, pod: NetnsId) -> None:
+    with closing(world.kernel.session(None)) as session:
+        assert on_host(session).link.name == "eth1"
+        assert refused(session, SetUp(Ns.POD, "eth1")).code == ESTALE
+
+
+def test_closing_a_session_twice_is_once(world: World, pod: NetnsId) -> None:
+    session = world.kernel.session(pod)
+
+    session.close()
+    session.close()

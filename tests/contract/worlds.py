@@ -1,0 +1,150 @@
+"""The two kernels that the contract is held against, and how to arrange a world in each."""
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+from dranet_nri.kernel.netlink import NetlinkKernel
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.model import Link, NetnsId
+from dranet_nri.plan.port import Kernel
+from tests.capability import lacking
+from tests.fakes.kernel import FakeKernel
+from tests.kernel import namespaces
+
+
+class World(Protocol):
+    """What a test needs besides the port."""
+
+    kernel: Kernel
+
+    def add_link(self, name: str, netns: NetnsId | None = None) -> None:
+        """Put a virtual link that is down on the host or into netns."""
+
+    def add_bridge(self, name: str) -> None:
+        """Put a link on the host that can be a master."""
+
+    def add_netns(self) -> NetnsId:
+        """Make a namespace with a path of its own."""
+
+    def unlink(self, netns: NetnsId) -> None:
+        """Remove the namespace's path, and every reference that isn't the kernel port's."""
+
+    def replace(self, netns: NetnsId) -> None:
+        """Let the namespace's path lead to a new namespace."""
+
+    def host_path(self) -> str:
+        """Return a path to the host's namespace."""
+
+    def close(self) -> None:
+        """Take everything down."""
+
+
+class FakeWorld:
+    """The kernel in memory."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._kernel = FakeKernel()
+        self.kernel: Kernel = self._kernel
+        self._count = 0
+
+    def add_link(self, name: str, netns: NetnsId | None = None) -> None:
+        """Add a veth."""
+        mac = "02:00:00:00:00:01"
+        link = Link(0, name, kind="veth", mac=mac, min_mtu=68, max_mtu=65535)
+        self._kernel.add_link(name, netns, link=link)
+
+    def add_bridge(self, name: str) -> None:
+        """Add a bridge."""
+        self._kernel.add_link(name, kind="bridge", up=False)
+
+    def add_netns(self) -> NetnsId:
+        """Add a namespace."""
+        self._count += 1
+        return self._kernel.add_netns(f"/run/netns/{self._count}")
+
+    def unlink(self, netns: NetnsId) -> None:
+        """Remove it."""
+        self._kernel.remove_netns(netns)
+
+    def replace(self, netns: NetnsId) -> None:
+        """Remove it and add another one."""
+        self._kernel.remove_netns(netns)
+        self._kernel.add_netns(netns.path)
+
+    def host_path(self) -> str:
+        """Return the path of PID 1's namespace."""
+        return "/proc/1/ns/net"
+
+    def close(self) -> None:
+        """Check that the port let go of everything."""
+        assert self._kernel.open_sessions == 0
+
+
+class RealWorld:
+    """The kernel we run on, in namespaces of our own; links are veths, their peers elsewhere."""
+
+    def __init__(self, directory: Path) -> None:
+        """Make the host's namespace, and one for the other ends of the wires."""
+        self._directory = directory
+        self._open: dict[NetnsId | None, int] = {}
+        try:
+            self._host = self._new()
+        except PermissionError:
+            lacking("a network namespace", "run as root or under `unshare -Urn`")
+        self._wire = self._new()
+        self._count = 0
+        self.kernel: Kernel = NetlinkKernel(host_path=self.host_path())
+
+    def _new(self) -> int:
+        """Make a namespace without IPv6 link-local addresses and duplicate detection."""
+        fd = namespaces.new_netns()
+        default = Path("/proc/sys/net/ipv6/conf/default")
+
+        def quieten() -> None:
+            (default / "addr_gen_mode").write_text("1")
+            (default / "accept_dad").write_text("0")
+
+        run_inside(fd, quieten)
+        return fd
+
+    def add_link(self, name: str, netns: NetnsId | None = None) -> None:
+        """Add a veth."""
+        namespaces.add_veth(self._open.get(netns, self._host), name, self._wire)
+
+    def add_bridge(self, name: str) -> None:
+        """Add a bridge."""
+        namespaces.add_bridge(self._host, name)
+
+    def add_netns(self) -> NetnsId:
+        """Add a namespace whose path is a link to a descriptor of ours."""
+        self._count += 1
+        fd = self._new()
+        path = self._directory / f"netns{self._count}"
+        path.symlink_to(f"/proc/self/fd/{fd}")
+        netns = self.kernel.identify(str(path))
+        assert netns is not None
+        self._open[netns] = fd
+        return netns
+
+    def unlink(self, netns: NetnsId) -> None:
+        """Remove the path and close our descriptor."""
+        Path(netns.path).unlink()
+        os.close(self._open.pop(netns))
+
+    def replace(self, netns: NetnsId) -> None:
+        """Point the path at a new namespace; the old one stays, or its inode could come back."""
+        fd = self._new()
+        Path(netns.path).unlink()
+        Path(netns.path).symlink_to(f"/proc/self/fd/{fd}")
+        self._open[None] = fd
+
+    def host_path(self) -> str:
+        """Return a path to the descriptor."""
+        return f"/proc/self/fd/{self._host}"
+
+    def close(self) -> None:
+        """Close every namespace; the kernel removes what was in them."""
+        for fd in (*self._open.values(), self._host, self._wire):
+            os.close(fd)
