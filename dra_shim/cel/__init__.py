@@ -1,0 +1,153 @@
+"""CEL as the scheduler sees it: selectors over `device`, and dranet's inventory filter.
+
+Rules:
+1. A selector is true or false for a device, or it fails; a failure is never a "no", because it
+   stops the scheduler too.
+2. A domain nobody published is an empty map, an unknown id in it is a failure, as in Kubernetes.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dra_shim.cel.library import (
+    Environment,
+    Program,
+    filter_environment,
+    selector_environment,
+    with_empty_domains,
+)
+from dra_shim.cel.values import semver
+from dranet_nri.errors import DranetError
+from dranet_nri.model import DRIVER_NAME, AttributeValue, Device, Version
+
+__all__ = ["MAX_EXPRESSION", "Selector", "SelectorError", "compile_selector", "filter_devices"]
+
+MAX_EXPRESSION: Final = 10 * 1024  # CELSelectorExpressionMaxLength, k8s.io/api/resource
+
+_COMPILE_ERROR: Final = re.compile(
+    r"ERROR: <input>:(\d+):(\d+): (.*?)(?: \(in container ''\))?$", re.MULTILINE
+)
+_MISSING_KEY: Final = re.compile(r'NOT_FOUND: Key not found in map : "(.*)"', re.DOTALL)
+_ERROR_CODE: Final = re.compile(r"^[A-Z_]+: ")
+
+
+class SelectorError(DranetError):
+    """An expression cannot be compiled, or fails on a device.
+
+    Attributes:
+        expression: the text as the user wrote it.
+        reason: what is wrong and what to do.
+    """
+
+    def __init__(self, expression: str, reason: str) -> None:
+        """Keep the facts; the text quotes the expression."""
+        super().__init__(f"CEL {expression!r}: {reason}")
+        self.expression = expression
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A compiled device selector."""
+
+    expression: str
+    _program: Program
+
+    def matches(self, device: Device, driver: str = DRIVER_NAME) -> bool:
+        """Return whether a driver's device is selected.
+
+        Raises:
+            SelectorError: the expression fails on this device; the scheduler would give up.
+        """
+        result = self._program.eval(data=_activation(device, driver))
+        value = result.value()
+        if isinstance(value, bool):
+            return value
+        if result.type().name() != "ERROR":
+            reason = f"gives {value!r}; it must give true or false"
+        elif missing := _MISSING_KEY.fullmatch(str(value)):
+            guard = f'"{missing[1]}" in device.attributes["..."] && ...'
+            reason = f'the device has no "{missing[1]}"; guard it: {guard}'
+        else:
+            reason = _ERROR_CODE.sub("", str(value))
+        raise SelectorError(self.expression, f"on device {device.name}: {reason}")
+
+
+def compile_selector(expression: str) -> Selector:
+    """Return the selector of one CEL expression over `device`.
+
+    Raises:
+        SelectorError: too long, not CEL, names unknown things, or cannot give a boolean.
+    """
+    if len(expression.encode(errors="surrogatepass")) > MAX_EXPRESSION:
+        raise SelectorError(f"{expression[:40]}...", f"is longer than {MAX_EXPRESSION} bytes")
+    environment = selector_environment()
+    kind = _compile(environment, expression).return_type().name()
+    if kind not in {"BOOL", "DYN"}:
+        raise SelectorError(expression, f"gives {kind.lower()}; it must give true or false")
+    return Selector(expression, _compile(environment, with_empty_domains(expression)))
+
+
+def filter_devices(expression: str, devices: Sequence[Device]) -> tuple[Device, ...]:
+    """Return the devices that dranet's `--filter` keeps; all of them without an expression.
+
+    The expression sees `attributes`, a map from qualified name to an object with StringValue,
+    IntValue, BoolValue and VersionValue. True keeps, anything else drops, a failure keeps.
+
+    Raises:
+        SelectorError: the expression cannot be compiled.
+    """
+    if not expression:
+        return tuple(devices)
+    program = _compile(filter_environment(), expression)
+
+    def kept(device: Device) -> bool:
+        attributes = {name: _variant(value) for name, value in device.attributes}
+        result = program.eval(data={"attributes": attributes})
+        return result.type().name() == "ERROR" or result.value() is True
+
+    return tuple(device for device in devices if kept(device))
+
+
+def _compile(environment: Environment, expression: str) -> Program:
+    try:
+        return environment.compile(expression)
+    except RuntimeError as error:
+        found = _COMPILE_ERROR.findall(str(error))
+        places = [f"line {line} column {column}: {text}" for line, column, text in found]
+        raise SelectorError(expression, "; ".join(places) or str(error)) from None
+
+
+def _activation(device: Device, driver: str) -> dict[str, object]:
+    attributes: dict[str, dict[str, object]] = {}
+    for name, value in device.attributes:
+        domain, _, identifier = name.rpartition("/")
+        known = attributes.setdefault(domain or driver, {})
+        known[identifier] = semver(value.text) if isinstance(value, Version) else value
+    return {
+        "device.driver": driver,
+        "device.attributes": attributes,
+        "device.capacity": {},
+        "device.allowMultipleAllocations": False,
+    }
+
+
+def _variant(value: AttributeValue) -> dict[str, object]:
+    """Return the Go API's struct, whose unset members read as zero."""
+    members: dict[str, object] = {
+        "StringValue": "",
+        "IntValue": 0,
+        "BoolValue": False,
+        "VersionValue": "",
+    }
+    match value:
+        case bool():
+            return members | {"BoolValue": value}
+        case int():
+            return members | {"IntValue": value}
+        case str():
+            return members | {"StringValue": value}
+        case _:
+            return members | {"VersionValue": value.text}

@@ -1,0 +1,192 @@
+"""The CEL environment of Kubernetes' device selectors, on top of cel-expr-python.
+
+Rules:
+1. The CEL library is imported on first use, so that nothing else pays for it.
+2. Only what Kubernetes offers is offered, or an expression would pass here and fail there. Not
+   offered: url, ip and cidr, and indexOf of lists.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Final, Protocol
+
+from dra_shim.cel.values import (
+    add,
+    amount,
+    as_integer,
+    compare,
+    is_quantity,
+    is_semver,
+    loose_semver,
+    quantity,
+    semver,
+    subtract,
+    version_part,
+)
+
+# (result type, parameter types, function); the table below says whether it is a member.
+Overload = tuple[str, tuple[str, ...], Callable[..., object]]
+
+
+class CelType(Protocol):
+    """A type of the CEL library."""
+
+    def name(self) -> str:
+        """Return its name in capitals, "ERROR" for that of a failed evaluation."""
+
+
+class CelValue(Protocol):
+    """The result of an evaluation."""
+
+    def type(self) -> CelType:
+        """Return its type."""
+
+    def value(self) -> object:
+        """Return it as a Python value; of a failure, its message."""
+
+
+class Program(Protocol):
+    """A compiled expression."""
+
+    def return_type(self) -> CelType:
+        """Return the type found while compiling."""
+
+    def eval(self, *, data: Mapping[str, object]) -> CelValue:
+        """Evaluate with these variables."""
+
+
+class Environment(Protocol):
+    """Variables and functions an expression may use."""
+
+    def compile(self, expression: str) -> Program:
+        """Compile, or raise RuntimeError with the library's text."""
+
+
+_EXTENSIONS: Final = "\n- name: ".join(
+    ("extensions:", "optional", "strings", "sets", "lists", "bindings", "two-var-comprehensions")
+)
+_DOMAINS: Final = "map<string, map<string, dyn>>"
+_SELECTOR_VARIABLES: Final = {
+    "device.driver": "string",
+    "device.attributes": _DOMAINS,
+    "device.capacity": _DOMAINS,
+    "device.allowMultipleAllocations": "bool",
+}
+_FILTER_VARIABLES: Final = {"attributes": _DOMAINS}
+
+_TOKEN: Final = re.compile(
+    r"""(?P<skip>\s+|//[^\n]*)
+      | [bB]?[rR][bB]?(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\n]*"|'[^'\n]*')
+      | [bB]?(?:\"{3}(?:\\.|.)*?\"{3}|'{3}(?:\\.|.)*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+      | [A-Za-z_][A-Za-z0-9_]*
+      | .""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@cache
+def selector_environment() -> Environment:
+    """Return the environment of a device selector."""
+    return _environment(_SELECTOR_VARIABLES)
+
+
+@cache
+def filter_environment() -> Environment:
+    """Return the environment of dranet's --filter."""
+    return _environment(_FILTER_VARIABLES)
+
+
+def with_empty_domains(expression: str) -> str:
+    """Return the expression with device.attributes[X] and device.capacity[X] never failing.
+
+    Kubernetes gives a domain that nobody published as an empty map. CEL has no map with a default
+    here, so the lookup becomes optional: [?X].orValue({}).
+    """
+    out: list[str] = []
+    closers: list[str] = []
+    code = [""] * 4  # the last tokens that are not white space, oldest first
+    for token in _TOKEN.finditer(expression):
+        text = token[0]
+        out.append(text)
+        if token["skip"] is not None:
+            continue
+        if text == "[":
+            looked_up = code[1:] in (["device", ".", "attributes"], ["device", ".", "capacity"])
+            closers.append(".orValue({})" if looked_up and code[0] != "." else "")
+            out.append("?" if closers[-1] else "")
+        elif text == "?" and code[3] == "[" and closers[-1]:
+            out[-1] = closers[-1] = ""  # already optional, and used as such
+        elif text == "]":
+            out.append(closers.pop())
+        code = [*code[1:], text]
+    return "".join(out)
+
+
+def _environment(variables: Mapping[str, str]) -> Environment:
+    from cel_expr_python import cel
+
+    functions = [
+        cel.FunctionDecl(
+            name,
+            [
+                cel.Overload(
+                    f"{name}_{index}",
+                    cel.Type(result),
+                    [cel.Type(parameter) for parameter in parameters],
+                    is_member,
+                    function,
+                )
+                for index, (result, parameters, function) in enumerate(overloads)
+            ],
+        )
+        for is_member, table in ((False, _FUNCTIONS), (True, _METHODS))
+        for name, overloads in table.items()
+    ]
+    environment: Environment = cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
+        variables={name: cel.Type(kind) for name, kind in variables.items()},
+        functions=functions,
+    )
+    return environment
+
+
+def _find(text: str, pattern: str) -> str:
+    found = re.search(pattern, text)
+    return found[0] if found else ""
+
+
+def _find_all(text: str, pattern: str) -> list[str]:
+    return [found[0] for found in re.finditer(pattern, text)]
+
+
+_VALUE: Final = "map<string, dyn>"  # a quantity or a version
+_PAIR: Final = (_VALUE, _VALUE)
+_TEXT: Final = ("string",)
+
+_FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = {
+    "quantity": ((_VALUE, _TEXT, quantity),),
+    "isQuantity": (("bool", _TEXT, is_quantity),),
+    "semver": ((_VALUE, _TEXT, semver), (_VALUE, ("string", "bool"), loose_semver)),
+    "isSemver": (("bool", _TEXT, is_semver), ("bool", ("string", "bool"), is_semver)),
+}
+_METHODS: Final[Mapping[str, tuple[Overload, ...]]] = {
+    "compareTo": (("int", _PAIR, compare),),
+    "isGreaterThan": (("bool", _PAIR, lambda a, b: compare(a, b) > 0),),
+    "isLessThan": (("bool", _PAIR, lambda a, b: compare(a, b) < 0),),
+    "sign": (("int", (_VALUE,), lambda a: (amount(a) > 0) - (amount(a) < 0)),),
+    "isInteger": (("bool", (_VALUE,), lambda a: amount(a).denominator == 1),),
+    "asInteger": (("int", (_VALUE,), as_integer),),
+    "asApproximateFloat": (("double", (_VALUE,), lambda a: float(amount(a))),),
+    "add": ((_VALUE, _PAIR, add), (_VALUE, (_VALUE, "int"), add)),
+    "sub": ((_VALUE, _PAIR, subtract), (_VALUE, (_VALUE, "int"), subtract)),
+    "major": (("int", (_VALUE,), partial(version_part, index=0)),),
+    "minor": (("int", (_VALUE,), partial(version_part, index=1)),),
+    "patch": (("int", (_VALUE,), partial(version_part, index=2)),),
+    "find": (("string", ("string", "string"), _find),),
+    "findAll": (("list", ("string", "string"), _find_all),),
+    "sum": (("dyn", ("list",), sum),),
+    "min": (("dyn", ("list",), min),),
+    "max": (("dyn", ("list",), max),),
+    "isSorted": (("bool", ("list",), lambda items: list(items) == sorted(items)),),
+}

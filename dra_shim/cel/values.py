@@ -1,0 +1,130 @@
+"""Quantities and semantic versions as CEL carries them, and what Kubernetes lets one do with them.
+
+They are tagged maps in canonical form, {"quantity": "3/2"} and {"semver": "1.2.3-rc.1"}, so that
+`==` compares what they mean. A ValueError becomes a failure of the expression.
+"""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+Tagged = Mapping[str, str]
+
+_QUANTITY: Final = "quantity"
+_SEMVER: Final = "semver"
+# Suffixes of k8s.io/apimachinery/pkg/api/resource.Quantity.
+_SUFFIXES: Final = {
+    **{suffix: Fraction(10) ** (3 * power) for power, suffix in enumerate("num", start=-3)},
+    **{suffix: Fraction(10) ** (3 * power) for power, suffix in enumerate(["", *"kMGTPE"])},
+    **{f"{suffix}i": Fraction(2) ** (10 * power) for power, suffix in enumerate("KMGTPE", start=1)},
+}
+# Two digits of exponent are more than a Quantity can hold, and keep the arithmetic small.
+_QUANTITY_FORM: Final = re.compile(
+    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
+    r"(?:[eE](?P<exponent>[+-]?[0-9]{1,2})|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)"
+)
+_NUMBER: Final = r"(?:0|[1-9][0-9]*)"
+_WORD: Final = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_SEMVER_FORM: Final = re.compile(
+    rf"(?P<version>{_NUMBER}(?:\.{_NUMBER}){{2}}(?:-{_WORD}(?:\.{_WORD})*)?)"
+    r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+)
+
+
+def quantity(text: str) -> Tagged:
+    """Return the quantity that text spells, such as "10Gi", "500m" or "1.5e3"."""
+    form = _QUANTITY_FORM.fullmatch(text)
+    if form is None:
+        raise ValueError(f'"{text}" is not a quantity such as 10Gi, 500m or 1.5')
+    if form["exponent"]:
+        scale = Fraction(10) ** int(form["exponent"])
+    else:
+        scale = _SUFFIXES[form["suffix"] or ""]
+    return {_QUANTITY: str(Fraction(form["number"].rstrip(".")) * scale)}
+
+
+def semver(text: str) -> Tagged:
+    """Return the semantic version that text spells; build metadata plays no part in comparing."""
+    form = _SEMVER_FORM.fullmatch(text)
+    if form is None:
+        raise ValueError(f'"{text}" is not a semantic version such as 1.2.3')
+    return {_SEMVER: form["version"]}
+
+
+def loose_semver(text: str, normalize: object) -> Tagged:
+    """Return the version; normalize drops a leading v and zeros, and fills up to three numbers."""
+    if not normalize:
+        return semver(text)
+    core, *tail = re.split(r"(?=[-+])", text.removeprefix("v"), maxsplit=1)
+    numbers = [part.lstrip("0") or "0" for part in core.split(".")]
+    return semver(".".join([*numbers, *["0"] * (3 - len(numbers))]) + "".join(tail))
+
+
+def is_quantity(text: str) -> bool:
+    """Whether text spells a quantity."""
+    return _QUANTITY_FORM.fullmatch(text) is not None
+
+
+def is_semver(text: str, normalize: object = None) -> bool:
+    """Whether text spells a version."""
+    try:
+        loose_semver(text, normalize)
+    except ValueError:
+        return False
+    return True
+
+
+def compare(left: Tagged, right: Tagged) -> int:
+    """Return -1, 0 or 1; a prerelease comes before its release (semver.org, 11)."""
+    if left.keys() != right.keys() or not left.keys() <= {_QUANTITY, _SEMVER}:
+        raise ValueError("only two quantities or two versions can be compared")
+    a, b = _order_key(left), _order_key(right)
+    return int(a > b) - int(a < b)
+
+
+def _order_key(value: Tagged) -> Any:  # noqa: ANN401 two kinds of key, never mixed
+    if _QUANTITY in value:
+        return Fraction(value[_QUANTITY])
+    core, _, pre = value[_SEMVER].partition("-")
+    words = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in pre.split(".")]
+    return [int(part) for part in core.split(".")], not pre, words
+
+
+def version_part(value: Tagged, index: int) -> int:
+    """Return major (0), minor (1) or patch (2)."""
+    return int(_member(value, _SEMVER).partition("-")[0].split(".")[index])
+
+
+def amount(value: Tagged) -> Fraction:
+    """Return the exact amount of a quantity."""
+    return Fraction(_member(value, _QUANTITY))
+
+
+def as_integer(value: Tagged) -> int:
+    """Return the amount of a whole quantity."""
+    exact = amount(value)
+    if exact.denominator != 1:
+        raise ValueError(f"{float(exact)} is not a whole number")
+    return exact.numerator
+
+
+def add(left: Tagged, right: Tagged | int) -> Tagged:
+    """Return the sum of two quantities, or of a quantity and a number."""
+    return _sum(left, right, 1)
+
+
+def subtract(left: Tagged, right: Tagged | int) -> Tagged:
+    """Return the difference of two quantities, or of a quantity and a number."""
+    return _sum(left, right, -1)
+
+
+def _sum(left: Tagged, right: Tagged | int, sign: int) -> Tagged:
+    other = Fraction(right) if isinstance(right, int) else amount(right)
+    return {_QUANTITY: str(amount(left) + sign * other)}
+
+
+def _member(value: Tagged, kind: str) -> str:
+    if kind not in value:
+        raise ValueError(f"the value is not a {kind}")
+    return value[kind]
