@@ -1,0 +1,131 @@
+"""Manifest text → plain documents, as kubectl would send them: YAML 1.1 read down to JSON.
+
+Rules:
+1. What JSON cannot hold is refused (tags, .nan), what only YAML 1.1 sees stays text: times, and
+   numbers to base 60, which a MAC or PCI address can look like.
+2. Repeated keys are remembered (`JsonObject`) and told where the object is read.
+3. Aliases are expanded, up to a bound, because a few lines of them can stand for billions.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import yaml
+
+from dranet_nri.config import JsonObject, load_json
+from dranet_nri.errors import ConfigError
+
+MAX_TEXT: Final = 4 << 20  # bytes of one file; etcd takes 1.5 MiB for one object
+MAX_VALUES: Final = 200_000  # in one document, after expanding aliases
+
+_TAG: Final = "tag:yaml.org,2002:"
+_JSON_START: Final = re.compile(r"\s*\{\s*[\"}]")  # what YAML would also take, but not its tabs
+
+
+def load_manifests(text: str) -> tuple[object, ...]:
+    """Return the documents of a file, empty ones left out.
+
+    Raises:
+        ConfigError: the text is neither YAML nor JSON; the one violation says where.
+    """
+    if len(text.encode(errors="surrogatepass")) > MAX_TEXT:
+        raise ConfigError([f"document: longer than {MAX_TEXT} bytes; split it"])
+    if _JSON_START.match(text) and "\n---" not in text:
+        return (load_json(text),)
+    try:
+        nodes = yaml.compose_all(text, Loader=yaml.SafeLoader)
+        documents = [_Reader().read(node) for node in nodes]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f" at line {mark.line + 1} column {mark.column + 1}" if mark else ""
+        reason = f"not valid YAML{where}: {error.problem}; correct the text there"
+    except yaml.YAMLError as error:
+        reason = f"not valid YAML: {str(error).splitlines()[0]}"
+    except RecursionError:
+        reason = "not usable YAML: nested too deeply; flatten it"
+    else:
+        return tuple(document for document in documents if document is not None)
+    raise ConfigError([f"document: {reason}"])
+
+
+class _Reader:
+    """Reads one document's node graph into plain values."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+        self._open: set[int] = set()
+        self._scalars = yaml.constructor.SafeConstructor()
+
+    def read(self, node: yaml.Node) -> object:
+        self._left -= 1
+        if self._left < 0:
+            raise _at(node, f"more than {MAX_VALUES} values after expanding aliases; write fewer")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        if id(node) in self._open:
+            raise _at(node, "an alias stands inside its own anchor; write the value out")
+        self._open.add(id(node))
+        value: object
+        if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
+            value = [self.read(item) for item in node.value]
+        elif isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
+            value = JsonObject(list(self._pairs(node)))
+        else:
+            raise _at(node, f"tag {node.tag} is not JSON; remove it")
+        self._open.discard(id(node))
+        return value
+
+    def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[str, object]]:
+        """Yield the pairs of a mapping, after those of its merge key that it does not override."""
+        merged: dict[str, object] = {}
+        own: list[tuple[str, object]] = []
+        for key_node, value_node in node.value:
+            if key_node.tag == f"{_TAG}merge":
+                merged |= self._merged(value_node)
+                continue
+            key = self.read(key_node)
+            if not isinstance(key, str):
+                raise _at(key_node, "a field name must be a string; put it in quotes")
+            own.append((key, self.read(value_node)))
+        names = {key for key, _ in own}
+        yield from ((key, value) for key, value in merged.items() if key not in names)
+        yield from own
+
+    def _merged(self, node: yaml.Node) -> dict[str, object]:
+        value = self.read(node)
+        sources = value if isinstance(value, list) else [value]
+        merged: dict[str, object] = {}
+        for source in sources:
+            if not isinstance(source, dict):
+                raise _at(node, "<< takes a mapping or a list of mappings")
+            merged = source | merged
+        return merged
+
+    def _scalar(self, node: yaml.ScalarNode) -> object:
+        text: str = node.value
+        match node.tag.removeprefix(_TAG):
+            case "str" | "timestamp" | "value":
+                return text
+            case "int" | "float" if ":" in text:
+                return text
+            case "null":
+                return None
+            case "bool":
+                return self._scalars.construct_yaml_bool(node)
+            case "int":
+                return self._number(node)
+            case "float" if text[-1] not in "fFnN":
+                return float(text.replace("_", ""))
+        raise _at(node, f"{text!r} with tag {node.tag} is not JSON; put it in quotes")
+
+    def _number(self, node: yaml.ScalarNode) -> int:
+        try:
+            number: int = self._scalars.construct_yaml_int(node)
+        except ValueError:
+            raise _at(node, "is no usable number; put it in quotes if it is text") from None
+        return number
+
+
+def _at(node: yaml.Node, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
