@@ -1,0 +1,18 @@
+"""Why claims cannot be met."""
+
+from collections.abc import Sequence
+
+from dranet_nri.errors import DranetError
+
+
+class AllocationError(DranetError):
+    """Some claim cannot be met.
+
+    Attributes:
+        lines: one reason each; a device's line names the device.
+    """
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        """Keep every line; the text joins them with "; "."""
+        super().__init__("; ".join(lines))
+        self.lines = tuple(lines)

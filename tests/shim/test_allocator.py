@@ -1,0 +1,398 @@
+# ruff: noqa: E501  cases and messages in one line read as a table
+"""The embedded allocator: who gets what, and why a claim cannot be met."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_shim.allocator import AllocationError, Stock, Wanted, allocate
+from dra_shim.allocator.search import MAX_TRIES
+from dra_shim.cel import SelectorError
+from dra_shim.claims import Cel, ClaimSpec, Constraint, DeviceClass, DeviceRequest, Request
+from dranet_nri.config import ConfigEntry, ConfigSource
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import AttributeValue, Device, DeviceKey, InterfaceConfig, Version
+
+ROOT = "resource.kubernetes.io/pcieRoot"
+NUMA = "dra.net/numaNode"
+CLASS = DeviceClass("dranet", (Cel('device.driver == "dra.net"'),))
+CLASSES = {"dranet": CLASS}
+
+
+def nic(name: str, attributes: Mapping[str, AttributeValue] | None = None) -> Device:
+    given = {"dra.net/ifName": name} | dict(attributes or {})
+    return Device(name, DeviceKey("", "", name), tuple(sorted(given.items())))
+
+
+def request(name: str = "nic", count: int = 1, *selectors: str, cls: str = "dranet") -> Request:
+    cels = tuple(map(Cel, selectors))
+    return Request(name, (DeviceRequest(name, cls, cels, count),))
+
+
+def wanted(
+    *requests: Request,
+    constraints: Sequence[Constraint] = (),
+    configs: Sequence[ConfigEntry] = (),
+    label: str = "default/nics",
+) -> Wanted:
+    return Wanted(label, ClaimSpec(requests, tuple(constraints), tuple(configs)))
+
+
+def names(results: Sequence[Sequence[object]]) -> list[list[tuple[str, str]]]:
+    return [[(each.request, each.device.name) for each in result] for result in results]  # type: ignore[attr-defined]
+
+
+def refused(
+    claims: Sequence[Wanted], stock: Stock, classes: Mapping[str, DeviceClass] = CLASSES
+) -> tuple[str, ...]:
+    with pytest.raises(AllocationError) as caught:
+        allocate(claims, classes, stock, "node")
+    return caught.value.lines
+
+
+# --------------------------------------------------------------------------- who gets what
+
+
+def test_devices_are_given_in_inventory_order_to_requests_in_claim_order() -> None:
+    stock = Stock((nic("a"), nic("b"), nic("c"), nic("d")))
+
+    results = allocate([wanted(request("x", 2), request("y", 1))], CLASSES, stock, "node-1")
+
+    assert names(results) == [[("x", "a"), ("x", "b"), ("y", "c")]]
+    assert {each.pool for each in results[0]} == {"node-1"}
+
+
+def test_claims_of_one_pod_never_share_a_device() -> None:
+    stock = Stock((nic("a"), nic("b")))
+
+    results = allocate([wanted(request()), wanted(request(), label="x/y")], CLASSES, stock, "n")
+
+    assert names(results) == [[("nic", "a")], [("nic", "b")]]
+
+
+def test_selectors_of_the_class_and_of_the_request_must_all_hold() -> None:
+    classes = {
+        "c": DeviceClass("c", (Cel('device.attributes["dra.net"].numaNode == 1'),)),
+    }
+    stock = Stock((nic("a", {NUMA: 0}), nic("b", {NUMA: 1}), nic("c", {NUMA: 1})))
+    claim = wanted(request("nic", 1, 'device.attributes["dra.net"].ifName != "b"', cls="c"))
+
+    assert names(allocate([claim], classes, stock, "n")) == [[("nic", "c")]]
+
+
+def test_a_device_in_use_is_passed_over_and_its_selectors_are_not_asked() -> None:
+    stock = Stock((nic("a"), nic("b", {NUMA: 1})), {"a": "claim x/y"})
+    claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
+
+    assert names(allocate([claim], CLASSES, stock, "n")) == [[("nic", "b")]]
+
+
+def test_an_earlier_choice_is_taken_back_when_a_later_request_needs_it() -> None:
+    stock = Stock((nic("a", {NUMA: 0}), nic("b", {NUMA: 1})))
+    picky = request("y", 1, 'device.attributes["dra.net"].numaNode == 0')
+
+    assert names(allocate([wanted(request("x"), picky)], CLASSES, stock, "n")) == [
+        [("x", "b"), ("y", "a")]
+    ]
+
+
+def test_matchattribute_holds_across_requests_and_within_one() -> None:
+    stock = Stock((
+        nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"}), nic("c", {ROOT: "r1"}), nic("d", {ROOT: "r1"}),
+    ))  # fmt: skip
+    claim = wanted(request("x", 2), request("y"), constraints=[Constraint(ROOT)])
+
+    assert names(allocate([claim], CLASSES, stock, "n")) == [[("x", "b"), ("x", "c"), ("y", "d")]]
+
+
+def test_a_constraint_binds_only_the_requests_it_names() -> None:
+    stock = Stock((nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"}), nic("c")))
+    claim = wanted(request("x"), request("y"), constraints=[Constraint(ROOT, ("y",))])
+
+    assert names(allocate([claim], CLASSES, stock, "n")) == [[("x", "a"), ("y", "b")]]
+
+
+def test_constraints_of_one_claim_do_not_bind_another() -> None:
+    stock = Stock((nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"})))
+    claims = [wanted(request(), constraints=[Constraint(ROOT)], label=label) for label in "pq"]
+
+    assert names(allocate(claims, CLASSES, stock, "n")) == [[("nic", "a")], [("nic", "b")]]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(True, 1), (1, "1"), ("1.0.0", Version("1.0.0"))],
+    ids=["bool-int", "int-string", "string-version"],
+)
+def test_values_of_different_types_do_not_match(
+    first: AttributeValue, second: AttributeValue
+) -> None:
+    stock = Stock((nic("a", {"dra.net/x": first}), nic("b", {"dra.net/x": second})))
+
+    lines = refused([wanted(request("x", 2), constraints=[Constraint("dra.net/x")])], stock)
+
+    assert "1 of 2 can be had together" in lines[0]
+
+
+def test_a_constraint_finds_the_drivers_attribute_published_without_domain() -> None:
+    stock = Stock((nic("a", {"rail": 1}), nic("b", {"dra.net/rail": 1})))
+    claim = wanted(request("x", 2), constraints=[Constraint("dra.net/rail")])
+
+    assert names(allocate([claim], CLASSES, stock, "n")) == [[("x", "a"), ("x", "b")]]
+
+
+# --------------------------------------------------------------------------- configuration
+
+
+def entry(source: ConfigSource, mtu: int, *requests: str) -> ConfigEntry:
+    return ConfigEntry(source, "dra.net", {"interface": {"mtu": mtu}}, requests, "config[0]")
+
+
+def test_each_request_gets_its_merged_configuration() -> None:
+    classes = {
+        "big": DeviceClass("big", (), (entry(ConfigSource.CLASS, 9000),)),
+        "plain": DeviceClass("plain"),
+    }
+    claim = wanted(
+        request("x", cls="big"), request("y", cls="plain"), request("z", cls="big"),
+        configs=[entry(ConfigSource.CLAIM, 1400, "z")],
+    )  # fmt: skip
+    stock = Stock((nic("a"), nic("b"), nic("c")))
+
+    (result,) = allocate([claim], classes, stock, "n")
+    (by_class,) = allocate([claim], classes, stock, "n", first_valid_config=True)
+
+    assert [each.config.interface for each in result] == [
+        InterfaceConfig(mtu=9000), InterfaceConfig(), InterfaceConfig(mtu=1400),
+    ]  # fmt: skip
+    assert [each.config.interface.mtu for each in by_class] == [9000, None, 9000]
+
+
+def test_a_broken_configuration_of_the_class_names_the_class() -> None:
+    classes = {"c": DeviceClass("c", (), (entry(ConfigSource.CLASS, 1),))}
+
+    with pytest.raises(ConfigError) as caught:
+        allocate([wanted(request(cls="c"))], classes, Stock((nic("a"),)), "n")
+
+    assert caught.value.violations[0].startswith("class c config[0].interface.mtu: 1: must be")
+
+
+def test_a_device_without_an_interface_refuses_interface_configuration() -> None:
+    rdma = Device("pci-x", DeviceKey("pci", "0000:01:00.0", ""), (), ("mlx5_0",))
+    claim = wanted(request(), configs=[entry(ConfigSource.CLAIM, 9000)])
+
+    with pytest.raises(ConfigError) as caught:
+        allocate([claim], CLASSES, Stock((rdma,)), "n")
+
+    assert caught.value.violations == (
+        "claim default/nics: device pci-x: interface.mtu: not possible on a device with RDMA but no "
+        "network interface; remove it",
+    )
+    assert allocate([wanted(request())], CLASSES, Stock((rdma,)), "n")
+
+
+# --------------------------------------------------------------------------- why not
+
+
+def test_each_device_s_reason_is_told() -> None:
+    missing = 'device.attributes["dra.net"].missing'
+    classes = {
+        "c": DeviceClass("c", (Cel('device.attributes["dra.net"].ifName != "b"'),)),
+    }
+    claim = wanted(
+        request("nic", 2, f'device.attributes["dra.net"].ifName != "c" && (device.attributes["dra.net"].ifName != "d" || {missing})', cls="c"),
+        constraints=[Constraint(ROOT)],
+    )  # fmt: skip
+    stock = Stock(
+        (nic("a"), nic("b"), nic("c"), nic("e", {ROOT: "r0"}), nic("f", {ROOT: "r1"}),
+         nic("v", {ROOT: Version("1.0.0")})),
+        {"a": "claim default/other of pod default/p"},
+        (("eth0", "carries the default route"),),
+    )  # fmt: skip
+
+    lines = refused([claim], stock, classes)
+
+    title = "claim default/nics: request nic: "
+    assert [line.removeprefix(title) for line in lines] == [
+        "needs 2 devices, 1 of 6 can be had together; free a device, or relax the selectors or constraints",
+        "device a: in use by claim default/other of pod default/p",
+        'device b: selector of class c is false: device.attributes["dra.net"].ifName != "b"',
+        f"device c: selector of the request is false: {claim.spec.requests[0].alternatives[0].selectors[0].expression}",
+        f'device e: fits; matchAttribute: {ROOT} is "r0"',
+        f'device f: fits; matchAttribute: {ROOT} is "r1"',
+        f"device v: fits; matchAttribute: {ROOT} is 1.0.0",
+        "device eth0: not published: carries the default route",
+    ]  # fmt: skip
+
+
+def test_a_device_without_the_constraint_s_attribute_is_told() -> None:
+    lines = refused([wanted(request(), constraints=[Constraint(ROOT)])], Stock((nic("a"),)))
+
+    assert lines[0].startswith(
+        "claim default/nics: request nic: needs 1 device, 0 of 1 can be had together"
+    )
+    assert lines[1].endswith(f"device a: matchAttribute {ROOT}: the device has no such attribute")
+
+
+def test_only_the_hopeless_request_is_explained() -> None:
+    claims = [wanted(request("x")), wanted(request("y", 3), label="default/more")]
+
+    lines = refused(claims, Stock((nic("a"), nic("b"))))
+
+    assert all(line.startswith("claim default/more: request y: ") for line in lines)
+    assert lines[1].endswith("device a: fits")
+
+
+def test_requests_that_only_fail_together_are_all_explained() -> None:
+    lines = refused([wanted(request("x"), request("y"))], Stock((nic("a"),)))
+
+    assert [line for line in lines if "not together with the other requests" in line] == [
+        "claim default/nics: request x: needs 1 device and could have them alone, but not together "
+        "with the other requests; free a device, or relax the selectors or constraints",
+        "claim default/nics: request y: needs 1 device and could have them alone, but not together "
+        "with the other requests; free a device, or relax the selectors or constraints",
+    ]
+
+
+def test_a_failing_selector_stops_everything_when_its_device_is_tried() -> None:
+    claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
+
+    with pytest.raises(SelectorError) as caught:
+        allocate([claim], CLASSES, Stock((nic("a"), nic("b", {NUMA: 1}))), "n")
+
+    assert 'on device a: the device has no "numaNode"' in str(caught.value)
+
+
+def test_a_failing_selector_does_no_harm_on_a_device_that_is_not_tried() -> None:
+    claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
+    stock = Stock((nic("b", {NUMA: 1}), nic("z")))
+
+    assert names(allocate([claim], CLASSES, stock, "n")) == [[("nic", "b")]]
+
+
+def test_a_failing_selector_is_told_among_the_reasons_of_a_hopeless_request() -> None:
+    picky = request("nic", 3, 'device.attributes["dra.net"].numaNode == 1')
+
+    lines = refused([wanted(request("x"), picky)], Stock((nic("b", {NUMA: 1}), nic("z"))))
+
+    assert lines[2].endswith('device z: on device z: the device has no "numaNode"; guard it: '
+                             '"numaNode" in device.attributes["..."] && ...')  # fmt: skip
+
+
+def test_a_search_that_would_not_end_gives_up_and_says_what_to_do() -> None:
+    stock = Stock(tuple(nic(f"n{i:02}") for i in range(40)))
+    claim = wanted(request("x", 16), request("y", 16))
+    other = wanted(request("z", 16), label="default/more")
+
+    (line,) = refused([claim, other], stock)
+
+    assert line.startswith(f"gave up after {MAX_TRIES} tries on: default/nics request x, ")
+    assert "ask for fewer devices" in line
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (ClaimSpec(), "requests no device; add a request"),
+        (ClaimSpec((request(cls="x"),)), "request nic: class 'x' is not among the given files (found: dranet)"),
+        (ClaimSpec((request(count=20), request("b", 20))), "asks for 40 devices; a claim holds at most 32"),
+        (ClaimSpec((request(),), (Constraint(ROOT, distinct=True, path="constraints[0]"),)), "constraints[0]: distinctAttribute is not supported by this version"),
+        (ClaimSpec((Request("nic", (DeviceRequest("nic/a", "dranet"),)),)), "request nic: firstAvailable is not supported by this version; use exactly"),
+        (ClaimSpec((Request("nic", (DeviceRequest("nic", "dranet", every=True),)),)), "request nic: allocationMode All is not supported by this version"),
+        (ClaimSpec((Request("nic", (DeviceRequest("nic", "dranet", admin_access=True),)),)), "request nic: adminAccess is not supported"),
+        (ClaimSpec((Request("nic", (DeviceRequest("nic", "dranet", capacity=(("a/b", "1"),)),)),)), "request nic: capacity requests are not supported"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_what_this_version_cannot_allocate_is_refused_by_name(spec: ClaimSpec, reason: str) -> None:
+    (line,) = refused([Wanted("default/nics", spec)], Stock((nic("a"),)))
+
+    assert line.startswith(f"claim default/nics: {reason}")
+
+
+def test_without_any_class_the_message_says_none() -> None:
+    (line,) = refused([wanted(request())], Stock(()), {})
+
+    assert "(found: none)" in line
+
+
+# --------------------------------------------------------------------------- the law
+
+attribute = st.sampled_from([None, 0, 1, "0"])
+small_devices = st.lists(st.tuples(attribute, attribute, st.booleans()), max_size=5)
+small_requests = st.lists(
+    st.tuples(st.integers(1, 2), st.sampled_from([None, 0, 1])), min_size=1, max_size=3
+)
+small_constraints = st.lists(
+    st.tuples(st.sampled_from(["dra.net/p", "dra.net/q"]), st.sets(st.integers(0, 2))), max_size=2
+)
+
+
+@given(small_devices, small_requests, small_constraints)
+def test_the_answer_is_the_first_of_all_that_satisfy_selectors_and_constraints(
+    raw_devices: list[tuple[AttributeValue | None, AttributeValue | None, bool]],
+    raw_requests: list[tuple[int, int | None]],
+    raw_constraints: list[tuple[str, set[int]]],
+) -> None:
+    devices = [
+        nic(f"d{i}", {k: v for k, v in (("dra.net/p", p), ("dra.net/q", q)) if v is not None})
+        for i, (p, q, _) in enumerate(raw_devices)
+    ]
+    busy = {f"d{i}": "someone" for i, (_, _, taken) in enumerate(raw_devices) if taken}
+    requests = [
+        request(f"r{i}", count, *([] if p is None else
+                [f'device.attributes["dra.net"].?p.orValue(9) == {p}']))
+        for i, (count, p) in enumerate(raw_requests)
+    ]  # fmt: skip
+    constraints = [
+        Constraint(name, tuple(f"r{i}" for i in sorted(which) if i < len(requests)))
+        for name, which in raw_constraints
+    ]
+    expected = brute_force(devices, busy, raw_requests, constraints)
+
+    try:
+        results = allocate(
+            [wanted(*requests, constraints=constraints)], CLASSES, Stock(tuple(devices), busy), "n"
+        )
+    except AllocationError:
+        assert expected is None
+    else:
+        assert [name for _, name in names(results)[0]] == expected
+
+
+def brute_force(
+    devices: Sequence[Device],
+    busy: Mapping[str, str],
+    requests: Sequence[tuple[int, int | None]],
+    constraints: Sequence[Constraint],
+) -> list[str] | None:
+    """Try every combination in order; the oracle knows nothing of the allocator's ways."""
+    free = [device for device in devices if device.name not in busy]
+    choices = [
+        [
+            combination
+            for combination in combinations(free, count)
+            if p is None or all(each.attribute("dra.net/p") == p for each in combination)
+        ]
+        for count, p in requests
+    ]
+    for picked in product(*choices):
+        flat = [device.name for group in picked for device in group]
+        if len(set(flat)) == len(flat) and all(
+            agrees(constraint, picked) for constraint in constraints
+        ):
+            return flat
+    return None
+
+
+def agrees(constraint: Constraint, picked: Sequence[Sequence[Device]]) -> bool:
+    bound = [
+        device.attribute(constraint.attribute)
+        for index, group in enumerate(picked)
+        if not constraint.requests or f"r{index}" in constraint.requests
+        for device in group
+    ]
+    return None not in bound and len({(type(value), value) for value in bound}) <= 1
