@@ -6,7 +6,7 @@ from dranet_nri.config import Findings, Node, did_you_mean, show
 from dranet_nri.errors import ConfigError
 
 
-def test_a_list_longer_than_allowed_is_told_and_still_read():
+def test_a_list_longer_than_allowed_is_told_and_still_read() -> None:
     findings = Findings()
 
     items = Node([1, 2, 3], "xs", findings).items(most=2)
@@ -15,7 +15,7 @@ def test_a_list_longer_than_allowed_is_told_and_still_read():
     assert findings.lines() == ("xs: list of 3: has 3 entries; at most 2 are allowed",)
 
 
-def test_the_same_violation_is_told_once():
+def test_the_same_violation_is_told_once() -> None:
     findings = Findings()
     node = Node(1, "x", findings)
 
@@ -25,7 +25,7 @@ def test_the_same_violation_is_told_once():
     assert len(findings.lines()) == 1
 
 
-def test_findings_are_raised_together_and_none_raises_nothing():
+def test_findings_are_raised_together_and_none_raises_nothing() -> None:
     findings = Findings()
     findings.raise_if_any()
     findings.add((1,), "second")
@@ -49,11 +49,11 @@ def test_findings_are_raised_together_and_none_raises_nothing():
         ([1], "list of 1"),
     ],
 )
-def test_values_are_shown_as_they_stand_in_the_document(value, shown):
+def test_values_are_shown_as_they_stand_in_the_document(value: object, shown: str) -> None:
     assert show(value) == shown
 
 
-def test_the_nearest_known_word_is_suggested_whatever_its_case():
+def test_the_nearest_known_word_is_suggested_whatever_its_case() -> None:
     assert did_you_mean("devicesclassname", ["deviceClassName", "count"]) == (
         ' (did you mean "deviceClassName"?)'
     )

@@ -48,7 +48,7 @@ def violations(document: object, path: str = "") -> tuple[str, ...]:
     return caught.value.violations
 
 
-def test_every_supported_field_is_read_into_its_canonical_form():
+def test_every_supported_field_is_read_into_its_canonical_form() -> None:
     config = parse_network_config(json.dumps(FULL))
 
     assert config == NetworkConfig(
@@ -91,11 +91,11 @@ def test_every_supported_field_is_read_into_its_canonical_form():
         ),
     ],
 )
-def test_documents_that_ask_for_nothing_give_the_default(document):
+def test_documents_that_ask_for_nothing_give_the_default(document: object) -> None:
     assert parse_network_config(document) == NetworkConfig()
 
 
-def test_an_empty_address_list_asks_for_an_interface_without_addresses():
+def test_an_empty_address_list_asks_for_an_interface_without_addresses() -> None:
     assert parse_network_config({"interface": {"addresses": []}}).interface.addresses == ()
 
 
@@ -103,7 +103,7 @@ def test_an_empty_address_list_asks_for_an_interface_without_addresses():
     "name",
     ["eth0", "net_1.100-a", "žluť", "A" * 15, "ж" * 7],
 )
-def test_interface_names_the_kernel_takes_are_kept(name):
+def test_interface_names_the_kernel_takes_are_kept(name: str) -> None:
     assert parse_network_config({"interface": {"name": name}}).interface.name == name
 
 
@@ -117,7 +117,7 @@ def test_interface_names_the_kernel_takes_are_kept(name):
         ("01:01:01:01:01:01:01:01", "01:01:01:01:01:01:01:01"),
     ],
 )
-def test_mac_addresses_of_six_eight_and_twenty_bytes_are_kept(mac, canonical):
+def test_mac_addresses_of_six_eight_and_twenty_bytes_are_kept(mac: str, canonical: str) -> None:
     config = parse_network_config({"interface": {"hardwareAddr": mac}})
 
     assert config.interface.hardware_addr == canonical
@@ -254,7 +254,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("document", "expected"), BROKEN, ids=[line[:60] for _, line in BROKEN])
-def test_a_broken_rule_is_told_with_path_value_and_remedy(document, expected):
+def test_a_broken_rule_is_told_with_path_value_and_remedy(document: object, expected: str) -> None:
     assert any(expected in line for line in violations(document)), violations(document)
 
 
@@ -268,11 +268,11 @@ def test_a_broken_rule_is_told_with_path_value_and_remedy(document, expected):
     ],
     ids=["ipvlan", "vrf", "ethtool", "acceptRA"],
 )
-def test_valid_but_unsupported_blocks_break_no_other_rule(document):
+def test_valid_but_unsupported_blocks_break_no_other_rule(document: object) -> None:
     assert all("not supported by this version; remove it" in line for line in violations(document))
 
 
-def test_all_violations_come_at_once_in_document_order_with_the_path_in_front():
+def test_all_violations_come_at_once_in_document_order_with_the_path_in_front() -> None:
     document = {
         "routes": [{"destination": "10.0.0.0/8"}],
         "interface": {"mtu": 1, "nam": "x", "name": "a/b"},
@@ -303,20 +303,20 @@ def test_all_violations_come_at_once_in_document_order_with_the_path_in_front():
     ],
     ids=["twice", "list-twice", "cut", "nan", "deep", "huge-number", "too-long"],
 )
-def test_text_that_is_no_usable_json_is_refused(text, expected):
+def test_text_that_is_no_usable_json_is_refused(text: str, expected: str) -> None:
     (line,) = violations(text)
 
     assert expected in line
 
 
-def test_a_long_value_is_cut_in_the_message():
+def test_a_long_value_is_cut_in_the_message() -> None:
     (line,) = violations({"interface": {"name": "n" * 500}})
 
     assert len(line) < 150
     assert "..." in line
 
 
-def test_a_value_of_no_json_type_is_still_shown():
+def test_a_value_of_no_json_type_is_still_shown() -> None:
     (line,) = violations({"interface": {"name": {1, 2}}})
 
     assert line.startswith("interface.name: {1, 2}: must be a string")
@@ -337,7 +337,9 @@ def test_a_value_of_no_json_type_is_still_shown():
     ],
     ids=["everything", "forwarding", "no-addresses", "nothing"],
 )  # fmt: skip
-def test_a_device_without_an_interface_takes_no_interface_configuration(document, paths):
+def test_a_device_without_an_interface_takes_no_interface_configuration(
+    document: object, paths: list[str]
+) -> None:
     lines = violations_for_rdma_only(parse_network_config(document))
 
     assert [line.split(":")[0] for line in lines] == paths
@@ -345,8 +347,25 @@ def test_a_device_without_an_interface_takes_no_interface_configuration(document
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 known = st.sampled_from(
-    "interface routes rules neighbors vrf name addresses mtu gateway destination source table "
-    "scope type addressing dhcp ethtool".split()
+    [
+        "interface",
+        "routes",
+        "rules",
+        "neighbors",
+        "vrf",
+        "name",
+        "addresses",
+        "mtu",
+        "gateway",
+        "destination",
+        "source",
+        "table",
+        "scope",
+        "type",
+        "addressing",
+        "dhcp",
+        "ethtool",
+    ]
 )
 anything = st.recursive(
     scalars,
@@ -359,7 +378,7 @@ anything = st.recursive(
 
 
 @given(anything)
-def test_any_json_gives_a_value_or_a_config_error(document):
+def test_any_json_gives_a_value_or_a_config_error(document: object) -> None:
     if isinstance(document, str):
         document = json.dumps(document)
     with suppress(ConfigError):
@@ -367,6 +386,6 @@ def test_any_json_gives_a_value_or_a_config_error(document):
 
 
 @given(st.text(max_size=60) | st.binary(max_size=40).map(lambda raw: raw.decode("latin-1")))
-def test_any_text_gives_a_value_or_a_config_error(text):
+def test_any_text_gives_a_value_or_a_config_error(text: str) -> None:
     with suppress(ConfigError):
         assert isinstance(parse_network_config(text), NetworkConfig)

@@ -1,5 +1,7 @@
 """Which configuration entries reach a request, and what they add up to."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from dranet_nri.config import ConfigEntry, ConfigSource, select_config
@@ -11,7 +13,7 @@ CLASS, CLAIM = ConfigSource.CLASS, ConfigSource.CLAIM
 
 def entry(
     source: ConfigSource,
-    parameters: dict[str, object],
+    parameters: Mapping[str, object],
     requests: tuple[str, ...] = (),
     driver: str = "dra.net",
     path: str = "",
@@ -27,7 +29,7 @@ def chosen_mtu(entries: list[ConfigEntry], request: str = "nic", **switch: bool)
     return select_config(entries, request, **switch).interface.mtu
 
 
-def test_without_entries_the_default_is_chosen():
+def test_without_entries_the_default_is_chosen() -> None:
     assert select_config([], "nic") == NetworkConfig()
 
 
@@ -60,11 +62,11 @@ def test_without_entries_the_default_is_chosen():
                      "nic/fast", 1500, id="but-never-the-claim"),
     ],
 )  # fmt: skip
-def test_precedence(entries, request_name, expected):
+def test_precedence(entries: list[ConfigEntry], request_name: str, expected: int | None) -> None:
     assert chosen_mtu(entries, request_name) == expected
 
 
-def test_fields_merge_one_by_one_and_explicit_false_and_zero_count():
+def test_fields_merge_one_by_one_and_explicit_false_and_zero_count() -> None:
     base = {"interface": {"mtu": 9000, "forwarding": True, "arpIgnore": 1}}
     above = {"interface": {"forwarding": False, "arpIgnore": 0, "name": "net1"}}
 
@@ -75,7 +77,7 @@ def test_fields_merge_one_by_one_and_explicit_false_and_zero_count():
     )
 
 
-def test_a_list_of_the_claim_replaces_that_of_the_class():
+def test_a_list_of_the_claim_replaces_that_of_the_class() -> None:
     base = {
         "interface": {"addresses": ["10.0.0.1/8"]},
         "routes": [{"destination": "10.0.0.0/8", "scope": 253}],
@@ -94,7 +96,7 @@ def test_a_list_of_the_claim_replaces_that_of_the_class():
     assert config.rules == ()
 
 
-def test_the_merged_whole_is_validated_again():
+def test_the_merged_whole_is_validated_again() -> None:
     entries = [
         entry(CLASS, mtu(1000)),
         entry(CLAIM, {"interface": {"addresses": ["2001:db8::1/64"]}}),
@@ -107,7 +109,7 @@ def test_the_merged_whole_is_validated_again():
     assert line.startswith("merged configuration of request nic.interface.mtu: 1000: IPv6")
 
 
-def test_the_violations_of_all_entries_are_told():
+def test_the_violations_of_all_entries_are_told() -> None:
     entries = [entry(CLASS, mtu(1), path="class"), entry(CLAIM, mtu(2), path="claim")]
 
     with pytest.raises(ConfigError) as caught:
@@ -119,7 +121,7 @@ def test_the_violations_of_all_entries_are_told():
     ]
 
 
-def test_dranets_order_takes_the_first_entry_alone():
+def test_dranets_order_takes_the_first_entry_alone() -> None:
     above = {"interface": {"mtu": 9000, "name": "net1"}}
     entries = [entry(CLASS, mtu(1500)), entry(CLAIM, above), entry(CLAIM, mtu(1))]
 
@@ -128,13 +130,13 @@ def test_dranets_order_takes_the_first_entry_alone():
     assert config.interface == InterfaceConfig(mtu=1500)
 
 
-def test_dranets_order_still_fails_on_an_invalid_entry_before_the_first_valid_one():
+def test_dranets_order_still_fails_on_an_invalid_entry_before_the_first_valid_one() -> None:
     entries = [entry(CLASS, mtu(1)), entry(CLAIM, mtu(9000))]
 
     with pytest.raises(ConfigError):
         select_config(entries, "nic", first_valid_wins=True)
 
 
-def test_dranets_order_fails_when_no_entry_is_valid():
+def test_dranets_order_fails_when_no_entry_is_valid() -> None:
     with pytest.raises(ConfigError):
         select_config([entry(CLASS, mtu(1))], "nic", first_valid_wins=True)
