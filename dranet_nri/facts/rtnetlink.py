@@ -65,17 +65,15 @@ class RouteSocket:
             KernelError: the socket cannot be opened.
         """
         self._sequence = 0
-        self._socket: socket.socket | None = None
         try:
-            opened = socket.socket(
+            self._socket = socket.socket(
                 socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
             )
+            self._socket.settimeout(_TIMEOUT_S)
+            self._socket.bind((0, 0))
+            self._socket.setsockopt(_SOL_NETLINK, _STRICT, 1)
         except OSError as error:
             raise KernelError("open a netlink socket", error.errno or 0) from error
-        self._socket = opened
-        opened.settimeout(_TIMEOUT_S)
-        opened.bind((0, 0))
-        opened.setsockopt(_SOL_NETLINK, _STRICT, 1)
 
     def __enter__(self) -> Self:
         """Return self."""
@@ -88,9 +86,7 @@ class RouteSocket:
         trace: TracebackType | None,
     ) -> None:
         """Close the socket."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        self._socket.close()
 
     def dump(self, request: int, header: bytes) -> list[bytes]:
         """Return the payload of each message of one consistent dump.
@@ -110,7 +106,6 @@ class RouteSocket:
         return payloads
 
     def _dump_once(self, request: int, header: bytes) -> tuple[list[bytes], bool]:
-        assert self._socket is not None
         self._sequence += 1
         size = _HEADER.size + len(header)
         message = _HEADER.pack(size, request, _REQUEST_DUMP, self._sequence, 0) + header

@@ -39,11 +39,14 @@ _LINK_TYPES: Final = {  # ARPHRD_*, linux/if_arp.h, in the words of iproute2
 }
 _STATES: Final = {"notpresent": "not-present", "lowerlayerdown": "lower-layer-down"}
 _KINDS: Final = {"": "device", "tun": "tuntap"}
+_BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
 _STANDARD_ADDRESS: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def clipped(text: str) -> str:
     """Return text cut at the last whole character within the API's 64 bytes."""
+    if len(text) <= MAX_STRING_BYTES and text.isascii():
+        return text
     return text.encode()[:MAX_STRING_BYTES].decode(errors="ignore")
 
 
@@ -142,17 +145,18 @@ def rdma_attributes(rdma: Sequence[RdmaDevice], ifname: str, dev_port: int) -> A
 
 
 def _address_attributes(addresses: Sequence[Address]) -> Attributes:
+    versions = [(one.cidr, _global_version(one.cidr)) for one in addresses]
     for name, version in (("dra.net/ipv4", 4), ("dra.net/ipv6", 6)):
-        cidrs = [one.cidr for one in addresses if _global_version(one.cidr) == version]
+        cidrs = [cidr for cidr, found in versions if found == version]
         if cidrs:
             yield name, joined(cidrs)
 
 
 def _global_version(cidr: str) -> int:
     """Return 4 or 6 for a unicast address that is neither link-local nor loopback, else 0."""
-    ip = ipaddress.ip_interface(cidr).ip
+    ip = ipaddress.ip_address(cidr.partition("/")[0])
     narrow = ip.is_link_local or ip.is_loopback or ip.is_multicast or ip.is_unspecified
-    return 0 if narrow or str(ip) == "255.255.255.255" else ip.version
+    return 0 if narrow or ip == _BROADCAST else ip.version
 
 
 def _port(device: RdmaDevice, ifname: str, dev_port: int) -> RdmaPort | None:

@@ -117,6 +117,7 @@ class _Draft:
 
     def __init__(self, facts: HostFacts) -> None:
         self._facts = facts
+        self._rdma = _RdmaOwners(facts.rdma)
         self._devices: dict[str, Device] = {}
         self._excluded: list[tuple[str, str]] = []
         self._owned: set[str] = set()
@@ -125,7 +126,7 @@ class _Draft:
         self, name: str, netdev: NetDevice | None, function: PciFunction | None, reason: str
     ) -> None:
         """Add one device, or exclude it if there is a reason."""
-        rdma = _rdma_of(self._facts.rdma, netdev, function)
+        rdma = self._rdma.of(netdev, function)
         self._owned.update(device.name for device in rdma)
         device = _device(name, netdev, function, rdma, self._facts.numa_nodes)
         ifname = netdev.link.name if netdev else ""
@@ -198,28 +199,33 @@ def _further_name(device: NetDevice, function: PciFunction | None) -> str:
     return interface_device_name(device.link.name)
 
 
-def _rdma_of(
-    rdma: Sequence[RdmaDevice], netdev: NetDevice | None, function: PciFunction | None
-) -> tuple[RdmaDevice, ...]:
-    """Return the RDMA devices that belong to a net device, or to a function without one.
+class _RdmaOwners:
+    """Finds the RDMA devices of a net device, or of a function without one.
 
     A virtual link on top of a NIC appears among the GIDs of the NIC's RDMA device too; that
     device is the NIC's.
     """
-    if netdev is None:
-        assert function is not None
-        parent = ("pci", function.address)
-        return tuple(device for device in rdma if (device.bus, device.parent) == parent)
-    link = netdev.link
-    return tuple(
-        device
-        for device in rdma
-        if (device.parent and (device.bus, device.parent) == (link.bus, link.parent))
-        or (
-            not (netdev.virtual and device.pci)
-            and any(link.name in port.netdevs for port in device.ports)
-        )
-    )
+
+    def __init__(self, rdma: Sequence[RdmaDevice]) -> None:
+        self._by_parent: dict[tuple[str, str], list[RdmaDevice]] = defaultdict(list)
+        self._by_netdev: dict[str, list[RdmaDevice]] = defaultdict(list)
+        for device in rdma:
+            if device.parent:
+                self._by_parent[device.bus, device.parent].append(device)
+            for name in {name for port in device.ports for name in port.netdevs}:
+                self._by_netdev[name].append(device)
+
+    def of(self, netdev: NetDevice | None, function: PciFunction | None) -> tuple[RdmaDevice, ...]:
+        """Return them sorted by name."""
+        if netdev is None:
+            assert function is not None
+            return tuple(self._by_parent.get(("pci", function.address), ()))
+        link = netdev.link
+        found = {one.name: one for one in self._by_parent.get((link.bus, link.parent), ())}
+        for device in self._by_netdev.get(link.name, ()):
+            if not (netdev.virtual and device.pci):
+                found[device.name] = device
+        return tuple(found[name] for name in sorted(found))
 
 
 def _device(

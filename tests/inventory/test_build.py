@@ -181,7 +181,7 @@ def test_representors_and_subfunctions_do_not_take_the_functions_name() -> None:
 
 
 def test_a_child_interface_of_the_same_parent_is_a_device_of_its_own() -> None:
-    child = nic("ib0-8001", 5)
+    child = nic("ib0-8001", 3)
     child = replace(child, link=replace(child.link, kind="ipoib", lower=4))
     facts = HostFacts((function(driver="mlx5_core"),), (child, nic("ib0", 4)))
 
