@@ -64,7 +64,10 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """There is no connection; retry_s is the pause before the next try, None if there is none."""
+    """The connection is lost or was not made; not said of the end that close brings.
+
+    retry_s is the pause before the next try, None if there is none.
+    """
 
     reason: str
     retry_s: float | None

@@ -111,7 +111,9 @@ class Connection:
         while not self._closing.is_set():
             reason = await self._connect_once()
             self._status = replace(self._status, last_error=reason)
-            if self._endpoint.fd is not None or self._closing.is_set():
+            if self._closing.is_set():
+                return
+            if self._endpoint.fd is not None:
                 self._notify(Disconnected(reason, None))
                 return
             pause = self._next_pause()

@@ -1,0 +1,50 @@
+"""Time that passes when a test says so."""
+
+import asyncio
+
+
+class FakeClock:
+    """A monotonic clock and its sleep.
+
+    Attributes:
+        step_s: seconds that pass each time somebody looks.
+    """
+
+    def __init__(self) -> None:
+        """Start at some time."""
+        self.step_s = 0.0
+        self._now = 1000.0
+        self._sleepers: dict[asyncio.Future[None], float] = {}
+        self._changed = asyncio.Condition()
+
+    def __call__(self) -> float:
+        """Return the time in seconds."""
+        self._now += self.step_s
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until that much time has passed."""
+        future = asyncio.get_running_loop().create_future()
+        self._sleepers[future] = self._now + seconds
+        async with self._changed:
+            self._changed.notify_all()
+        try:
+            await future
+        finally:
+            del self._sleepers[future]
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass and wake who slept long enough."""
+        self._now += seconds
+        for future, due in self._sleepers.items():
+            if due <= self._now and not future.done():
+                future.set_result(None)
+
+    async def until_asleep(self, seconds: float) -> None:
+        """Wait until somebody has that much sleep before him."""
+        async with self._changed:
+            await self._changed.wait_for(
+                lambda: any(
+                    abs(due - self._now - seconds) < 1e-6 for due in self._sleepers.values()
+                )
+            )

@@ -1,0 +1,207 @@
+"""One link on a transport that shows each write: what happens within a single call."""
+
+import asyncio
+
+from dranet_nri.connection.hooks import Hooks
+from dranet_nri.connection.link import Link
+from dranet_nri.wire.nri import PodEventKind
+from dranet_nri.wire.session import (
+    ContainerEvent,
+    Event,
+    PluginSession,
+    PodEvent,
+    State,
+    Synchronized,
+)
+from dranet_nri.wire.ttrpc import Answer
+from tests.fakes.clock import FakeClock
+from tests.fakes.hooks import RecordingHandler
+from tests.fakes.runtime import FakeRuntime
+from tests.process.plugin_bench import container_message, finish, pod
+
+
+class ShownTransport(asyncio.Transport):
+    """Keeps what is written.
+
+    Attributes:
+        full: what is written from now on stays behind, as with a peer that doesn't read.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.full = False
+        self.closed = ""
+        self._protocol: Link | None = None
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high == 0
+
+    def connect(self, protocol: Link) -> None:
+        self._protocol = protocol
+        protocol.connection_made(self)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.closed
+        assert self._protocol is not None
+        self.written += bytes(data)
+        if self.full:
+            self._protocol.pause_writing()
+
+    def is_closing(self) -> bool:
+        return bool(self.closed)
+
+    def close(self) -> None:
+        self.closed = self.closed or "closed"
+
+    def abort(self) -> None:
+        self.closed = self.closed or "aborted"
+
+
+class Wire:
+    """A link between a transport, a runtime in memory and a list of what was delivered."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.handler = RecordingHandler()
+        self.hooks = Hooks(self.handler, self.clock, self.clock.sleep, lambda _notice: None)
+        self.delivered: list[Event] = []
+        self.transport = ShownTransport()
+        self.runtime = FakeRuntime()
+        self.link = Link(PluginSession("dra.net", "00"), self.clock, self._deliver)
+        self.transport.connect(self.link)
+
+    def _deliver(self, link: Link, event: Event, arrival: float) -> None:
+        self.delivered.append(event)
+        if isinstance(event, PodEvent | ContainerEvent):
+            self.hooks.submit(event, link, arrival)
+
+    def carry(self) -> None:
+        """Give the runtime what was written, and the link what the runtime says; once."""
+        self.runtime.receive(self.transport.written)
+        self.transport.written = b""
+        self.link.data_received(self.runtime.data_to_send())
+
+    def handshake(self) -> None:
+        self.carry()
+        self.runtime.accept()
+        self.runtime.configure()
+        self.carry()
+        self.carry()
+
+    def lists(self) -> list[Synchronized]:
+        return [event for event in self.delivered if isinstance(event, Synchronized)]
+
+
+def test_an_unclaimed_pod_is_answered_within_the_call_that_read_it() -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        wire.handler.unclaimed = {"s1"}
+        streams = [wire.runtime.pod_event(kind, pod("s1")) for kind in PodEventKind]
+        streams.append(wire.runtime.create_container(pod("s1"), container_message("s1")))
+        tasks = asyncio.all_tasks()
+
+        wire.link.data_received(wire.runtime.data_to_send())
+        wire.runtime.receive(wire.transport.written)
+
+        assert [wire.runtime.answers[stream] for stream in streams] == [
+            Answer(stream, b"") for stream in streams
+        ]
+        assert asyncio.all_tasks() == tasks
+        assert wire.handler.log == []
+
+    finish(scene())
+
+
+def test_a_list_is_handled_only_after_its_answer_is_on_the_wire() -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        wire.transport.full = True
+        wire.runtime.synchronize()
+        wire.handler.unclaimed = {"s1"}
+        wire.runtime.pod_event(PodEventKind.RUN, pod("s1"))
+
+        wire.carry()
+        before = list(wire.delivered)
+        wire.link.resume_writing()
+
+        assert not any(isinstance(event, Synchronized | PodEvent) for event in before)
+        assert [type(event) for event in wire.delivered[-2:]] == [Synchronized, PodEvent]
+
+    finish(scene())
+
+
+def test_case_36_a_list_whose_answer_left_too_late_is_dropped_with_the_connection() -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        wire.transport.full = True
+        wire.runtime.synchronize(timeout_nano=2_000_000_000)
+        wire.carry()
+
+        wire.clock.pass_time(2.1)
+        wire.link.resume_writing()
+
+        assert wire.lists() == []
+        assert wire.transport.closed == "aborted"
+        assert wire.link.reason == "the answer to Synchronize left after its deadline"
+
+    finish(scene())
+
+
+def test_case_36_in_time_or_without_limit_the_list_is_handled() -> None:
+    async def scene() -> None:
+        for timeout_nano, passed_s in ((2_000_000_000, 1.9), (0, 600)):
+            wire = Wire()
+            wire.handshake()
+            wire.transport.full = True
+            wire.runtime.synchronize(timeout_nano=timeout_nano)
+            wire.carry()
+
+            wire.clock.pass_time(passed_s)
+            wire.link.resume_writing()
+
+            assert len(wire.lists()) == 1
+            assert wire.transport.closed == ""
+
+    finish(scene())
+
+
+def test_a_list_is_not_handled_once_the_connection_is_over() -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        wire.transport.full = True
+        wire.runtime.synchronize()
+        wire.carry()
+
+        wire.link.abort("over")
+        wire.link.resume_writing()
+        wire.link.connection_lost(None)
+
+        assert wire.lists() == []
+        assert wire.link.state is State.CLOSED
+        assert wire.link.reason == "over"
+
+    finish(scene())
+
+
+def test_nothing_is_written_after_the_end() -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        release = wire.handler.hold("run", "s1")
+        wire.runtime.pod_event(PodEventKind.RUN, pod("s1"))
+        wire.carry()
+        await wire.handler.logged("run s1")
+
+        wire.link.abort("over")
+        release()
+        await wire.handler.logged("run s1 done")
+        await asyncio.sleep(0)
+
+        assert wire.transport.written == b""
+
+    finish(scene())
