@@ -8,7 +8,7 @@ Rules:
 3. Host rules follow the tables whose routes came along.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import (
     IPv4Interface,
@@ -26,6 +26,7 @@ from dranet_nri.model import (
     LinkState,
     Neighbour,
     NetworkConfig,
+    NextHop,
     OffloadSizes,
     Route,
     Rule,
@@ -72,13 +73,12 @@ def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
         for route in config.routes
     )
     inherited = _inherited_routes(host.routes, configured, addresses)
-    routes = tuple(sorted((*configured, *inherited), key=lambda route: -route.scope))
     return PodNetwork(
         name=name,
         settings=_settings(config),
         sysctls=_sysctls(config),
         addresses=addresses,
-        routes=routes,
+        routes=direct_first((*configured, *inherited)),
         rules=(*_configured_rules(config), *_inherited_rules(host, inherited, name)),
         neighbours=_neighbours(config, host),
     )
@@ -150,8 +150,7 @@ def _inherited_routes(
     taken = {(route.destination, route.table) for route in configured}
     interfaces = tuple(ip_interface(address.cidr) for address in addresses)
     inherited: list[Route] = []
-    # Link-scope routes first: one of them may be what makes a gateway reachable.
-    for route in sorted(host, key=lambda route: -route.scope):
+    for route in direct_first(host):
         if (route.destination, route.table) in taken:
             continue
         if route.table == MAIN and ip_network(route.destination).prefixlen == 0:
@@ -170,12 +169,18 @@ def _fits(
 ) -> bool:
     if route.source and ip_address(route.source) not in {each.ip for each in interfaces}:
         return False
-    gateways = [route.gateway] if route.gateway else [hop.gateway for hop in route.nexthops]
-    if route.onlink or (all(hop.onlink for hop in route.nexthops) and route.nexthops):
-        return True
     on_link = [each.network for each in interfaces]
     on_link += [ip_network(each.destination) for each in others if _direct(each)]
-    return all(_reachable(gateway, on_link) for gateway in gateways if gateway)
+    hops = route.nexthops or (NextHop(route.gateway, onlink=route.onlink),)
+    return all(hop.onlink or not hop.gateway or _reachable(hop.gateway, on_link) for hop in hops)
+
+
+def direct_first(routes: Iterable[Route]) -> tuple[Route, ...]:
+    """Return the routes in an order to add them in: one may make another's gateway reachable.
+
+    The scope alone does not tell, because the kernel gives every IPv6 route the same.
+    """
+    return tuple(sorted(routes, key=lambda route: (not _direct(route), -route.scope)))
 
 
 def _direct(route: Route) -> bool:
@@ -183,8 +188,10 @@ def _direct(route: Route) -> bool:
 
 
 def _reachable(gateway: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    """Whether the kernel will take the gateway; fe80::/10 is on every link, 169.254.0.0/16 not."""
     address = ip_address(gateway)
-    return address.is_link_local or any(address in network for network in networks)
+    everywhere = address.version == 6 and address.is_link_local
+    return everywhere or any(address in network for network in networks)
 
 
 def _configured_rules(config: NetworkConfig) -> tuple[Rule, ...]:
