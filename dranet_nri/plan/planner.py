@@ -26,7 +26,7 @@ from dranet_nri.model import (
     Route,
     Rule,
 )
-from dranet_nri.plan.network import PodNetwork
+from dranet_nri.plan.network import PodNetwork, direct_first
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -79,11 +79,9 @@ def plan(wanted: Wanted, observed: Observed) -> Plan:
         RefusedError: the wanted state cannot be had: a name is taken, an MTU out of range, or
             the device is not there.
     """
-    match wanted:
-        case InPod():
-            return _into_pod(wanted, observed)
-        case AtHome():
-            return _home(wanted, observed)
+    if isinstance(wanted, InPod):
+        return _into_pod(wanted, observed)
+    return _home(wanted, observed)
 
 
 def is_home(wanted: AtHome, observed: Observed) -> bool:
@@ -97,11 +95,9 @@ def is_home(wanted: AtHome, observed: Observed) -> bool:
 def _into_pod(wanted: InPod, observed: Observed) -> Plan:
     network = wanted.network
     if observed.pod is not None:
-        now = observed.pod
-        return (
-            *_rename_in_pod(network, now.link, observed.taken_pod_names),
-            *_configure_pod(network, now, observed.pod_rules),
-        )
+        rename = _rename_in_pod(network, observed.pod.link, observed.taken_pod_names)
+        now = _taken_down(observed.pod) if rename else observed.pod
+        return *rename, *_configure_pod(network, now, observed.pod_rules)
     if observed.host is None:
         raise RefusedError(
             f"device {wanted.host.link.name} is neither on the host nor in the pod: its driver was"
@@ -113,7 +109,7 @@ def _into_pod(wanted: InPod, observed: Observed) -> Plan:
     return (
         *_leave_master(observed.host),
         *((SetDown(Ns.HOST, link.index),) if link.up else ()),
-        *_drop_clashing_altnames(link, network.name, observed.taken_pod_names),
+        *_drop_altnames(Ns.HOST, link, network.name, observed.taken_pod_names),
         MoveLink(Ns.HOST, link.index, Ns.POD, network.name, network.settings),
         *_configure_pod(replace(network, settings=LinkSettings()), moved, observed.pod_rules),
     )
@@ -142,12 +138,27 @@ def _leave_master(host: LinkState) -> Plan:
     return (SetMaster(Ns.HOST, host.link.name, ""),) if host.master_name else ()
 
 
-def _drop_clashing_altnames(link: Link, name: str, taken: frozenset[str]) -> Plan:
-    """Drop altnames that the target namespace would refuse; they are given back at home."""
+def _drop_altnames(ns: Ns, link: Link, name: str, taken: frozenset[str]) -> Plan:
+    """Drop altnames that would keep the link from being called name, or from where taken are.
+
+    The kernel counts a link's own altnames among the names in use. Those of the host are given
+    back at home.
+    """
     return tuple(
-        DelAltname(Ns.HOST, link.index, altname)
+        DelAltname(ns, link.index, altname)
         for altname in link.altnames
         if altname == name or altname in taken
+    )
+
+
+def _taken_down(state: LinkState) -> LinkState:
+    """Return what a link still has after it went down for a moment; the kernel flushes the rest."""
+    return replace(
+        state,
+        link=replace(state.link, up=False),
+        addresses=tuple(each for each in state.addresses if ":" not in each.cidr),
+        routes=(),
+        neighbours=(),
     )
 
 
@@ -159,19 +170,22 @@ def _rename_in_pod(network: PodNetwork, link: Link, taken: frozenset[str]) -> Pl
         raise RefusedError(
             f"interface.name {network.name!r} is taken in the pod; set interface.name to another"
         )
-    return SetDown(Ns.POD, link.index), RenameLink(Ns.POD, link.index, network.name)
+    return (
+        *_drop_altnames(Ns.POD, link, network.name, frozenset()),
+        SetDown(Ns.POD, link.index),
+        RenameLink(Ns.POD, link.index, network.name),
+    )
 
 
 def _configure_pod(network: PodNetwork, now: LinkState, rules: tuple[Rule, ...]) -> Plan:
     name = network.name
-    renamed = now.link.name != name
     settings = difference(network.settings, now.link)
     ops: list[Op] = []
     if settings != LinkSettings():
         ops.append(SetLink(Ns.POD, name, settings))
     ops += (SetSysctl(Ns.POD, name, each) for each in network.sysctls if each not in now.sysctls)
     ops += (AddAddress(Ns.POD, name, each) for each in _missing(network.addresses, now.addresses))
-    if renamed or not now.link.up:
+    if not now.link.up:
         ops.append(SetUp(Ns.POD, name))
     ops += (AddRoute(Ns.POD, name, each) for each in _missing_routes(network.routes, now.routes))
     ops += (AddRule(Ns.POD, each) for each in network.rules if each not in rules)
@@ -193,13 +207,17 @@ def _home(wanted: AtHome, observed: Observed) -> Plan:
         return ()
     link = observed.pod.link
     name = home_name(wanted.snapshot.link.name, link, observed.taken_host_names)
-    moved = replace(link, name=name, up=False)
+    dropped = _drop_altnames(Ns.POD, link, name, observed.taken_host_names)
+    clashing = {name, *observed.taken_host_names}
+    kept = tuple(each for each in link.altnames if each not in clashing)
+    moved = replace(link, name=name, up=False, altnames=kept)
     settings = difference(settings_of(wanted.snapshot.link), link)
     rename: Plan = ()
     if link.name != name and name not in observed.taken_pod_names:
         rename = (RenameLink(Ns.POD, link.index, name),)
     after = _restore(wanted, LinkState(link=_with(moved, settings)), observed)
     return (
+        *dropped,
         *((SetDown(Ns.POD, link.index),) if link.up else ()),
         *rename,
         MoveLink(Ns.POD, link.index, Ns.HOST, name, settings),
@@ -240,28 +258,29 @@ def _merged(given: OffloadSizes, now: OffloadSizes) -> OffloadSizes:
 
 
 def _restore(wanted: AtHome, now: LinkState, observed: Observed) -> Plan:
-    before = wanted.snapshot
+    before = _alive(wanted.snapshot, wanted.elapsed_s)
     taken = observed.taken_host_names
     ops: list[Op] = []
     name = now.link.name
-    up = now.link.up
     if name != before.link.name and before.link.name not in taken:
         name = before.link.name
-        ops += (SetDown(Ns.HOST, now.link.index),) if up else ()
-        ops.append(RenameLink(Ns.HOST, now.link.index, name))
-        up = False
+        ops += _rename_home(now.link, name)
+        if now.link.up:
+            # What appeared meanwhile goes down with the link, so it is given back as well.
+            before, now = _with_all_of(before, now), _taken_down(now)
     settings = difference(settings_of(before.link), now.link)
     if settings != LinkSettings():
         ops.append(SetLink(Ns.HOST, name, settings))
     present = {*now.link.altnames, *taken}
     ops += (AddAltname(Ns.HOST, name, each) for each in before.link.altnames if each not in present)
-    if before.master_name and before.master_name != now.master_name:
+    if before.master_name in taken and before.master_name != now.master_name:
         ops.append(SetMaster(Ns.HOST, name, before.master_name))
     ops += (SetSysctl(Ns.HOST, name, each) for each in before.sysctls if each not in now.sysctls)
-    ops += _restore_addresses(wanted, now, name)
-    if before.link.up and not up:
-        ops.append(SetUp(Ns.HOST, name))
-    ops += _restore_routes(wanted, now, name)
+    ops += (AddAddress(Ns.HOST, name, each) for each in _missing(before.addresses, now.addresses))
+    if before.link.up:
+        ops += (SetUp(Ns.HOST, name),) if not now.link.up else ()
+        routes = _missing_routes(before.routes, now.routes)
+        ops += (AddRoute(Ns.HOST, name, each) for each in direct_first(routes))
     ops += (AddRule(Ns.HOST, each) for each in before.rules if each not in observed.host_rules)
     ops += (
         AddNeighbour(Ns.HOST, name, each)
@@ -271,42 +290,51 @@ def _restore(wanted: AtHome, now: LinkState, observed: Observed) -> Plan:
     return tuple(ops)
 
 
-def _restore_addresses(wanted: AtHome, now: LinkState, name: str) -> Plan:
-    alive = _alive_addresses(wanted.snapshot.addresses, wanted.elapsed_s)
-    return tuple(AddAddress(Ns.HOST, name, each) for each in _missing(alive, now.addresses))
+def _rename_home(link: Link, name: str) -> Plan:
+    return (
+        *_drop_altnames(Ns.HOST, link, name, frozenset()),
+        *((SetDown(Ns.HOST, link.index),) if link.up else ()),
+        RenameLink(Ns.HOST, link.index, name),
+    )
 
 
-def _alive_addresses(before: tuple[Address, ...], elapsed_s: int) -> tuple[Address, ...]:
-    """Return what is to be given back: permanent ones, and the rest of a lifetime.
+def _alive(state: LinkState, elapsed_s: int) -> LinkState:
+    """Return what is to be given back: what is permanent, and the rest of a lifetime.
 
     A link-local address that the kernel made is made again by the kernel.
     """
-    alive: list[Address] = []
-    for address in before:
-        if address.proto == IFAPROT_KERNEL_LL:
-            continue
-        if address.valid_s == FOREVER:
-            alive.append(address)
-        elif address.valid_s > elapsed_s:
-            preferred = max(0, address.preferred_s - elapsed_s)
-            alive.append(
-                replace(address, valid_s=address.valid_s - elapsed_s, preferred_s=preferred)
+    return replace(
+        state,
+        addresses=tuple(
+            replace(
+                each,
+                valid_s=_remaining(each.valid_s, elapsed_s),
+                preferred_s=_remaining(each.preferred_s, elapsed_s),
             )
-    return tuple(alive)
+            for each in state.addresses
+            if each.proto != IFAPROT_KERNEL_LL and each.valid_s > elapsed_s
+        ),
+        routes=tuple(
+            replace(each, expires_s=max(0, each.expires_s - elapsed_s))
+            for each in state.routes
+            if not each.expires_s or each.expires_s > elapsed_s
+        ),
+    )
 
 
-def _restore_routes(wanted: AtHome, now: LinkState, name: str) -> Plan:
-    before = wanted.snapshot
-    if not before.link.up:
-        return ()
-    alive: list[Route] = []
-    for route in sorted(before.routes, key=lambda route: -route.scope):
-        if not route.expires_s:
-            alive.append(route)
-        elif route.expires_s > wanted.elapsed_s:
-            alive.append(replace(route, expires_s=route.expires_s - wanted.elapsed_s))
-    missing = _missing_routes(tuple(alive), now.routes)
-    return tuple(AddRoute(Ns.HOST, name, each) for each in missing)
+def _remaining(lifetime_s: int, elapsed_s: int) -> int:
+    return FOREVER if lifetime_s == FOREVER else max(0, lifetime_s - elapsed_s)
+
+
+def _with_all_of(before: LinkState, now: LinkState) -> LinkState:
+    """Return before with what else the link has now."""
+    extra = _alive(now, 0)
+    return replace(
+        before,
+        addresses=(*before.addresses, *_missing(extra.addresses, before.addresses)),
+        routes=(*before.routes, *_missing_routes(extra.routes, before.routes)),
+        neighbours=tuple(dict.fromkeys((*before.neighbours, *now.neighbours))),
+    )
 
 
 # --------------------------------------------------------------------------- differences
