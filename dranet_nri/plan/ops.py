@@ -23,6 +23,21 @@ class LinkSettings:
     alias: str | None = None
     sizes: OffloadSizes = OffloadSizes()
 
+    def __str__(self) -> str:
+        """Name what is set; "" if nothing is."""
+        sizes = self.sizes
+        named = {
+            "mtu": self.mtu,
+            "mac": self.mac,
+            "txqlen": self.txqlen,
+            "alias": None if self.alias is None else repr(self.alias),
+            "gso": sizes.gso,
+            "gro": sizes.gro,
+            "gso_ipv4": sizes.gso_ipv4,
+            "gro_ipv4": sizes.gro_ipv4,
+        }
+        return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class SetDown:
@@ -61,7 +76,9 @@ class MoveLink:
 
     def __str__(self) -> str:
         """Describe the operation."""
-        return f"move link {self.index} from {self.source} to {self.target} as {self.name}"
+        settings = f" with {self.settings}" if self.settings != LinkSettings() else ""
+        way = f"from {self.source} to {self.target}"
+        return f"move link {self.index} {way} as {self.name}{settings}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +181,9 @@ class AddRoute:
 
     def __str__(self) -> str:
         """Describe the operation."""
-        via = f" via {self.route.gateway}" if self.route.gateway else ""
+        hops = [self.route.gateway] if self.route.gateway else []
+        hops += (f"{hop.gateway} {hop.device}".strip() for hop in self.route.nexthops)
+        via = f" via {' and '.join(hops)}" if hops else ""
         table = f" table {self.route.table}" if self.route.table != 254 else ""  # RT_TABLE_MAIN
         return f"add route {self.route.destination}{via} dev {self.name}{table} in {self.ns}"
 
@@ -178,8 +197,7 @@ class AddRule:
 
     def __str__(self) -> str:
         """Describe the operation."""
-        source, target = self.rule.source or "all", self.rule.destination or "all"
-        return f"add rule from {source} to {target} lookup {self.rule.table} in {self.ns}"
+        return f"add rule {_described(self.rule)} in {self.ns}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +209,7 @@ class DelRule:
 
     def __str__(self) -> str:
         """Describe the operation."""
-        source, target = self.rule.source or "all", self.rule.destination or "all"
-        return f"delete rule from {source} to {target} lookup {self.rule.table} in {self.ns}"
+        return f"delete rule {_described(self.rule)} in {self.ns}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +222,8 @@ class AddNeighbour:
 
     def __str__(self) -> str:
         """Describe the operation."""
-        return f"add neighbour {self.neighbour.destination} to {self.name} in {self.ns}"
+        entry = f"{self.neighbour.destination} at {self.neighbour.mac or 'no address'}"
+        return f"add neighbour {entry} to {self.name} in {self.ns}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +238,14 @@ class SetSysctl:
         """Describe the operation."""
         path = f"net/{self.sysctl.family}/conf/{self.name}/{self.sysctl.key}"
         return f"set sysctl {path} to {self.sysctl.value} in {self.ns}"
+
+
+def _described(rule: Rule) -> str:
+    ways = "".join(
+        f" {word} {name}" for word, name in (("iif", rule.iif), ("oif", rule.oif)) if name
+    )
+    ends = f"from {rule.source or 'all'} to {rule.destination or 'all'}"
+    return f"{rule.priority} {ends}{ways} lookup {rule.table}"
 
 
 Op = (
