@@ -1,0 +1,369 @@
+"""What a device shall have in the pod: what the claim gives, and what it inherits."""
+
+from dataclasses import replace
+
+import pytest
+
+from dranet_nri.model import (
+    Address,
+    InterfaceConfig,
+    LinkState,
+    Neighbour,
+    NeighbourConfig,
+    NetworkConfig,
+    NextHop,
+    OffloadSizes,
+    Route,
+    RouteConfig,
+    Rule,
+    RuleConfig,
+    Sysctl,
+)
+from dranet_nri.plan.network import PodNetwork, direct_first, pod_network
+from dranet_nri.plan.ops import LinkSettings
+from tests.plan.examples import FULL, GKE, PLAIN, RENAMED
+
+NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h
+TEMPORARY = 0x01  # IFA_F_TEMPORARY for IPv6, IFA_F_SECONDARY for IPv4
+NOTHING = NetworkConfig()
+
+
+def with_addresses(*cidrs: str) -> NetworkConfig:
+    return NetworkConfig(InterfaceConfig(addresses=cidrs))
+
+
+def with_routes(*routes: Route, host: LinkState = PLAIN) -> LinkState:
+    return replace(host, routes=routes)
+
+
+def test_a_claim_that_gives_nothing_takes_the_device_as_it_was() -> None:
+    network = pod_network(NOTHING, FULL)
+
+    assert network == PodNetwork(
+        name="eth1",
+        addresses=(Address("10.1.0.5/24"), Address("2001:db8::5/64", flags=NODAD)),
+        routes=FULL.routes,
+        rules=FULL.rules,
+        neighbours=FULL.neighbours,
+    )
+
+
+def test_settings_and_sysctls_come_from_the_claim_alone() -> None:
+    interface = InterfaceConfig(
+        name="net1",
+        mtu=9000,
+        hardware_addr="02:00:00:00:00:99",
+        gso_max_size=1,
+        gro_max_size=2,
+        gso_ipv4_max_size=3,
+        gro_ipv4_max_size=4,
+        arp_ignore=0,
+        arp_announce=2,
+        forwarding=True,
+    )
+
+    network = pod_network(NetworkConfig(interface), FULL)
+
+    assert network.name == "net1"
+    assert network.settings == LinkSettings(
+        mtu=9000, mac="02:00:00:00:00:99", sizes=OffloadSizes(gso=1, gro=2, gso_ipv4=3, gro_ipv4=4)
+    )
+    assert network.sysctls == (
+        Sysctl("ipv4", "arp_ignore", "0"),
+        Sysctl("ipv4", "arp_announce", "2"),
+        Sysctl("ipv4", "forwarding", "1"),
+        Sysctl("ipv6", "forwarding", "1"),
+    )
+
+
+def test_forwarding_can_be_switched_off() -> None:
+    network = pod_network(NetworkConfig(InterfaceConfig(forwarding=False)), FULL)
+
+    assert network.sysctls == (
+        Sysctl("ipv4", "forwarding", "0"),
+        Sysctl("ipv6", "forwarding", "0"),
+    )
+
+
+# --------------------------------------------------------------------------- addresses
+
+
+@pytest.mark.parametrize(
+    ("host", "inherited"),
+    [
+        pytest.param(Address("10.1.0.5/24"), Address("10.1.0.5/24"), id="permanent"),
+        pytest.param(
+            Address("10.1.0.5/24", valid_s=60, preferred_s=30),
+            Address("10.1.0.5/24"),
+            id="a lease becomes permanent",
+        ),
+        pytest.param(
+            Address(
+                "10.1.0.5/32", peer="10.1.0.1/32", metric=50, label="eth1:1", broadcast="1.2.3.4"
+            ),
+            Address("10.1.0.5/32", peer="10.1.0.1/32", metric=50),
+            id="peer and metric stay, label and broadcast don't",
+        ),
+        pytest.param(
+            Address("10.1.0.6/24", flags=TEMPORARY),
+            Address("10.1.0.6/24"),
+            id="an IPv4 secondary address",
+        ),
+        pytest.param(
+            Address("2001:db8::5/64", flags=0x300),
+            Address("2001:db8::5/64", flags=NODAD),
+            id="IPv6 skips duplicate address detection",
+        ),
+        pytest.param(Address("2001:db8::7/64", flags=TEMPORARY), None, id="IPv6 temporary"),
+        pytest.param(Address("fe80::7/64", scope=253), None, id="link-local"),
+        pytest.param(Address("169.254.7.7/16", scope=253), None, id="IPv4 of link scope"),
+    ],
+)
+def test_addresses_are_inherited(host: Address, inherited: Address | None) -> None:
+    network = pod_network(NOTHING, replace(PLAIN, addresses=(host,)))
+
+    assert network.addresses == ((inherited,) if inherited else ())
+
+
+def test_given_addresses_replace_all_the_inherited_ones() -> None:
+    config = with_addresses("192.168.1.5/24", "2001:db8:1::5/64", "192.168.1.5/24")
+
+    network = pod_network(config, FULL)
+
+    assert network.addresses == (
+        Address("192.168.1.5/24"),
+        Address("2001:db8:1::5/64", flags=NODAD),
+    )
+
+
+# --------------------------------------------------------------------------- routes
+
+DIRECT_V4 = Route("10.128.0.1/32", scope=253)
+DIRECT_V6 = Route("2001:db8:ffff::1/128", metric=1024)
+VIA_V6 = Route("2001:db8:9::/48", gateway="2001:db8:ffff::1", metric=1024)
+MULTIPATH = Route("10.9.0.0/16", nexthops=(NextHop("10.1.0.1"), NextHop("10.1.0.2", weight=3)))
+HALF_ONLINK = Route(
+    "10.9.0.0/16", nexthops=(NextHop("172.16.0.1", onlink=True), NextHop("10.1.0.2"))
+)
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        pytest.param(Route("10.9.0.0/16", gateway="10.1.0.1", metric=77), id="metric"),
+        pytest.param(Route("10.9.0.0/16", gateway="10.1.0.1", mtu=1400), id="mtu"),
+        pytest.param(Route("10.9.0.0/16", gateway="172.16.0.1", onlink=True), id="onlink"),
+        pytest.param(Route("10.9.0.0/16", source="10.1.0.5", scope=253), id="source kept"),
+        pytest.param(Route("10.9.0.0/16", gateway="10.1.0.1", protocol=16), id="DHCP's"),
+        pytest.param(Route("0.0.0.0/0", gateway="10.1.0.1", table=100), id="default of table 100"),
+        pytest.param(Route("10.9.0.0/16", gateway="fe80::1"), id="IPv4 via IPv6 link-local"),
+        pytest.param(Route("2001:db8:9::/48", gateway="fe80::1"), id="IPv6 link-local gateway"),
+        pytest.param(MULTIPATH, id="multipath"),
+        pytest.param(HALF_ONLINK, id="multipath, one leg onlink"),
+    ],
+)
+def test_routes_that_make_sense_in_the_pod_are_inherited_whole(route: Route) -> None:
+    network = pod_network(NOTHING, with_routes(route))
+
+    assert network.routes == (route,)
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        pytest.param(Route("0.0.0.0/0", gateway="10.1.0.1"), id="IPv4 default of main"),
+        pytest.param(Route("::/0", gateway="fe80::1"), id="IPv6 default of main"),
+        pytest.param(Route("10.9.0.0/16", source="10.1.0.99", scope=253), id="foreign source"),
+        pytest.param(Route("10.9.0.0/16", gateway="172.16.0.1"), id="gateway out of reach"),
+        pytest.param(
+            Route("10.9.0.0/16", gateway="169.254.1.1"), id="IPv4 link-local is not everywhere"
+        ),
+        pytest.param(
+            Route("10.9.0.0/16", nexthops=(NextHop("10.1.0.1"), NextHop("172.16.0.1"))),
+            id="multipath with a leg out of reach",
+        ),
+        pytest.param(
+            Route(
+                "10.9.0.0/16", nexthops=(NextHop("10.1.0.1"), NextHop("10.3.0.1", device="eth2"))
+            ),
+            id="multipath over another device",
+        ),
+        pytest.param(VIA_V6, id="IPv6 gateway out of reach"),
+    ],
+)
+def test_routes_that_make_no_sense_in_the_pod_stay_behind(route: Route) -> None:
+    network = pod_network(NOTHING, with_routes(route))
+
+    assert network.routes == ()
+
+
+def test_an_expiring_route_is_inherited_for_good() -> None:
+    route = Route("2001:db8:9::/48", gateway="fe80::1", expires_s=600, protocol=9)
+
+    network = pod_network(NOTHING, with_routes(route))
+
+    assert network.routes == (replace(route, expires_s=0),)
+
+
+def test_routes_follow_the_addresses_that_the_claim_gives() -> None:
+    kept = Route("172.20.0.0/16", gateway="192.168.1.1")
+    lost = Route("10.9.0.0/16", gateway="10.1.0.1")
+
+    network = pod_network(with_addresses("192.168.1.5/24"), with_routes(lost, kept))
+
+    assert network.routes == (kept,)
+
+
+@pytest.mark.parametrize(
+    ("direct", "via"),
+    [
+        pytest.param(DIRECT_V4, Route("10.9.0.0/16", gateway="10.128.0.1"), id="IPv4"),
+        # The kernel gives every IPv6 route scope 0, so the scope can't order them.
+        pytest.param(DIRECT_V6, VIA_V6, id="IPv6"),
+    ],
+)
+def test_a_gateway_may_be_reachable_through_a_host_route(direct: Route, via: Route) -> None:
+    network = pod_network(NOTHING, with_routes(via, direct))
+
+    assert network.routes == (direct, via)
+
+
+def test_googles_host_routes_come_along_in_an_order_that_works() -> None:
+    network = pod_network(RENAMED, GKE)
+
+    assert [route.destination for route in network.routes] == ["10.128.0.1/32", "10.128.0.0/20"]
+
+
+def test_a_configured_host_route_makes_an_inherited_gateway_reachable() -> None:
+    config = NetworkConfig(routes=(RouteConfig("172.16.0.1/32", scope=253),))
+    via = Route("10.9.0.0/16", gateway="172.16.0.1")
+
+    network = pod_network(config, with_routes(via))
+
+    assert [route.destination for route in network.routes] == ["172.16.0.1/32", "10.9.0.0/16"]
+
+
+def test_configured_routes_are_static_ones_of_table_main_without_host_bits() -> None:
+    config = NetworkConfig(
+        routes=(
+            RouteConfig("192.168.7.9/16", gateway="10.1.0.1", source="10.1.0.5"),
+            RouteConfig("0.0.0.0/0", gateway="10.1.0.1", table=200),
+            RouteConfig("10.5.0.0/16", scope=253),
+        )
+    )
+
+    network = pod_network(config, PLAIN)
+
+    assert network.routes == (
+        Route("10.5.0.0/16", scope=253, protocol=4),
+        Route("192.168.0.0/16", gateway="10.1.0.1", source="10.1.0.5", protocol=4),
+        Route("0.0.0.0/0", gateway="10.1.0.1", table=200, protocol=4),
+    )
+
+
+def test_a_configured_route_replaces_the_hosts_to_the_same_destination() -> None:
+    config = NetworkConfig(routes=(RouteConfig("10.9.0.0/16", gateway="10.1.0.254"),))
+    same = Route("10.9.0.0/16", gateway="10.1.0.1", metric=5)
+    other_table = replace(same, table=100)
+
+    network = pod_network(config, with_routes(same, other_table))
+
+    assert network.routes == (
+        Route("10.9.0.0/16", gateway="10.1.0.254", protocol=4),
+        other_table,
+    )
+
+
+def test_routes_without_a_gateway_are_added_first_and_the_narrowest_scope_leads() -> None:
+    legs = Route("10.4.0.0/16", nexthops=(NextHop("10.1.0.1"), NextHop("10.1.0.2")))
+    via = Route("10.3.0.0/16", gateway="10.1.0.1")
+    universe = Route("2001:db8::/64")
+    link = Route("10.1.0.1/32", scope=253)
+
+    assert direct_first((legs, via, universe, link)) == (link, universe, legs, via)
+
+
+# --------------------------------------------------------------------------- rules
+
+IN_TABLE_100 = with_routes(Route("0.0.0.0/0", gateway="10.1.0.1", table=100))
+
+
+@pytest.mark.parametrize(
+    ("host", "inherited"),
+    [
+        pytest.param(
+            Rule(4, 1000, source="10.1.0.5/32", table=100),
+            Rule(4, 1000, source="10.1.0.5/32", table=100),
+            id="by source",
+        ),
+        pytest.param(
+            Rule(4, 1000, iif="eth1", table=100), Rule(4, 1000, iif="net1", table=100), id="iif"
+        ),
+        pytest.param(
+            Rule(4, 1000, oif="eth1", table=100), Rule(4, 1000, oif="net1", table=100), id="oif"
+        ),
+        pytest.param(Rule(4, 1000, iif="eth0", table=100), None, id="iif of another link"),
+        pytest.param(
+            Rule(4, 1000, iif="eth1", oif="eth0", table=100), None, id="oif of another link"
+        ),
+        pytest.param(Rule(4, 1000, iif="eth1", table=300), None, id="a table that stays behind"),
+    ],
+)
+def test_rules_follow_the_tables_whose_routes_came_along(
+    host: Rule, inherited: Rule | None
+) -> None:
+    network = pod_network(RENAMED, replace(IN_TABLE_100, rules=(host,)))
+
+    assert network.rules == ((inherited,) if inherited else ())
+
+
+@pytest.mark.parametrize(
+    ("config", "rules"),
+    [
+        pytest.param(
+            RuleConfig(priority=100, source="192.168.1.5/24", table=200),
+            (Rule(4, 100, source="192.168.1.0/24", table=200, protocol=4),),
+            id="IPv4 by source",
+        ),
+        pytest.param(
+            RuleConfig(priority=100, destination="2001:db8::7/64", table=200),
+            (Rule(6, 100, destination="2001:db8::/64", table=200, protocol=4),),
+            id="IPv6 by destination",
+        ),
+        pytest.param(
+            RuleConfig(table=200),
+            (Rule(4, 32765, table=200, protocol=4), Rule(6, 32765, table=200, protocol=4)),
+            id="without a prefix in both families, without a priority always the same one",
+        ),
+        pytest.param(
+            RuleConfig(priority=1),
+            (Rule(4, 1, table=254, protocol=4), Rule(6, 1, table=254, protocol=4)),
+            id="table main",
+        ),
+    ],
+)
+def test_configured_rules(config: RuleConfig, rules: tuple[Rule, ...]) -> None:
+    network = pod_network(NetworkConfig(rules=(config,)), PLAIN)
+
+    assert network.rules == rules
+
+
+# --------------------------------------------------------------------------- neighbours
+
+
+def test_a_configured_neighbour_replaces_the_inherited_one() -> None:
+    config = NetworkConfig(neighbors=(NeighbourConfig("10.1.0.1", "02:00:00:00:00:aa"),))
+    host = replace(
+        PLAIN,
+        neighbours=(
+            Neighbour("10.1.0.1", "02:00:00:00:00:fe"),
+            Neighbour("10.1.0.2", "02:00:00:00:00:fd"),
+        ),
+    )
+
+    network = pod_network(config, host)
+
+    assert network.neighbours == (
+        Neighbour("10.1.0.1", "02:00:00:00:00:aa"),
+        Neighbour("10.1.0.2", "02:00:00:00:00:fd"),
+    )
