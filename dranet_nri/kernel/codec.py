@@ -83,8 +83,14 @@ def encode(message: type, fields: Mapping[str, int], attrs: Attributes) -> bytes
         message: a pyroute2 message class.
         fields: of the fixed part, by pyroute2's names; the others are 0.
         attrs: names and values in the forms that pyroute2 takes.
+
+    Raises:
+        LookupError: the message has no such attribute; pyroute2 would leave it out silently.
     """
     request = message()
+    for name, _ in attrs:
+        if not request.valid_nla(name):
+            raise LookupError(f"{message.__name__} has no attribute {name}")
     request.update(fields)
     request["attrs"] = [list(attr) for attr in attrs]
     request.encode()

@@ -109,10 +109,7 @@ class NetlinkKernel:
         fd = _open_same(self._host)
         if fd is None:
             raise KernelError(f"enter {self._host.path}", ESTALE, "no longer the host's namespace")
-        try:
-            return Space(Ns.HOST, fd, self._proc_root)
-        finally:
-            os.close(fd)
+        return Space(Ns.HOST, fd, self._proc_root)
 
     def _open_held(self, netns: NetnsId) -> Space:
         with self._lock:
@@ -120,10 +117,7 @@ class NetlinkKernel:
             if held is None:
                 raise KernelError(f"enter {netns.path}", ESTALE, "the namespace is not held")
             fd = os.dup(held)
-        try:
-            return Space(Ns.POD, fd, self._proc_root)
-        finally:
-            os.close(fd)
+        return Space(Ns.POD, fd, self._proc_root)
 
 
 def _slot(netns: NetnsId) -> tuple[int, int]:

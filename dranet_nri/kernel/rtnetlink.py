@@ -83,9 +83,10 @@ class Rtnetlink:
         """
         self._send(what, kind, 0, body)
         for message in self._replies(what):
-            if message.kind != NLMSG_ERROR:
+            if message.kind not in {NLMSG_DONE, NLMSG_ERROR}:
                 return message.body
             _raise_if_failed(what, message)
+            break
         raise KernelError(what, EINVAL, "the kernel sent no answer")
 
     def dump(self, what: str, kind: int, body: bytes) -> list[bytes]:

@@ -23,14 +23,18 @@ class Space:
     """
 
     def __init__(self, ns: Ns, nsfd: int, proc_root: str) -> None:
-        """Enter once to open the socket; nsfd stays the caller's.
+        """Take nsfd over, also where this fails, and enter once to open the socket.
 
         Raises:
             KernelError: the namespace cannot be entered.
         """
         self.ns = ns
-        self.netlink: Rtnetlink = open_rtnetlink(nsfd)
-        self.fd = os.dup(nsfd)
+        self.fd = nsfd
+        try:
+            self.netlink: Rtnetlink = open_rtnetlink(nsfd)
+        except BaseException:
+            os.close(nsfd)
+            raise
         self._proc_root = proc_root
         self._defaults: sysctl.Values = {}
 

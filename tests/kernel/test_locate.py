@@ -1,0 +1,63 @@
+import pytest
+
+from dranet_nri.kernel.locate import locate
+from dranet_nri.model import DeviceKey, Link
+
+PORT = "0000:8a:00.0"
+KEY = DeviceKey("pci", PORT, "eth1", PORT)
+VIRTUAL = DeviceKey("", "", "eth1")
+
+
+def link(index: int, name: str, *, parent: str = PORT, kind: str = "", bus: str = "pci") -> Link:
+    """Return a link below a PCI function."""
+    return Link(index, name, kind=kind, bus=bus if parent else "", parent=parent)
+
+
+@pytest.mark.parametrize(
+    ("host", "pod", "found"),
+    [
+        pytest.param([link(3, "eth1")], [], ("eth1", None), id="on the host"),
+        pytest.param([link(3, "eth9")], [], ("eth9", None), id="renamed on the host"),
+        pytest.param([], [link(3, "net1")], (None, "net1"), id="in the pod"),
+        pytest.param([], [link(3, "dev3")], (None, "dev3"), id="renamed in the pod"),
+        pytest.param([link(3, "eth1", parent="0000:8b:00.0")], [], (None, None), id="another"),
+        pytest.param([link(3, "eth1", bus="virtio")], [], (None, None), id="another bus"),
+        pytest.param([link(3, "eth1", parent="")], [], (None, None), id="a namesake"),
+        pytest.param(
+            [link(4, "eth2"), link(3, "eth1")], [], ("eth1", None), id="the port of that name"
+        ),
+        pytest.param(
+            [link(3, "ib0.8001", kind="ipoib"), link(5, "ib7")], [], ("ib7", None), id="no child"
+        ),
+        pytest.param([link(5, "b"), link(4, "a")], [], ("a", None), id="the oldest"),
+        pytest.param(
+            [link(4, "eth2")], [link(3, "net1")], (None, "net1"), id="not the port that stayed"
+        ),
+        pytest.param(
+            [link(3, "eth1")], [link(4, "net9")], ("eth1", None), id="not the port that went"
+        ),
+        pytest.param(
+            [link(3, "eth1")], [link(4, "net1")], ("eth1", "net1"), id="both, by their names"
+        ),
+    ],
+)
+def test_a_device_with_a_parent_is_found_by_it(
+    host: list[Link], pod: list[Link], found: tuple[str | None, str | None]
+) -> None:
+    here, there = locate(KEY, "net1", host, pod)
+
+    assert (here.name if here else None, there.name if there else None) == found
+
+
+@pytest.mark.parametrize(
+    ("pod_name", "found"),
+    [("net1", ("eth1", "net1")), ("eth1", ("eth1", None)), ("", ("eth1", None))],
+)
+def test_a_virtual_device_is_found_by_its_names(
+    pod_name: str, found: tuple[str | None, str | None]
+) -> None:
+    host, pod = [link(3, "eth1", parent="")], [link(3, "net1", parent="")]
+
+    here, there = locate(VIRTUAL, pod_name, host, pod)
+
+    assert (here.name if here else None, there.name if there else None) == found

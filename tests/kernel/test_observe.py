@@ -1,0 +1,153 @@
+"""What veths cannot show of a real kernel: parents that only sysfs tells, and odd rules."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.kernel.netlink import NetlinkKernel
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.model import DeviceKey, NetnsId, Ns
+from dranet_nri.plan.ops import AddRoute, MoveLink
+from dranet_nri.plan.port import Session
+from tests.kernel.namespaces import add_veth, new_netns
+
+KEY = DeviceKey("pci", "0000:8a:00.0", "eth1", "0000:8a:00.0")
+
+
+class Machine:
+    """A host with two links, and a sysfs that gives one of them a PCI parent."""
+
+    def __init__(self, host: int, directory: Path) -> None:
+        """Make links, namespaces and the sysfs."""
+        self.host, self.pod, self._wire = host, new_netns(), new_netns()
+        for name in ("eth1", "eth2"):
+            add_veth(host, name, self._wire)
+        function = directory / "devices" / "0000:8a:00.0"
+        function.mkdir(parents=True)
+        (directory / "bus" / "pci").mkdir(parents=True)
+        (function / "subsystem").symlink_to(directory / "bus" / "pci")
+        for name in ("eth1", "eth2", "lo"):
+            (directory / "class" / "net" / name).mkdir(parents=True)
+        (directory / "class" / "net" / "eth1" / "device").symlink_to(function)
+        self.kernel = NetlinkKernel(host_path=f"/proc/self/fd/{host}", sys_root=str(directory))
+        netns = self.kernel.identify(f"/proc/self/fd/{self.pod}")
+        assert netns is not None
+        self.netns: NetnsId = netns
+        assert self.kernel.hold(netns)
+
+    def close(self) -> None:
+        """Let everything vanish."""
+        self.kernel.release(self.netns)
+        os.close(self.pod)
+        os.close(self._wire)
+
+    def ip(self, *arguments: str) -> None:
+        """Run iproute2 on the host."""
+        command = ["ip", *arguments]
+        run_inside(self.host, lambda: subprocess.run(command, check=True, capture_output=True))
+
+
+@pytest.fixture
+def machine(nsfd: int, tmp_path: Path) -> Iterator[Machine]:
+    """Return a machine."""
+    with closing(Machine(nsfd, tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture
+def session(machine: Machine) -> Iterator[Session]:
+    """Return a session with the machine's pod."""
+    with closing(machine.kernel.session(machine.netns)) as opened:
+        yield opened
+
+
+def test_a_parent_that_the_kernel_does_not_tell_is_read_from_sysfs(session: Session) -> None:
+    host = session.observe(KEY, "net1").host
+
+    assert host is not None
+    assert (host.link.name, host.link.bus, host.link.parent) == ("eth1", "pci", "0000:8a:00.0")
+
+
+def test_in_the_pod_such_a_device_is_known_by_its_name(session: Session) -> None:
+    host = session.observe(KEY, "net1").host
+    assert host is not None
+
+    session.apply(MoveLink(Ns.HOST, host.link.index, Ns.POD, "net1"))
+
+    observed = session.observe(KEY, "net1")
+    assert observed.host is None
+    assert observed.pod is not None
+    assert observed.pod.link.parent == "0000:8a:00.0"
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        ("dport", "80"),
+        ("uidrange", "0-10"),
+        ("ipproto", "tcp"),
+        ("suppress_prefixlength", "0"),
+    ],
+    ids=lambda selector: str(selector[0]),
+)
+def test_a_rule_that_would_become_wider_is_not_told(
+    machine: Machine, session: Session, selector: tuple[str, str]
+) -> None:
+    before = session.observe(KEY, "net1").host_rules
+    machine.ip("rule", "add", "iif", "eth1", *selector, "table", "1000")
+
+    observed = session.observe(KEY, "net1")
+
+    assert observed.host_rules == before
+    assert observed.host is not None
+    assert observed.host.rules == ()
+
+
+def test_a_nexthop_object_is_told_as_the_gateway_it_stands_for(
+    machine: Machine, session: Session
+) -> None:
+    machine.ip("address", "add", "10.0.0.5/24", "dev", "eth1")
+    machine.ip("link", "set", "eth1", "up")
+    machine.ip("nexthop", "add", "id", "7", "via", "10.0.0.1", "dev", "eth1")
+    machine.ip("route", "add", "10.1.0.0/16", "nhid", "7")
+
+    host = session.observe(KEY, "net1").host
+
+    assert host is not None
+    assert [(route.destination, route.gateway) for route in host.routes] == [
+        ("10.1.0.0/16", "10.0.0.1")
+    ]
+
+
+def test_an_ipv4_route_through_an_ipv6_gateway_is_told(machine: Machine, session: Session) -> None:
+    machine.ip("link", "set", "eth1", "up")
+    machine.ip("route", "add", "10.1.0.0/16", "via", "inet6", "fe80::1", "dev", "eth1")
+
+    host = session.observe(KEY, "net1").host
+    assert host is not None
+    session.apply(AddRoute(Ns.HOST, "eth1", host.routes[0]))
+
+    assert host.routes[0].gateway == "fe80::1"
+
+
+def test_a_temporary_address_says_that_it_is_one(machine: Machine, session: Session) -> None:
+    machine.ip("link", "set", "eth1", "up")
+    run_inside(
+        machine.host,
+        lambda: Path("/proc/sys/net/ipv6/conf/eth1/use_tempaddr").write_text("2"),
+    )
+    machine.ip(
+        *("address", "add", "2001:db8::5/64", "dev", "eth1", "mngtmpaddr"),
+        *("valid_lft", "86400", "preferred_lft", "43200"),
+    )
+
+    host = session.observe(KEY, "net1").host
+
+    assert host is not None
+    flags = {address.cidr: address.flags for address in host.addresses if address.scope == 0}
+    assert flags.pop("2001:db8::5/64") == 0x100
+    assert [flag & 0x01 for flag in flags.values()] == [1]

@@ -1,0 +1,213 @@
+import socket
+import struct
+from collections.abc import Iterator
+from errno import EBUSY, EINTR, EINVAL, EMSGSIZE
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel.codec import attribute
+from dranet_nri.kernel.links import dump_links
+from dranet_nri.kernel.rtnetlink import (
+    DUMP_TRIES,
+    NLM_F_ACK_TLVS,
+    NLM_F_DUMP_INTR,
+    NLMSG_DONE,
+    NLMSG_ERROR,
+    NLMSGERR_ATTR_MSG,
+    Rtnetlink,
+    open_rtnetlink,
+)
+
+ANSWER = 100  # any type that is neither an error nor a done
+
+
+class Peer:
+    """The other end of a netlink socket: answers are queued before the question is asked."""
+
+    def __init__(self) -> None:
+        """Connect two sockets that keep message boundaries, as netlink does."""
+        ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.netlink = Rtnetlink(ours)
+
+    def queue(self, *messages: bytes) -> None:
+        """Let messages arrive in one piece."""
+        self._theirs.send(b"".join(messages))
+
+    def asked(self) -> list[bytes]:
+        """Return the questions that were asked until now."""
+        self._theirs.settimeout(0)
+        found: list[bytes] = []
+        try:
+            while True:
+                found.append(self._theirs.recv(65536))
+        except BlockingIOError:
+            return found
+
+    def close(self) -> None:
+        """Close both ends."""
+        self.netlink.close()
+        self._theirs.close()
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    """Return a peer."""
+    made = Peer()
+    yield made
+    made.close()
+
+
+def message(sequence: int, kind: int, body: bytes = b"", flags: int = 0) -> bytes:
+    """Return one netlink message."""
+    return struct.pack("=IHHII", 16 + len(body), kind, flags, sequence, 0) + body
+
+
+def done(sequence: int, code: int = 0, flags: int = 0, tail: bytes = b"") -> bytes:
+    """Return the end of a dump."""
+    return message(sequence, NLMSG_DONE, struct.pack("=i", -code) + tail, flags)
+
+
+def error(sequence: int, code: int, text: str = "") -> bytes:
+    """Return an acknowledgement (code 0) or a refusal, as with NETLINK_CAP_ACK."""
+    body = struct.pack("=i", -code) + bytes(16)
+    if not text:
+        return message(sequence, NLMSG_ERROR, body)
+    told = attribute(NLMSGERR_ATTR_MSG, text.encode() + b"\0")
+    return message(sequence, NLMSG_ERROR, body + told, NLM_F_ACK_TLVS)
+
+
+# --------------------------------------------------------------------------- dumps
+
+
+def test_a_dump_may_come_in_pieces(peer: Peer) -> None:
+    peer.queue(message(1, ANSWER, b"one "), message(1, ANSWER, b"two "))
+    peer.queue(message(1, ANSWER, b"more"))
+    peer.queue(done(1))
+
+    assert peer.netlink.dump("dump", ANSWER, b"") == [b"one ", b"two ", b"more"]
+
+
+def test_an_interrupted_dump_is_read_again(peer: Peer) -> None:
+    peer.queue(message(1, ANSWER, b"half", NLM_F_DUMP_INTR), message(1, ANSWER, b"pict"))
+    peer.queue(done(1))
+    peer.queue(message(2, ANSWER, b"full"), done(2))
+
+    assert peer.netlink.dump("dump", ANSWER, b"") == [b"full"]
+    assert len(peer.asked()) == 2
+
+
+def test_a_dump_whose_end_says_interrupted_is_read_again(peer: Peer) -> None:
+    peer.queue(message(1, ANSWER, b"half"), done(1, flags=NLM_F_DUMP_INTR))
+    peer.queue(message(2, ANSWER, b"full"), done(2))
+
+    assert peer.netlink.dump("dump", ANSWER, b"") == [b"full"]
+
+
+def test_a_dump_that_is_interrupted_for_ever_is_an_error(peer: Peer) -> None:
+    for sequence in range(1, DUMP_TRIES + 1):
+        peer.queue(message(sequence, ANSWER, b"half", NLM_F_DUMP_INTR), done(sequence))
+
+    with pytest.raises(KernelError) as caught:
+        peer.netlink.dump("dump links in host", ANSWER, b"")
+
+    assert caught.value.code == EINTR
+    assert (
+        str(caught.value)
+        == "dump links in host: EINTR (changed under the reader 6 times; try again)"
+    )
+    assert len(peer.asked()) == DUMP_TRIES == 6
+
+
+def test_a_dump_that_fails_at_its_end_is_an_error_with_the_kernels_words(peer: Peer) -> None:
+    told = attribute(NLMSGERR_ATTR_MSG, b"out of cheese\0")
+    peer.queue(message(1, ANSWER, b"half"), done(1, EINVAL, NLM_F_ACK_TLVS, told))
+
+    with pytest.raises(KernelError, match=r"dump: EINVAL \(out of cheese\)"):
+        peer.netlink.dump("dump", ANSWER, b"")
+
+
+def test_a_dump_that_is_refused_is_an_error(peer: Peer) -> None:
+    peer.queue(error(1, EINVAL, "bad filter"))
+
+    with pytest.raises(KernelError, match=r"dump: EINVAL \(bad filter\)"):
+        peer.netlink.dump("dump", ANSWER, b"")
+
+
+# --------------------------------------------------------------------------- requests
+
+
+def test_a_request_that_is_acknowledged_returns(peer: Peer) -> None:
+    peer.queue(error(1, 0))
+
+    peer.netlink.do("set eth1 up", ANSWER, 0, b"")
+
+
+def test_a_refusal_says_what_was_asked_and_the_kernels_words(peer: Peer) -> None:
+    peer.queue(error(1, EINVAL, "mtu less than device minimum"))
+
+    with pytest.raises(KernelError) as caught:
+        peer.netlink.do("set mtu 10 on eth1 in host", ANSWER, 0, b"")
+
+    assert caught.value.code == EINVAL
+    assert caught.value.detail == "mtu less than device minimum"
+    assert str(caught.value) == "set mtu 10 on eth1 in host: EINVAL (mtu less than device minimum)"
+
+
+def test_a_refusal_without_words_has_none(peer: Peer) -> None:
+    peer.queue(error(1, EBUSY))
+
+    with pytest.raises(KernelError) as caught:
+        peer.netlink.do("rename", ANSWER, 0, b"")
+
+    assert str(caught.value) == "rename: EBUSY"
+
+
+def test_leftovers_of_an_earlier_request_are_passed_over(peer: Peer) -> None:
+    peer.queue(message(7, ANSWER, b"old "), error(7, EBUSY))
+    peer.queue(message(1, ANSWER, b"mine"))
+
+    assert peer.netlink.get("get", ANSWER, b"") == b"mine"
+
+
+def test_a_look_up_that_is_only_acknowledged_is_an_error(peer: Peer) -> None:
+    peer.queue(error(1, 0))
+
+    with pytest.raises(KernelError, match="no answer"):
+        peer.netlink.get("get", ANSWER, b"")
+
+
+def test_an_answer_that_was_cut_is_an_error(peer: Peer) -> None:
+    peer.queue(message(1, ANSWER, bytes(70_000)))
+
+    with pytest.raises(KernelError) as caught:
+        peer.netlink.get("get", ANSWER, b"")
+
+    assert caught.value.code == EMSGSIZE
+
+
+@pytest.mark.parametrize("length", [0, 15])
+def test_a_message_with_an_impossible_length_ends_the_piece(peer: Peer, length: int) -> None:
+    peer.queue(struct.pack("=IHHII", length, ANSWER, 0, 1, 0))
+    peer.queue(message(1, ANSWER, b"good"))
+
+    assert peer.netlink.get("get", ANSWER, b"") == b"good"
+
+
+def test_a_socket_that_fails_is_a_kernel_error(peer: Peer) -> None:
+    peer.netlink.close()
+
+    with pytest.raises(KernelError, match="sending to the kernel"):
+        peer.netlink.do("set eth1 up", ANSWER, 0, b"")
+
+
+# --------------------------------------------------------------------------- the real one
+
+
+def test_a_real_socket_dumps_its_own_namespace(nsfd: int, no_fork: None) -> None:
+    netlink = open_rtnetlink(nsfd)
+
+    found = dump_links(netlink, "a fresh namespace")
+    netlink.close()
+
+    assert [link.name for link in found] == ["lo"]

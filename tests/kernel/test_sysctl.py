@@ -1,0 +1,92 @@
+from errno import EINVAL, ENOENT
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel.sysctl import SET_BY_CLAIMS, changed, read_values, write_value
+from dranet_nri.model import Sysctl
+
+
+def conf(root: Path, family: str, name: str, **values: str) -> Path:
+    """Make net/<family>/conf/<name> with values."""
+    directory = root / "sys" / "net" / family / "conf" / name
+    directory.mkdir(parents=True)
+    for key, value in values.items():
+        (directory / key).write_text(f"{value}\n")
+    return directory
+
+
+def test_only_what_a_move_resets_is_read(tmp_path: Path) -> None:
+    conf(tmp_path, "ipv4", "eth1", arp_ignore="1", rp_filter="2", mc_forwarding="1")
+    conf(tmp_path, "ipv6", "eth1", accept_ra="0")
+
+    assert read_values(str(tmp_path), "eth1") == {
+        ("ipv4", "arp_ignore"): "1",
+        ("ipv4", "rp_filter"): "2",
+        ("ipv6", "accept_ra"): "0",
+    }
+
+
+def test_a_kernel_without_ipv6_has_no_ipv6_sysctls(tmp_path: Path) -> None:
+    conf(tmp_path, "ipv4", "eth1", arp_ignore="1")
+
+    assert read_values(str(tmp_path), "eth1") == {("ipv4", "arp_ignore"): "1"}
+
+
+def test_what_differs_or_is_asked_for_is_told() -> None:
+    values = {
+        ("ipv4", "arp_ignore"): "0",
+        ("ipv4", "rp_filter"): "2",
+        ("ipv4", "log_martians"): "0",
+    }
+    defaults = dict.fromkeys(values, "0")
+
+    assert changed(values, defaults) == (Sysctl("ipv4", "rp_filter", "2"),)
+    assert changed(values, defaults, SET_BY_CLAIMS) == (
+        Sysctl("ipv4", "arp_ignore", "0"),
+        Sysctl("ipv4", "rp_filter", "2"),
+    )
+
+
+def test_a_value_is_written(tmp_path: Path) -> None:
+    directory = conf(tmp_path, "ipv4", "eth1", arp_ignore="0")
+
+    write_value(str(tmp_path), "set", "eth1", Sysctl("ipv4", "arp_ignore", "1"))
+
+    assert (directory / "arp_ignore").read_text() == "1"
+
+
+def test_a_missing_sysctl_is_refused_with_what_to_check(tmp_path: Path) -> None:
+    sysctl = Sysctl("ipv6", "forwarding", "1")
+
+    with pytest.raises(KernelError, match="kernel with IPv6 on") as caught:
+        write_value(str(tmp_path), "set", "eth1", sysctl)
+
+    assert caught.value.code == ENOENT
+
+
+def test_a_value_that_the_kernel_rejects_is_an_error(tmp_path: Path) -> None:
+    directory = conf(tmp_path, "ipv4", "eth1")
+    (directory / "arp_ignore").mkdir()
+
+    with pytest.raises(KernelError, match="set: EISDIR"):
+        write_value(str(tmp_path), "set", "eth1", Sysctl("ipv4", "arp_ignore", "1"))
+
+
+@pytest.mark.parametrize(
+    ("name", "sysctl"),
+    [
+        ("..", Sysctl("ipv4", "forwarding", "1")),
+        (".", Sysctl("ipv4", "forwarding", "1")),
+        ("", Sysctl("ipv4", "forwarding", "1")),
+        ("eth1", Sysctl("../../kernel", "core_pattern", "x")),
+        ("eth1", Sysctl("ipv4", "../../../kernel/core_pattern", "x")),
+        ("a/b", Sysctl("ipv4", "forwarding", "1")),
+    ],
+)
+def test_no_name_leads_out_of_its_directory(tmp_path: Path, name: str, sysctl: Sysctl) -> None:
+    with pytest.raises(KernelError, match="not the name of a sysctl") as caught:
+        write_value(str(tmp_path), "set", name, sysctl)
+
+    assert caught.value.code == EINVAL
