@@ -52,8 +52,8 @@ locked() {
 # kept NAME COMMAND...: make sure $CACHE/NAME exists; COMMAND TARGET makes it at TARGET.
 # COMMAND is a script, not a function: bash drops `set -e` inside a function that is tested.
 kept() {
-    [ -e "$CACHE/$1" ] || locked "$1" build_kept "$@"
-    touch -c "$CACHE/$1"
+    [ -e "$CACHE/$1" ] || locked "$1" build_kept "$@" || die "could not build $1" "what failed is said above; nothing half built is kept"
+    touch -c "$CACHE/$1" # the time of its last use
 }
 
 build_kept() {
@@ -121,7 +121,8 @@ ensure_venv() {
     name=venv-$(key "$("$python" -c "$PROJECT_TABLES" "$REPO/pyproject.toml")" "$("$python" -VV)" "$REPO")
     VENV=$CACHE/$name
     [ -e "$VENV/complete" ] || locked "$name" build_venv "$python" || die "the Python environment could not be built"
-    touch "$VENV/complete"
+    touch -c "$VENV"
+    forget_old venv-
     if [ -L "$CACHE/venv" ] || [ ! -e "$CACHE/venv" ]; then
         ln -sfn "$name" "$CACHE/venv" # for people; scripts use $VENV
     fi
