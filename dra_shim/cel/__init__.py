@@ -82,7 +82,9 @@ def compile_selector(expression: str) -> Selector:
         SelectorError: too long, not CEL, names unknown things, or cannot give a boolean.
     """
     if len(expression.encode(errors="surrogatepass")) > MAX_EXPRESSION:
-        raise SelectorError(f"{expression[:40]}...", f"is longer than {MAX_EXPRESSION} bytes")
+        raise SelectorError(
+            f"{expression[:40]}...", f"is longer than {MAX_EXPRESSION} bytes; shorten it"
+        )
     environment = selector_environment()
     kind = _compile(environment, expression).return_type().name()
     if kind not in {"BOOL", "DYN"}:

@@ -22,7 +22,7 @@ from dra_shim.claims.kinds import (
     ResourceClaimTemplate,
 )
 from dra_shim.claims.manifests import load_manifests
-from dra_shim.claims.names import parse_label
+from dra_shim.claims.names import parse_label, parse_subdomain
 from dra_shim.claims.parse import parse_document, parse_manifests
 
 __all__ = [
@@ -42,4 +42,5 @@ __all__ = [
     "parse_document",
     "parse_label",
     "parse_manifests",
+    "parse_subdomain",
 ]

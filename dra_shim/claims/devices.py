@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from dra_shim.cel import MAX_EXPRESSION
+from dra_shim.cel import SelectorError, compile_selector
 from dra_shim.cel.values import is_quantity
 from dra_shim.claims.kinds import Cel, ClaimSpec, Constraint, DeviceRequest, Request
 from dra_shim.claims.names import parse_driver, parse_label, parse_qualified, parse_subdomain
@@ -182,8 +182,10 @@ def _selector(node: Node) -> Cel | None:
     if not text.strip():
         expression.complain("must not be empty; write true to select every device")
         return None
-    if len(text.encode(errors="surrogatepass")) > MAX_EXPRESSION:
-        expression.complain(f"is longer than {MAX_EXPRESSION} bytes; shorten it")
+    try:
+        compile_selector(text)
+    except SelectorError as error:
+        expression.complain(error.reason)
         return None
     return Cel(text, expression.path)
 

@@ -335,6 +335,7 @@ BROKEN = [
     (claim(requests=[exactly(selectors=[{"cel": {"expression": 1}}])]), f"{R}.exactly.selectors[0].cel.expression: 1: must be a string"),
     (claim(requests=[exactly(selectors=[{"cel": {"expression": " "}}])]), "must not be empty; write true to select every device"),
     (claim(requests=[exactly(selectors=[{"cel": {"expression": "x" * 10241}}])]), "is longer than 10240 bytes; shorten it"),
+    (claim(requests=[exactly(selectors=[{"cel": {"expression": "device.drver == 'x'"}}])]), f"""{R}.exactly.selectors[0].cel.expression: "device.drver == 'x'": line 1 column 7: undeclared reference to 'device.drver'"""),
     (claim(requests=[exactly(selectors=[{"cel": {"expresion": "x"}}])]), 'unknown field (did you mean "expression"?)'),
     (claim(requests=[exactly(tolerations=[{}] * 17)]), "at most 16 are allowed"),
     (claim(requests=[exactly(tolerations=[{"operator": "In"}])]), "tolerations[0].operator: \"In\": must be one of Exists, Equal"),

@@ -1,0 +1,222 @@
+"""The verb `allocate`: give a pod the devices its claims ask for, without a cluster."""
+
+import argparse
+import json
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+from dra_shim.allocator import Wanted, allocate
+from dra_shim.claims import DeviceClass
+from dra_shim.commands.documents import read_documents
+from dra_shim.ledger import Ledger
+from dra_shim.podclaims import PodClaim, claims_of_pod, classes_of
+from dra_shim.settings import (
+    add_state_flags,
+    container_listing,
+    namespaced_name,
+    pod_from,
+    state_from,
+    uid,
+)
+from dra_shim.stock import read_inventory, stock_of
+from dranet_nri.config import network_config_to_object
+from dranet_nri.edits import cdi_ids
+from dranet_nri.facts.host import boot_id, node_name
+from dranet_nri.inventory import DEFAULT_FILTER
+from dranet_nri.model import Allocation, ObjectRef
+
+_COLUMNS = ("CLAIM", "REQUEST", "DEVICE", "INTERFACE", "CDI DEVICE")
+_NONCE_BYTES = 8  # 64 random bits: a namesake's stale CDI spec must not fit
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's flags."""
+    add = parser.add_argument
+    add(
+        "--claim",
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="ResourceClaims or ResourceClaimTemplates of the pod, and classes; - for standard "
+        "input; may be given several times",
+    )
+    add(
+        "--class",
+        dest="classes",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="DeviceClasses; may be given several times",
+    )
+    add("--pod", type=uid, required=True, metavar="UID", help="UID the pod will have")
+    add("--pod-name", type=namespaced_name, metavar="NS/NAME", help="the pod's name, for messages")
+    add(
+        "--container",
+        dest="containers",
+        type=container_listing,
+        action="append",
+        default=[],
+        metavar="NAME=CLAIM[/REQUEST]",
+        help="this container lists the claim, or one request of it",
+    )
+    add(
+        "--filter",
+        default=DEFAULT_FILTER,
+        metavar="CEL",
+        help="devices to consider, as dranet's flag; '' for all",
+    )
+    add("--node", default="", metavar="NAME", help="pool name (default: the host name)")
+    add(
+        "--inventory",
+        type=Path,
+        metavar="FILE",
+        help="allocate from this output of 'dranet-nri inventory --output json', not this node",
+    )
+    add(
+        "--first-valid-config",
+        action="store_true",
+        help="dranet's order: the first configuration alone, so the class beats the claim",
+    )
+    add("--output", choices=("table", "json"), default="table", help="form")
+    add_state_flags(parser)  # fmt: skip
+
+
+def main(args: argparse.Namespace) -> int:
+    """Allocate and record what is not recorded yet, all claims or none, and print the result.
+
+    Raises:
+        DranetError: says what is wrong with the files, or why the claims cannot be met.
+        OSError: the records cannot be read or written.
+    """
+    documents = read_documents(args.claim)
+    pod = pod_from(args)
+    claims = claims_of_pod(documents, pod, args.containers)
+    classes = classes_of((*documents, *read_documents(args.classes)))
+    with Ledger(state_from(args)) as ledger:
+        for claim_uid, reason in ledger.broken():
+            _warn(f"the record of claim {claim_uid} cannot be used: {reason}")
+        before = [ledger.recorded(claim.ref, pod) for claim in claims]
+        missing = [claim for claim, record in zip(claims, before, strict=True) if record is None]
+        fresh = iter(_allocated(args, missing, classes, pod, ledger))
+        records = [_current(record) if record else next(fresh) for record in before]
+        ledger.record([new for new, old in zip(records, before, strict=True) if new != old])
+    for claim, record, old in zip(claims, records, before, strict=True):
+        _warn_about(claim, record, old)
+    _print(records, as_json=args.output == "json")
+    return 0
+
+
+def _allocated(
+    args: argparse.Namespace,
+    claims: Sequence[PodClaim],
+    classes: Mapping[str, DeviceClass],
+    pod: ObjectRef,
+    ledger: Ledger,
+) -> list[Allocation]:
+    if not claims:
+        return []
+    stock = stock_of(
+        read_inventory(args.inventory), ledger.known_devices(), ledger.in_use(), args.filter
+    )
+    results = allocate(
+        [Wanted(str(claim.ref), claim.spec) for claim in claims],
+        classes,
+        stock,
+        node_name(args.node),
+        first_valid_config=args.first_valid_config,
+    )
+    boot = boot_id()
+    return [
+        Allocation(
+            claim=replace(claim.ref, uid=claim.ref.uid or str(uuid4())),
+            pod=pod,
+            devices=devices,
+            nonce=secrets.token_hex(_NONCE_BYTES),
+            boot_id=boot,
+            pod_claim_name=claim.template,
+            containers=claim.containers,
+        )
+        for claim, devices in zip(claims, results, strict=True)
+    ]
+
+
+def _current(record: Allocation) -> Allocation:
+    """Return a record of this boot: a nonce of another one might open the gate for a namesake."""
+    boot = boot_id()
+    if record.boot_id == boot:
+        return record
+    return replace(record, boot_id=boot, nonce=secrets.token_hex(_NONCE_BYTES))
+
+
+def _warn(text: str) -> None:
+    print(f"dra-shim: {text}", file=sys.stderr)
+
+
+def _warn_about(claim: PodClaim, record: Allocation, old: Allocation | None) -> None:
+    if old is not None:
+        again = f"dra-shim release --claim-uid {record.claim.uid}"
+        _warn(f"claim {record.claim}: already allocated to this pod, shown as recorded")
+        if claim.containers and set(claim.containers) != set(record.containers):
+            _warn(f"claim {record.claim}: its containers are as recorded; to change them: {again}")
+    if not record.containers:
+        _warn(
+            f"ClaimNotGated: claim {record.claim}: no container lists it, so nothing holds the "
+            f"containers back until its devices are there; add --container NAME={claim.known_as}"
+        )
+
+
+def _print(records: Sequence[Allocation], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"claims": [_document(record) for record in records]}, indent=2))
+        return
+    rows = [_COLUMNS, *(row for record in records for row in _rows(record))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def _rows(record: Allocation) -> list[tuple[str, ...]]:
+    ids = dict(cdi_ids(record))
+    return [
+        (
+            str(record.claim),
+            each.request,
+            each.device.name,
+            str(each.device.attribute("dra.net/ifName") or "-"),
+            ids[each.request],
+        )
+        for each in record.devices
+    ]
+
+
+def _document(record: Allocation) -> dict[str, object]:
+    return {
+        "namespace": record.claim.namespace,
+        "name": record.claim.name,
+        "uid": record.claim.uid,
+        "podClaimName": record.pod_claim_name,
+        "pod": {
+            "namespace": record.pod.namespace,
+            "name": record.pod.name,
+            "uid": record.pod.uid,
+        },
+        "devices": [
+            {
+                "request": each.request,
+                "pool": each.pool,
+                "device": each.device.name,
+                "interface": each.device.attribute("dra.net/ifName") or "",
+                "config": network_config_to_object(each.config),
+            }
+            for each in record.devices
+        ],
+        "cdi": [{"request": request, "id": name} for request, name in cdi_ids(record)],
+        "containers": [
+            {"container": each.container, "request": each.request} for each in record.containers
+        ],
+    }

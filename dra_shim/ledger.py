@@ -1,0 +1,179 @@
+"""Who has which device: the allocation records, one transaction at a time.
+
+Rules:
+1. Whoever reads in order to write holds the lock from the first read to the last write.
+2. Several records are written all or none, whatever fails and whatever signal comes.
+3. A device is in use as long as a record gives it away, or the plugin has not brought it home.
+"""
+
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from dra_shim.settings import State
+from dranet_nri.errors import RefusedError
+from dranet_nri.files import Fs
+from dranet_nri.model import Allocation, Device, ObjectRef, Phase
+from dranet_nri.state.lock import OperationLock
+from dranet_nri.state.reader import AttachmentReader
+from dranet_nri.state.store import AllocationStore
+
+_LOCK: Final = ".lock"
+_HELD_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+_HOLDING: Final = frozenset({Phase.INTENT, Phase.ATTACHED, Phase.DETACHING})
+
+
+class Ledger:
+    """The records while we hold the lock; use it as a context manager."""
+
+    def __init__(self, state: State, *, fs: Fs | None = None) -> None:
+        """Name the directories; nothing is opened yet."""
+        self._state = state
+        self._fs = fs
+        self._lock = OperationLock(state.directory / _LOCK)
+
+    def __enter__(self) -> Self:
+        """Take the lock and read the records.
+
+        Raises:
+            StateError: inotify is not to be had.
+            OSError: the directory cannot be made, read or written.
+        """
+        self._state.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._lock.__enter__()
+        try:
+            self._store = AllocationStore(self._state.allocations, fs=self._fs)
+        except BaseException as error:
+            self._lock.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let go of the lock."""
+        self._store.close()
+        self._lock.__exit__(kind, error, trace)
+
+    @property
+    def directory(self) -> Path:
+        """Return the directory of the records."""
+        return self._state.allocations
+
+    def broken(self) -> tuple[tuple[str, str], ...]:
+        """Return (claim UID, what is wrong) of the records that cannot be used."""
+        return tuple((uid, str(each.error)) for uid, each in sorted(self._store.broken.items()))
+
+    def recorded(self, claim: ObjectRef, pod: ObjectRef) -> Allocation | None:
+        """Return the claim's record if it is this pod's; None if there is none.
+
+        A claim without a UID goes by its name.
+
+        Raises:
+            RefusedError: the claim is another pod's, or its name another claim's.
+        """
+        if claim.uid in self._store.broken:
+            reason = self._store.broken[claim.uid].error
+            raise RefusedError(
+                f"claim {claim}: its record cannot be used: {reason}; "
+                f"dra-shim release --claim-uid {claim.uid} moves it aside"
+            )
+        for record in self._store.records():
+            same_name = (record.claim.namespace, record.claim.name) == (claim.namespace, claim.name)
+            if record.claim.uid != claim.uid and not same_name:
+                continue
+            if claim.uid not in {"", record.claim.uid}:
+                raise RefusedError(
+                    f"claim {claim}: the name is still allocated under UID {record.claim.uid} "
+                    f"to pod {record.pod}; dra-shim release --claim-uid {record.claim.uid}"
+                )
+            if record.pod.uid != pod.uid:
+                raise RefusedError(
+                    f"claim {claim}: held by pod {record.pod} (UID {record.pod.uid}); "
+                    f"dra-shim release --claim-uid {record.claim.uid} when that pod is gone"
+                )
+            return record
+        return None
+
+    def in_use(self) -> dict[str, str]:
+        """Return device name → who has it."""
+        used: dict[str, str] = {}
+        with AttachmentReader(self._state.attachments, owner=None) as attachments:
+            for held in attachments.records():
+                if held.phase in _HOLDING:
+                    who = f"pod {held.pod}, which has not given it back (claim {held.claim})"
+                    used |= {each.device.name: who for each in held.devices if not each.home}
+        for record in self._store.records():
+            who = f"claim {record.claim} of pod {record.pod}"
+            used |= {each.device.name: who for each in record.devices if not each.admin_access}
+        return used
+
+    def known_devices(self) -> tuple[Device, ...]:
+        """Return the devices of all records, with the facts of when they were allocated."""
+        return tuple(each.device for record in self._store.records() for each in record.devices)
+
+    def of_pod(self, pod_uid: str) -> tuple[Allocation, ...]:
+        """Return the records of a pod's claims."""
+        return self._store.by_pod(pod_uid)
+
+    def named(self, namespace: str, name: str) -> tuple[Allocation, ...]:
+        """Return the record of a claim by its name, none or one."""
+        return tuple(
+            record
+            for record in self._store.records()
+            if (record.claim.namespace, record.claim.name) == (namespace, name)
+        )
+
+    def by_uid(self, claim_uid: str) -> tuple[Allocation, ...]:
+        """Return the record of a claim by its UID, none or one."""
+        record = self._store.get(claim_uid)
+        return (record,) if record is not None else ()
+
+    def record(self, allocations: Sequence[Allocation]) -> None:
+        """Write all records, or leave everything as it was.
+
+        Raises:
+            InvalidValueError: a record breaks the rules of records.
+            StateError: what stands in a record's place must not be lost.
+            OSError: writing failed.
+        """
+        before: dict[str, Allocation | None] = {}
+        with _signals_held():
+            try:
+                for allocation in allocations:
+                    before[allocation.claim.uid] = self._store.get(allocation.claim.uid)
+                    self._store.put(allocation)
+            except BaseException:
+                self._put_back(before)
+                raise
+
+    def forget(self, claim_uid: str) -> None:
+        """Remove a claim's record; one that cannot be used is moved aside.
+
+        Raises:
+            OSError: removing failed.
+        """
+        self._store.remove(claim_uid)
+
+    def _put_back(self, before: Mapping[str, Allocation | None]) -> None:
+        for uid, old in before.items():
+            if old is not None:
+                self._store.put(old)
+            elif uid not in self._store.broken:
+                self._store.remove(uid)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Let a signal that would end us wait until the records are whole."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

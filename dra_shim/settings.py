@@ -1,0 +1,97 @@
+"""Flags → frozen values, parsed once. A parser raises ArgumentTypeError, so argparse says which."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dra_shim.claims import parse_label, parse_subdomain
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.model import ContainerClaim, ObjectRef, parse_uid
+from dranet_nri.settings import RUN
+
+STATE: Final = Path("/var/lib/dranet-nri")
+DEFAULT_NAMESPACE: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where records are.
+
+    Attributes:
+        directory: ours; the records are in `allocations` below it.
+        run: the plugin's, read only to us.
+    """
+
+    directory: Path = STATE
+    run: Path = RUN
+
+    @property
+    def allocations(self) -> Path:
+        """Return the directory of our records."""
+        return self.directory / "allocations"
+
+    @property
+    def attachments(self) -> Path:
+        """Return the directory of the plugin's records."""
+        return self.run / "attachments"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """--container: a container lists a claim, by the name the pod knows it by, or one request."""
+
+    claim: str
+    entry: ContainerClaim
+
+
+def add_state_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say where records are."""
+    parser.add_argument(
+        "--state-dir", type=Path, default=STATE, metavar="DIR",
+        help=f"allocation records are in DIR/allocations (default {STATE})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--run-dir", type=Path, default=RUN, metavar="DIR",
+        help=f"the plugin's records are in DIR/attachments, only read (default {RUN})",
+    )  # fmt: skip
+
+
+def state_from(args: argparse.Namespace) -> State:
+    """Return what `add_state_flags` parsed."""
+    return State(args.state_dir, args.run_dir)
+
+
+def uid(text: str) -> str:
+    """Parse a UID."""
+    try:
+        return parse_uid(text)
+    except InvalidValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def namespaced_name(text: str) -> tuple[str, str]:
+    """Parse NS/NAME; NAME alone is in the default namespace."""
+    namespace, _, name = text.rpartition("/")
+    try:
+        return parse_label(namespace or DEFAULT_NAMESPACE), parse_subdomain(name)
+    except InvalidValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: NAMESPACE/NAME: {error}") from None
+
+
+def container_listing(text: str) -> Listing:
+    """Parse NAME=CLAIM or NAME=CLAIM/REQUEST."""
+    container, equals, rest = text.partition("=")
+    claim, slash, request = rest.partition("/")
+    if not container or not equals or not claim or bool(slash) != bool(request):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=CLAIM or NAME=CLAIM/REQUEST")
+    try:
+        return Listing(claim, ContainerClaim(parse_label(container), request))
+    except InvalidValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: container name: {error}") from None
+
+
+def pod_from(args: argparse.Namespace) -> ObjectRef:
+    """Return the pod that --pod and --pod-name describe; without a name it goes by its UID."""
+    namespace, name = args.pod_name or (DEFAULT_NAMESPACE, args.pod)
+    return ObjectRef(namespace, name, args.pod)

@@ -1,0 +1,108 @@
+"""The devices of the node: live, or as a file of `dranet-nri inventory --output json` has them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dra_shim.allocator import Stock
+from dra_shim.cel import filter_devices
+from dra_shim.claims import parse_label
+from dranet_nri.config import Findings, Node, load_json
+from dranet_nri.facts.scan import scan
+from dranet_nri.inventory import Inventory, merge_known
+from dranet_nri.model import AttributeValue, Device, DeviceKey
+
+
+def stock_of(
+    inventory: Inventory, known: Sequence[Device], in_use: Mapping[str, str], expression: str
+) -> Stock:
+    """Return what may be allocated from.
+
+    Args:
+        inventory: of this moment.
+        known: devices of all records; those in pods keep their last facts.
+        in_use: device name → who has it.
+        expression: dranet's `--filter`, "" for none.
+
+    Raises:
+        SelectorError: the expression cannot be compiled.
+    """
+    merged = merge_known(inventory, known)
+    devices = filter_devices(expression, merged.devices)
+    kept = {device.name for device in devices}
+    dropped = tuple(
+        (device.name, "dropped by --filter") for device in merged.devices if device.name not in kept
+    )
+    return Stock(devices, in_use, (*merged.excluded, *dropped))
+
+
+def read_inventory(path: Path | None) -> Inventory:
+    """Return the inventory of a file, or of this node without one.
+
+    Raises:
+        KernelError: the kernel refused a dump.
+        ConfigError: every violation of the file.
+        OSError: the file cannot be read.
+    """
+    if path is None:
+        return scan()
+    return parse_inventory(path.read_text("utf-8"))
+
+
+def parse_inventory(text: str) -> Inventory:
+    """Return the inventory that `dranet-nri inventory --output json` printed.
+
+    Raises:
+        ConfigError: every violation of the document.
+    """
+    findings = Findings()
+    fields = Node(load_json(text), "", findings).fields(("devices", "excluded"))
+    devices = [_device(item) for item in _items(fields, "devices")]
+    excluded = [
+        (_word(inner, "name"), _word(inner, "reason"))
+        for item in _items(fields, "excluded")
+        if (inner := item.fields(("name", "reason")))
+    ]
+    findings.raise_if_any()
+    return Inventory(
+        tuple(sorted(devices, key=lambda device: device.name)), tuple(sorted(excluded))
+    )
+
+
+def _items(fields: Mapping[str, Node], name: str) -> list[Node]:
+    return fields[name].items() if name in fields else []
+
+
+def _device(node: Node) -> Device:
+    fields = node.fields(("name", "attributes", "rdmaDevices", "key"))
+    name = fields["name"].parsed(parse_label) if "name" in fields else None
+    if "name" not in fields:
+        node.complain("needs name; add it")
+    attributes: dict[str, AttributeValue] = {}
+    for entry in fields["attributes"].entries().items() if "attributes" in fields else ():
+        value = entry[1].value
+        if isinstance(value, bool | int | str):
+            attributes[entry[0]] = value
+        else:
+            entry[1].complain("must be a boolean, a whole number or a string")
+    rdma = [item.text() or "" for item in _items(fields, "rdmaDevices")]
+    key = _key(fields["key"]) if "key" in fields else _derived_key(attributes, name or "")
+    return Device(name or "", key, tuple(sorted(attributes.items())), tuple(rdma))
+
+
+def _key(node: Node) -> DeviceKey:
+    names = ("bus", "parent", "name", "pci")
+    fields = node.fields(names)
+    return DeviceKey(*(_word(fields, name) for name in names))
+
+
+def _derived_key(attributes: Mapping[str, AttributeValue], name: str) -> DeviceKey:
+    """Return the key of a device whose file has none: its PCI address, or the interface's name."""
+    interface = str(attributes.get("dra.net/ifName", ""))
+    pci = str(attributes.get("dra.net/pciAddress", ""))
+    if pci:
+        return DeviceKey("pci", pci, interface, pci)
+    return DeviceKey("", "", interface or name)
+
+
+def _word(fields: Mapping[str, Node], name: str) -> str:
+    return (fields[name].text() or "") if name in fields else ""
