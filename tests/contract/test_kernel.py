@@ -183,12 +183,14 @@ def test_a_name_that_is_taken_in_the_pod_refuses_the_move(
 
 
 def test_a_move_that_cannot_be_finished_leaves_the_link_where_it_was(session: Session) -> None:
+    session.apply(AddAddress(Ns.HOST, "eth1", V4))
     too_much = LinkSettings(mtu=10_000_000)
 
     error = refused(session, MoveLink(Ns.HOST, index(session), Ns.POD, "net1", too_much))
 
     assert error.code == EINVAL
     assert on_host(session).link.name == "eth1"
+    assert on_host(session).addresses == ()  # It went and came back.
     assert session.observe(KEY, "eth1").pod is None
 
 
