@@ -87,6 +87,14 @@ def test_a_removed_record_is_gone_for_both(
     assert not (directory / NAME).exists()
 
 
+def test_nothing_is_kept_of_pods_that_are_gone(store: AllocationStore) -> None:
+    for number in range(10):
+        store.put(allocation_of("a", f"pod-{number}"))
+    store.remove("a")
+
+    assert not store._pods
+
+
 def test_removing_what_is_not_there_is_fine_and_a_path_is_not(store: AllocationStore) -> None:
     store.remove("never-seen")
 

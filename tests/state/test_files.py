@@ -145,6 +145,16 @@ def test_save_never_writes_through_a_link_in_the_place_of_its_staged_file(tmp_pa
     assert (tmp_path / "claim.json").read_bytes() == b"data"
 
 
+def test_writing_takes_over_nothing_that_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "taken"
+    path.symlink_to("elsewhere")
+
+    with pytest.raises(FileExistsError):
+        RealFs().write(path, b"data", 0o640, durable=False)
+
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_sweep_takes_our_staged_files_and_nothing_else(tmp_path: Path) -> None:
     for name in (".claim.json.new", ".claim.json", "claim.new", ".other.json.new", "claim.json"):
         (tmp_path / name).write_bytes(b"")

@@ -112,6 +112,14 @@ def test_a_record_that_the_reader_would_refuse_is_not_written() -> None:
         encode_allocation(replace(ALLOCATION, devices=(ALLOCATION.devices[0], device)))
 
 
+def test_several_requests_may_look_at_one_device() -> None:
+    watching = ALLOCATION.devices[1]
+    assert watching.admin_access
+    allocation = replace(ALLOCATION, devices=(watching, replace(watching, request="other")))
+
+    assert decode_allocation(encode_allocation(allocation)) == allocation
+
+
 def test_512_routes_of_a_nic_fit_and_513_are_refused_with_their_count() -> None:
     fits = with_routes(ALLOCATION, 512)
 
