@@ -115,13 +115,11 @@ class Hooks:
             hook.watch = self._own(self._watch(hook, left))
         self._enqueue(hook)
 
-    def forget(self, link: Link) -> None:
-        """Stop answering on a lost connection; only work that nobody can use is cancelled."""
+    def disconnected(self) -> None:
+        """Cancel the work that only the lost connection could use; the rest goes on."""
         for hook in self._hooks:
-            if hook.link is link:
-                _cancel(hook.watch)
-                if isinstance(hook.event, ContainerEvent):
-                    _cancel(hook.task)
+            if isinstance(hook.event, ContainerEvent):
+                _cancel(hook.task)
 
     async def settle(self, grace_s: float) -> None:
         """Take no more work, wait up to grace_s for what is there, refuse what is unanswered."""

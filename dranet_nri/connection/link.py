@@ -16,8 +16,8 @@ Deliver = Callable[["Link", Event, float], None]
 class Link(asyncio.Protocol):
     """One connection from its birth to its one end.
 
-    What cannot be written at once is kept; the reader never waits for the writer. After the end
-    answers are dropped.
+    What cannot be written at once is kept; the reader never waits for the writer. Who answers
+    asks first whether it is alive.
     """
 
     def __init__(
@@ -92,20 +92,18 @@ class Link(asyncio.Protocol):
         self._deliver_held()
 
     def reply(self, call: Call, edits: Edits | None = None) -> None:
-        """Answer with success, if the connection lives.
+        """Answer with success, while alive.
 
         Raises:
             InvalidValueError: edits cannot be encoded; the call is still open.
         """
-        if self.alive:
-            self._session.reply(call, edits)
-            self._flush()
+        self._session.reply(call, edits)
+        self._flush()
 
     def refuse(self, call: Call, message: str, code: Code = Code.UNKNOWN) -> None:
-        """Answer with an error, if the connection lives."""
-        if self.alive:
-            self._session.refuse(call, message, code)
-            self._flush()
+        """Answer with an error, while alive."""
+        self._session.refuse(call, message, code)
+        self._flush()
 
     def finish(self, reason: str) -> None:
         """Close once what waits is written."""

@@ -146,7 +146,7 @@ class Connection:
         if link.opened and not link.lost.done():
             link.abort("the plugin was cancelled")
             await asyncio.wait({link.lost})
-        self._hooks.forget(link)
+        self._hooks.disconnected()
         self._link = None
 
     async def _dial(self, link: Link) -> None:

@@ -33,6 +33,10 @@ class FakeClock:
         finally:
             del self._sleepers[future]
 
+    def asleep(self) -> list[float]:
+        """Return how many seconds each sleeper has before him."""
+        return sorted(due - self._now for due in self._sleepers.values())
+
     def pass_time(self, seconds: float) -> None:
         """Let time pass and wake who slept long enough."""
         self._now += seconds

@@ -351,12 +351,14 @@ def test_case_21_a_call_that_came_expired_is_answered_at_once(
             stopped = await runtime.answer(stop)
             refused = await runtime.answer(create(runtime, "s1", timeout_nano=timeout_nano))
             release()
-            await plugin.handler.logged("stop s1 done")
+            await runtime.answer(event(runtime, REMOVE, "s1"))
 
             assert (ran.status, stopped.status) == (None, None)
             assert refused.status is not None
             assert refused.status.code == Code.ABORTED
-            assert plugin.handler.log == ["run s1", "run s1 done", "stop s1", "stop s1 done"]
+            assert plugin.handler.log == [
+                "run s1", "run s1 done", "stop s1", "stop s1 done", "remove s1", "remove s1 done"
+            ]  # fmt: skip
 
     finish(scene())
 
@@ -400,6 +402,20 @@ def test_case_21_what_a_hook_raises_after_its_late_answer_is_told_to_us_only(
 
             assert answer.status is None
             assert (failed.hook, failed.error, failed.told) == (RUN, error, False)
+
+    finish(scene())
+
+
+def test_a_hook_in_time_leaves_no_timer_behind(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with serving(tmp_path) as (plugin, runtime):
+            before = plugin.clock.asleep()
+            for kind in (RUN, STOP, REMOVE):
+                await runtime.answer(event(runtime, kind, "s1"))
+            await runtime.answer(create(runtime, "s1"))
+            await answered(runtime)
+
+            assert plugin.clock.asleep() == before
 
     finish(scene())
 

@@ -202,8 +202,10 @@ def test_case_35_a_list_cut_off_is_discarded_and_the_next_one_starts_empty() -> 
     assert [pod.sandbox_id for pod in event.pods] == ["new"]
 
 
-def test_a_second_list_replaces_the_first() -> None:
+def test_a_second_list_holds_nothing_of_the_first() -> None:
     session, runtime = serving()
+    runtime.synchronize([pod_message("first")], [container_message("first")])
+    exchange(session, runtime)
     runtime.synchronize([pod_message("a")], more=True)
     exchange(session, runtime)
     states = [session.state]
@@ -214,6 +216,7 @@ def test_a_second_list_replaces_the_first() -> None:
 
     assert isinstance(event, Synchronized)
     assert [pod.sandbox_id for pod in event.pods] == ["a", "b"]
+    assert event.containers == ()
     assert states == [State.SYNCHRONIZING, State.SERVING]
 
 
