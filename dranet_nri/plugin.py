@@ -173,7 +173,7 @@ class Plugin:
             claims = self._claims(pod)
             if claims and not all(self.attacher.is_attached(each, pod) for each in claims):
                 await self.attacher.attach(pod, claims)
-        except DranetError as error:
+        except (DranetError, OSError) as error:
             self.log.warning("late attach failed", pod=str(pod), reason=str(error))
 
     # ------------------------------------------------------------------- attach
