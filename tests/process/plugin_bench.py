@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.connection import Connection, Disconnected, Endpoint, Notice
+from dranet_nri.wire.nri import PodEventKind
 from tests.fakes.clock import FakeClock
 from tests.fakes.hooks import RecordingHandler
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
@@ -112,6 +113,29 @@ def container_message(sandbox_id: str) -> nri_pb2.Container:
 def pod(sandbox_id: str) -> nri_pb2.PodSandbox:
     """Return a sandbox with a namespace."""
     return pod_message(sandbox_id, netns=f"/var/run/netns/{sandbox_id}")
+
+
+def event(runtime: RuntimeConnection, kind: PodEventKind, sandbox_id: str, **fields: int) -> int:
+    """Send an event; return its stream."""
+    stream = runtime.runtime.pod_event(kind, pod(sandbox_id), **fields)
+    runtime.send()
+    return stream
+
+
+def create(runtime: RuntimeConnection, sandbox_id: str, **fields: int) -> int:
+    """Send CreateContainer; return its stream."""
+    stream = runtime.runtime.create_container(
+        pod(sandbox_id), container_message(sandbox_id), **fields
+    )
+    runtime.send()
+    return stream
+
+
+async def answered(runtime: RuntimeConnection) -> set[int]:
+    """Return the streams with an answer, after everything sent before was read."""
+    barrier = runtime.runtime.call("Shutdown", nri_pb2.Empty())
+    await runtime.answer(barrier)
+    return set(runtime.runtime.answers) - {barrier}
 
 
 def finish(work: Coroutine[object, object, None]) -> None:

@@ -1,6 +1,5 @@
-"""Connecting, the handshake, its failures and the end: conformance cases 8, 30 to 34, 38 and 40."""
+"""Connecting, the handshake and its failures: conformance cases 8, 29 to 34 and 38."""
 
-import asyncio
 import os
 import socket
 from dataclasses import replace
@@ -8,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.connection import ConnectionStatus, Disconnected, HookFailed, Serving
-from dranet_nri.model import Edits
-from dranet_nri.wire.nri import PodEventKind
+from dranet_nri.connection import ConnectionStatus, Disconnected, Serving
 from dranet_nri.wire.session import REGISTER_TIMEOUT_S
-from dranet_nri.wire.ttrpc import Answer, Code, Status
 from tests.fakes.runtime import RuntimeServer
-from tests.process.plugin_bench import Bench, bench, container_message, finish, pod, serving
+from tests.process.plugin_bench import Bench, bench, finish, pod
 
 
 def test_status_follows_the_handshake(tmp_path: Path) -> None:
@@ -312,146 +308,5 @@ def test_case_38_a_forbidden_socket_is_tried_again(tmp_path: Path) -> None:
 
         assert lost.reason == f"{closed}/nri.sock: Permission denied"
         assert lost.retry_s is not None
-
-    finish(scene())
-
-
-# --- the end
-
-
-def test_close_ends_a_plugin_that_has_no_connection(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with bench(tmp_path) as plugin:
-            await plugin.until_said(Disconnected)
-
-            plugin.connection.close()
-            assert plugin.run is not None
-            await plugin.run
-
-    finish(scene())
-
-
-def test_case_40_hooks_at_work_may_end_before_the_plugin_does(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with serving(tmp_path) as (plugin, runtime):
-            release = plugin.handler.hold("run", "s1")
-            stream = runtime.runtime.pod_event(PodEventKind.RUN, pod("s1"))
-            runtime.send()
-            await plugin.handler.logged("run s1")
-
-            plugin.connection.close()
-            await plugin.clock.until_asleep(5.0)
-            release()
-            answer = await runtime.answer(stream)
-            await runtime.ended()
-            assert plugin.run is not None
-            await plugin.run
-
-            assert answer == Answer(stream, b"")
-            assert plugin.said(Disconnected) == []
-
-    finish(scene())
-
-
-def test_case_40_unfinished_hooks_are_refused_and_cancelled_when_their_grace_is_over(
-    tmp_path: Path,
-) -> None:
-    async def scene() -> None:
-        async with serving(tmp_path) as (plugin, runtime):
-            plugin.handler.hold("run", "s1")
-            streams = [
-                runtime.runtime.pod_event(PodEventKind.RUN, pod("s1"), 0),
-                runtime.runtime.create_container(pod("s1"), container_message("s1"), 0),
-            ]
-            runtime.send()
-            await plugin.handler.logged("run s1")
-
-            plugin.connection.close()
-            await plugin.clock.until_asleep(5.0)
-            plugin.clock.pass_time(5.0)
-            answers = [await runtime.answer(stream) for stream in streams]
-            await runtime.ended()
-            assert plugin.run is not None
-            await plugin.run
-
-            assert [answer.status for answer in answers] == [
-                Status(
-                    Code.UNAVAILABLE,
-                    f"{hook} default/pod-s1: the plugin is stopping; it is tried again",
-                )
-                for hook in ("RunPodSandbox", "CreateContainer")
-            ]
-            assert plugin.handler.log == ["run s1", "run s1 cancelled"]
-
-    finish(scene())
-
-
-def test_case_40_a_stopping_plugin_takes_no_more_work_and_does_not_hold_ordinary_pods(
-    tmp_path: Path,
-) -> None:
-    async def scene() -> None:
-        async with serving(tmp_path) as (plugin, runtime):
-            plugin.handler.unclaimed = {"ordinary"}
-            release = plugin.handler.hold("run", "s1")
-            working = runtime.runtime.pod_event(PodEventKind.RUN, pod("s1"))
-            runtime.send()
-            await plugin.handler.logged("run s1")
-            plugin.connection.close()
-            await plugin.clock.until_asleep(5.0)
-
-            claimed = runtime.runtime.pod_event(PodEventKind.RUN, pod("s2"))
-            ordinary = runtime.runtime.pod_event(PodEventKind.RUN, pod("ordinary"))
-            relisted = runtime.runtime.synchronize([pod("s1")])
-            refused = await runtime.answer(claimed)
-            assert (await runtime.answer(ordinary)).status is None
-            await runtime.answer(relisted)
-            release()
-            assert (await runtime.answer(working)).status is None
-
-            assert refused.status is not None
-            assert refused.status.code == Code.UNAVAILABLE
-            assert plugin.handler.log == ["run s1", "run s1 done"]
-
-    finish(scene())
-
-
-def test_case_40_a_runtime_that_does_not_read_cannot_hold_up_the_end(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with serving(tmp_path) as (plugin, runtime):
-            plugin.handler.edits = Edits(env=(("FILL", "x" * (2 << 20)),))
-            runtime.stop_reading()
-            for number in range(4):
-                sandbox_id = f"s{number}"
-                runtime.runtime.create_container(pod(sandbox_id), container_message(sandbox_id))
-                runtime.send()
-                await plugin.handler.logged(f"create {sandbox_id} done")
-
-            plugin.connection.close()
-            await plugin.clock.until_asleep(1.0)
-            plugin.clock.pass_time(1.0)
-            assert plugin.run is not None
-            await plugin.run
-
-            assert plugin.said(HookFailed) == []
-
-    finish(scene())
-
-
-def test_cancelling_run_closes_the_socket_and_cancels_the_hooks(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with serving(tmp_path) as (plugin, runtime):
-            plugin.handler.hold("run", "s1")
-            stream = runtime.runtime.pod_event(PodEventKind.RUN, pod("s1"))
-            runtime.send()
-            await plugin.handler.logged("run s1")
-
-            assert plugin.run is not None
-            plugin.run.cancel()
-            await runtime.ended()
-            await plugin.handler.logged("run s1 cancelled")
-            await asyncio.wait({plugin.run})
-
-            assert plugin.run.cancelled()
-            assert runtime.runtime.unanswered == (stream,)
 
     finish(scene())
