@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except (DranetError, OSError) as error:
         for line in _lines(error):
-            print(f"dra-shim: {line}", file=sys.stderr)
+            print("dra-shim:", " ".join(line.splitlines()), file=sys.stderr)
         return 1
 
 

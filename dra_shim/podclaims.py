@@ -8,6 +8,7 @@ Rules:
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from dra_shim.claims import (
     ClaimSpec,
@@ -21,7 +22,7 @@ from dranet_nri.config import did_you_mean
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import ContainerClaim, ObjectRef
 
-MAX_NAME = 253  # of a claim, a DNS subdomain
+MAX_NAME: Final = 253  # of a claim, a DNS subdomain
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,10 @@ def claims_of_pod(
     violations: list[str] = []
     claims: list[PodClaim] = []
     for document in documents:
-        claim = _claim(document, pod)
-        if claim is None:
+        if not isinstance(document, ResourceClaim | ResourceClaimTemplate):
             continue
-        if document_namespace(document) not in {"", pod.namespace}:
+        claim = _claim(document, pod)
+        if document.namespace not in {"", pod.namespace}:
             violations.append(
                 f"claim {claim.ref}: is of another namespace than pod {pod}; "
                 "name the pod's namespace with --pod-name NS/NAME"
@@ -100,24 +101,11 @@ def classes_of(documents: Sequence[Document]) -> dict[str, DeviceClass]:
     return classes
 
 
-def document_namespace(document: Document) -> str:
-    """Return the namespace a document names, "" if it names none."""
-    match document:
-        case ResourceClaim() | ResourceClaimTemplate():
-            return document.namespace
-        case _:
-            return ""
-
-
-def _claim(document: Document, pod: ObjectRef) -> PodClaim | None:
-    match document:
-        case ResourceClaim(_, name, uid, spec):
-            return PodClaim(ObjectRef(pod.namespace, name, uid), spec)
-        case ResourceClaimTemplate(_, name, spec):
-            generated = f"{pod.name}-{name}"[-MAX_NAME:].lstrip("-.")
-            return PodClaim(ObjectRef(pod.namespace, generated, ""), spec, name)
-        case _:
-            return None
+def _claim(document: ResourceClaim | ResourceClaimTemplate, pod: ObjectRef) -> PodClaim:
+    if isinstance(document, ResourceClaim):
+        return PodClaim(ObjectRef(pod.namespace, document.name, document.uid), document.spec)
+    generated = f"{pod.name}-{document.name}"[-MAX_NAME:].lstrip("-.")
+    return PodClaim(ObjectRef(pod.namespace, generated, ""), document.spec, document.name)
 
 
 def _content(cls: DeviceClass) -> object:

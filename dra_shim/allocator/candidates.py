@@ -74,6 +74,12 @@ def attribute_of(device: Device, name: str, driver: str = DRIVER_NAME) -> Attrib
     return value
 
 
+def typed_attribute(device: Device, name: str) -> tuple[str, AttributeValue] | None:
+    """Return an attribute with its type, so that true is not 1; None if the device has none."""
+    value = attribute_of(device, name)
+    return None if value is None else (type(value).__name__, value)
+
+
 def _candidates(request: DeviceRequest, cls: DeviceClass, stock: Stock) -> tuple[Candidate, ...]:
     selectors = [
         *(_compiled(cel, f"selector of class {cls.name}") for cel in cls.selectors),
@@ -93,7 +99,9 @@ def _verdict(device: Device, selectors: Sequence[tuple[str, Selector]], stock: S
     for owner, selector in selectors:
         try:
             if not selector.matches(device):
-                return Candidate(device, f"{owner} is false: {selector.expression}")
+                return Candidate(
+                    device, f"{owner} is false: {' '.join(selector.expression.split())}"
+                )
         except SelectorError as error:
             return Candidate(device, failure=error)
     return Candidate(device)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from dra_shim.allocator.candidates import Candidate, Slot, Stock, attribute_of
+from dra_shim.allocator.candidates import Candidate, Slot, Stock, attribute_of, typed_attribute
 from dranet_nri.config import show
 from dranet_nri.model import AttributeValue, Version
 
@@ -23,15 +23,11 @@ def _best(slot: Slot) -> int:
     if not slot.constraints:
         return len(free)
     groups = Counter(
-        tuple(_typed(attribute_of(each.device, c.attribute)) for c in slot.constraints)
+        tuple(typed_attribute(each.device, c.attribute) for c in slot.constraints)
         for each in free
         if not _missing(each, slot)
     )
     return max(groups.values(), default=0)
-
-
-def _typed(value: AttributeValue | None) -> tuple[str, AttributeValue | None]:
-    return type(value).__name__, value
 
 
 def _missing(candidate: Candidate, slot: Slot) -> list[str]:

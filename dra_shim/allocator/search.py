@@ -1,18 +1,19 @@
 """Depth-first, first fit, with back-tracking over combinations."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from dra_shim.allocator.candidates import Candidate, Slot, attribute_of
+from dra_shim.allocator.candidates import Candidate, Slot, typed_attribute
 from dra_shim.allocator.errors import AllocationError
 from dra_shim.claims import Constraint
-from dranet_nri.model import Device
+from dranet_nri.model import AttributeValue, Device
 
 # Devices tried before giving up. A search that looks ahead needs few; only requests that compete
 # for the same devices without a constraint between them can come near.
 MAX_TRIES: Final = 20_000
 
-Picks = tuple[tuple[Slot, Device], ...]
+Typed = tuple[str, AttributeValue]
 
 
 def search(slots: Sequence[Slot]) -> tuple[tuple[Device, ...], ...] | None:
@@ -22,47 +23,96 @@ def search(slots: Sequence[Slot]) -> tuple[tuple[Device, ...], ...] | None:
         SelectorError: a selector failed on a device that was tried.
         AllocationError: no answer was found within MAX_TRIES.
     """
-    picks = _Search(slots).place((), 0, 0)
-    if picks is None:
-        return None
-    return tuple(tuple(device for owner, device in picks if owner is slot) for slot in slots)
+    run = _Search(slots)
+    return tuple(map(tuple, run.chosen)) if run.place(0, 0) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """A candidate with what each constraint of its slot would compare."""
+
+    candidate: Candidate
+    values: tuple[tuple[Constraint, Typed | None], ...]
+
+    @property
+    def device(self) -> Device:
+        return self.candidate.device
 
 
 class _Search:
     def __init__(self, slots: Sequence[Slot]) -> None:
         self._slots = slots
+        self._options = [list(_options(slot)) for slot in slots]
+        self._taken: set[str] = set()
+        self._agreed: dict[tuple[int, Constraint], Typed] = {}
         self._tries = 0
+        self.chosen: list[list[Device]] = [[] for _ in slots]
 
-    def place(self, picks: Picks, index: int, start: int) -> Picks | None:
-        """Fill slot index from its candidate start on, then the slots after it."""
+    def place(self, index: int, start: int) -> bool:
+        """Fill slot index from its option start on, then the slots after it."""
         if index == len(self._slots):
-            return picks
-        slot = self._slots[index]
-        if _taken_by(slot, picks) == slot.request.count:
-            return self.place(picks, index + 1, 0)
-        for position in range(start, len(slot.candidates)):
-            candidate = slot.candidates[position]
-            if not _usable(candidate, slot, picks):
+            return True
+        if self._wanting(index) == 0:
+            return self.place(index + 1, 0)
+        for position in range(start, len(self._options[index])):
+            option = self._options[index][position]
+            if not self._is_open(index, option):
                 continue
-            if candidate.failure is not None:
-                raise candidate.failure
+            if option.candidate.failure is not None:
+                raise option.candidate.failure
             self._count_try()
-            more = (*picks, (slot, candidate.device))
-            if self._can_finish(more, index, position + 1):
-                found = self.place(more, index, position + 1)
-                if found is not None:
-                    return found
-        return None
+            agreed = self._take(index, option)
+            if self._can_finish(index, position + 1) and self.place(index, position + 1):
+                return True
+            self._give_back(index, option, agreed)
+        return False
 
-    def _can_finish(self, picks: Picks, index: int, start: int) -> bool:
-        """Look ahead: does each slot still have enough devices, taken by itself?"""
+    def _wanting(self, index: int) -> int:
+        return self._slots[index].request.count - len(self.chosen[index])
+
+    def _is_open(self, index: int, option: _Option) -> bool:
+        """Whether an option may be taken now; one whose selector failed is not yet decided."""
+        if option.device.name in self._taken:
+            return False
+        claim = self._slots[index].claim
+        return option.candidate.failure is not None or all(
+            value is not None and self._agreed.get((claim, constraint), value) == value
+            for constraint, value in option.values
+        )
+
+    def _can_finish(self, index: int, start: int) -> bool:
+        """Look ahead: does each slot still have enough options, taken by itself?"""
         for later in range(index, len(self._slots)):
-            slot = self._slots[later]
-            rest = slot.candidates[start if later == index else 0 :]
-            left = sum(_usable(candidate, slot, picks) for candidate in rest)
-            if left < slot.request.count - _taken_by(slot, picks):
+            wanting = self._wanting(later)
+            options = self._options[later]
+            position = start if later == index else 0
+            while wanting > 0 and position < len(options):
+                wanting -= self._is_open(later, options[position])
+                position += 1
+            if wanting > 0:
                 return False
         return True
+
+    def _take(self, index: int, option: _Option) -> list[tuple[int, Constraint]]:
+        """Take an option; return the constraints whose value it was the first to set."""
+        self._taken.add(option.device.name)
+        self.chosen[index].append(option.device)
+        claim = self._slots[index].claim
+        first: list[tuple[int, Constraint]] = []
+        for constraint, value in option.values:
+            key = (claim, constraint)
+            if value is not None and key not in self._agreed:
+                self._agreed[key] = value
+                first.append(key)
+        return first
+
+    def _give_back(
+        self, index: int, option: _Option, agreed: Sequence[tuple[int, Constraint]]
+    ) -> None:
+        self._taken.discard(option.device.name)
+        self.chosen[index].pop()
+        for key in agreed:
+            del self._agreed[key]
 
     def _count_try(self) -> None:
         self._tries += 1
@@ -76,33 +126,11 @@ class _Search:
             )
 
 
-def _taken_by(slot: Slot, picks: Picks) -> int:
-    return sum(owner is slot for owner, _ in picks)
-
-
-def _usable(candidate: Candidate, slot: Slot, picks: Picks) -> bool:
-    if candidate.reason or any(device is candidate.device for _, device in picks):
-        return False
-    return candidate.failure is not None or all(
-        _admits(constraint, candidate.device, _bound(constraint, slot, picks))
-        for constraint in slot.constraints
-    )
-
-
-def _bound(constraint: Constraint, slot: Slot, picks: Picks) -> Iterator[Device]:
-    """Yield the devices already picked under a constraint of the slot's claim."""
-    return (
-        device
-        for owner, device in picks
-        if owner.claim == slot.claim and constraint.covers(owner.request.name)
-    )
-
-
-def _admits(constraint: Constraint, device: Device, bound: Iterator[Device]) -> bool:
-    """Whether a device may join those bound by matchAttribute: same type, same value."""
-    value = attribute_of(device, constraint.attribute)
-    if value is None:
-        return False
-    first = next(bound, device)
-    other = attribute_of(first, constraint.attribute)
-    return type(other) is type(value) and other == value
+def _options(slot: Slot) -> Iterator[_Option]:
+    for candidate in slot.candidates:
+        if not candidate.reason:
+            values = tuple(
+                (each, typed_attribute(candidate.device, each.attribute))
+                for each in slot.constraints
+            )
+            yield _Option(candidate, values)

@@ -119,7 +119,7 @@ def _compile(environment: Environment, expression: str) -> Program:
     except RuntimeError as error:
         found = _COMPILE_ERROR.findall(str(error))
         places = [f"line {line} column {column}: {text}" for line, column, text in found]
-        raise SelectorError(expression, "; ".join(places) or str(error)) from None
+        raise SelectorError(expression, "; ".join(places) or " ".join(str(error).split())) from None
 
 
 def _activation(device: Device, driver: str) -> dict[str, object]:

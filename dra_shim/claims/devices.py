@@ -274,7 +274,8 @@ def _config(
     if not isinstance(value, dict):
         parameters.complain("must be an object")
         return None
-    if len(json.dumps(value, separators=(",", ":"), default=str).encode()) > MAX_PARAMETERS:
+    raw = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    if len(raw.encode(errors="surrogatepass")) > MAX_PARAMETERS:
         parameters.complain(f"is longer than {MAX_PARAMETERS} bytes as JSON; shorten it")
         return None
     entry = ConfigEntry(source, driver, value, names, parameters.path)

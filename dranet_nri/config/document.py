@@ -32,7 +32,10 @@ def show(value: object) -> str:
         case None | bool() | int() | float():
             text = json.dumps(value)
         case Mapping():
-            text = f"object with {', '.join(map(str, value)) or 'no fields'}"
+            names = (
+                key if isinstance(key, str) and key.isprintable() else ascii(key) for key in value
+            )
+            text = f"object with {', '.join(names) or 'no fields'}"
         case list():
             text = f"list of {len(value)}"
         case _:
@@ -89,7 +92,8 @@ class Node:
 
     def child(self, name: str, value: object, order: int) -> "Node":
         """Return the node of a field of this object."""
-        path = f"{self.path}.{name}" if self.path else name
+        step = name if name and name.isprintable() else show(name)
+        path = f"{self.path}.{step}" if self.path else step
         return Node(value, path, self.findings, (*self.position, order))
 
     def fields(self, known: Collection[str]) -> dict[str, "Node"]:

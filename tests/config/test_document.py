@@ -53,6 +53,18 @@ def test_values_are_shown_as_they_stand_in_the_document(value: object, shown: st
     assert show(value) == shown
 
 
+def test_a_field_name_that_cannot_be_printed_is_shown_escaped() -> None:
+    findings = Findings()
+
+    Node({"a\nb": 1, "": 2}, "x", findings).fields(("a",))
+
+    assert [line.split(": unknown")[0] for line in findings.lines()] == [
+        'x."a\\nb": 1',
+        'x."": 2',
+    ]
+    assert show({"a\n": 1, 2: 3}) == "object with 'a\\n', 2"
+
+
 def test_the_nearest_known_word_is_suggested_whatever_its_case() -> None:
     assert did_you_mean("devicesclassname", ["deviceClassName", "count"]) == (
         ' (did you mean "deviceClassName"?)'

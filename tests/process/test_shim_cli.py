@@ -1,0 +1,451 @@
+"""`dra-shim` as people run it: child processes, files, exit codes, one line for each error."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.edits import cdi_ids
+from dranet_nri.model import (
+    ContainerClaim,
+    DeviceKey,
+    InterfaceConfig,
+    NetworkConfig,
+    ObjectRef,
+    RouteConfig,
+)
+from dranet_nri.state.reader import AllocationReader
+
+CLASS = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: dranet}
+spec:
+  selectors:
+  - cel: {expression: device.driver == "dra.net"}
+"""
+CLAIM = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: fast, namespace: default}
+spec:
+  devices:
+    requests:
+    - name: nics
+      exactly: {deviceClassName: dranet, count: 2}
+    constraints:
+    - matchAttribute: resource.kubernetes.io/numaNode
+    config:
+    - requests: [nics]
+      opaque:
+        driver: dra.net
+        parameters:
+          interface: {mtu: 4000}
+          routes: [{destination: 10.9.0.0/16, scope: 253}]
+"""
+TEMPLATE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one}
+spec:
+  spec:
+    devices:
+      requests:
+      - name: nic
+        exactly: {deviceClassName: dranet}
+"""
+
+
+def nic(number: int, numa: int) -> dict[str, object]:
+    return {
+        "name": f"pci-0000-0{number}-00-0",
+        "attributes": {
+            "dra.net/ifName": f"eth{number}",
+            "dra.net/pciAddress": f"0000:0{number}:00.0",
+            "resource.kubernetes.io/numaNode": numa,
+        },
+        "rdmaDevices": [],
+    }
+
+
+class Shim:
+    """Runs the program in a directory of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        inventory = {
+            "devices": [nic(1, 0), nic(2, 1), nic(3, 1)],
+            "excluded": [{"name": "eth0", "reason": "carries the default route"}],
+        }
+        self.write("inventory.json", json.dumps(inventory))
+        self.write("class.yaml", CLASS)
+        self.write("claim.yaml", CLAIM)
+
+    def write(self, name: str, text: str) -> str:
+        (self.home / name).write_text(text, "utf-8")
+        return name
+
+    def command(self, *arguments: str) -> tuple[str, ...]:
+        return (sys.executable, "-m", "dra_shim", *arguments)
+
+    def environment(self) -> Mapping[str, str]:
+        return os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+
+    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments), cwd=self.home, env=self.environment(), input=stdin,
+            capture_output=True, text=True, check=False, timeout=50,
+        )  # fmt: skip
+
+    def allocate(
+        self, *arguments: str, pod: str = "p1", claim: str = "claim.yaml"
+    ) -> subprocess.CompletedProcess[str]:
+        return self.run(
+            "allocate", "--claim", claim, "--class", "class.yaml", "--pod", pod,
+            "--inventory", "inventory.json", "--state-dir", "state", "--run-dir", "run",
+            "--node", "node-1", *arguments,
+        )  # fmt: skip
+
+    def release(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run("release", *arguments, "--state-dir", "state", "--run-dir", "run")
+
+    def records(self) -> AllocationReader:
+        return AllocationReader(self.home / "state/allocations", owner=None)
+
+
+@pytest.fixture
+def shim(tmp_path: Path) -> Shim:
+    return Shim(tmp_path)
+
+
+def lines(text: str) -> list[str]:
+    return [line.removeprefix("dra-shim: ") for line in text.splitlines()]
+
+
+# --------------------------------------------------------------------------- allocate
+
+
+def test_a_claim_is_allocated_recorded_and_its_cdi_ids_are_printed(shim: Shim) -> None:
+    done = shim.allocate("--pod-name", "default/train", "--container", "main=fast/nics",
+                         "--output", "json")  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, "")
+    (claim,) = json.loads(done.stdout)["claims"]
+    with shim.records() as reader:
+        (record,) = reader.records()
+    assert record.claim == ObjectRef("default", "fast", claim["uid"])
+    assert record.pod == ObjectRef("default", "train", "p1")
+    assert [(each.request, each.pool, each.device.name) for each in record.devices] == [
+        ("nics", "node-1", "pci-0000-02-00-0"),
+        ("nics", "node-1", "pci-0000-03-00-0"),
+    ]
+    assert record.devices[0].device.key == DeviceKey("pci", "0000:02:00.0", "eth2", "0000:02:00.0")
+    assert record.devices[0].config == NetworkConfig(
+        InterfaceConfig(mtu=4000), (RouteConfig("10.9.0.0/16", scope=253),)
+    )
+    assert record.containers == (ContainerClaim("main", "nics"),)
+    assert len(record.nonce) == 16
+    assert [(each["request"], each["id"]) for each in claim["cdi"]] == list(cdi_ids(record))
+    assert claim["cdi"][0]["id"] == f"dra.net/nic=default_fast_nics_{record.nonce}"
+    assert [each["interface"] for each in claim["devices"]] == ["eth2", "eth3"]
+
+
+def test_the_table_shows_a_row_for_each_device(shim: Shim) -> None:
+    done = shim.allocate("--container", "main=fast")
+
+    head, *rows = done.stdout.splitlines()
+    assert head.split() == ["CLAIM", "REQUEST", "DEVICE", "INTERFACE", "CDI", "DEVICE"]
+    assert [row.split()[:4] for row in rows] == [
+        ["default/fast", "nics", "pci-0000-02-00-0", "eth2"],
+        ["default/fast", "nics", "pci-0000-03-00-0", "eth3"],
+    ]
+
+
+def test_the_same_claim_for_the_same_pod_gives_the_same_answer(shim: Shim) -> None:
+    first = shim.allocate("--container", "main=fast")
+    again = shim.allocate("--container", "main=fast")
+    changed = shim.allocate("--container", "other=fast")
+
+    assert (again.returncode, again.stdout) == (0, first.stdout)
+    assert lines(again.stderr) == [
+        "claim default/fast: already allocated to this pod, shown as recorded"
+    ]
+    assert changed.stdout == first.stdout
+    assert "its containers are as recorded; to change them: dra-shim release" in changed.stderr
+
+
+def test_a_record_of_another_boot_keeps_its_devices_and_gets_a_new_nonce(shim: Shim) -> None:
+    shim.allocate("--container", "main=fast")
+    (path,) = (shim.home / "state/allocations").glob("*.json")
+    with shim.records() as reader:
+        (before,) = reader.records()
+    path.write_text(path.read_text().replace(before.boot_id, "an-earlier-boot"))
+
+    done = shim.allocate("--container", "main=fast")
+
+    with shim.records() as reader:
+        (after,) = reader.records()
+    assert done.returncode == 0
+    assert (after.devices, after.boot_id) == (before.devices, before.boot_id)
+    assert after.nonce != before.nonce
+
+
+def test_another_pod_on_the_same_claim_is_refused_with_the_holder(shim: Shim) -> None:
+    shim.allocate("--pod-name", "default/train")
+
+    done = shim.allocate(pod="p2")
+
+    assert done.returncode == 1
+    (line,) = lines(done.stderr)
+    assert line.startswith("claim default/fast: held by pod default/train (UID p1); dra-shim ")
+
+
+def test_a_device_in_use_is_not_given_and_each_devices_reason_is_told(shim: Shim) -> None:
+    shim.allocate("--container", "main=fast", "--pod-name", "default/train")
+    shim.write("slow.yaml", CLAIM.replace("fast", "slow"))
+
+    done = shim.allocate(pod="p2", claim="slow.yaml")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    title = "claim default/slow: request nics: "
+    assert [line.removeprefix(title) for line in lines(done.stderr)] == [
+        "needs 2 devices, 1 of 3 can be had together; free a device, or relax the selectors or "
+        "constraints",
+        "device pci-0000-01-00-0: fits; matchAttribute: resource.kubernetes.io/numaNode is 0",
+        "device pci-0000-02-00-0: in use by claim default/fast of pod default/train",
+        "device pci-0000-03-00-0: in use by claim default/fast of pod default/train",
+        "device eth0: not published: carries the default route",
+    ]
+
+
+def test_several_claims_are_met_together_or_not_at_all(shim: Shim) -> None:
+    shim.write("both.yaml", f"{CLAIM}---{TEMPLATE}---{TEMPLATE.replace('one', 'two')}")
+
+    refused = shim.allocate(claim="both.yaml")
+
+    assert refused.returncode == 1
+    with shim.records() as reader:
+        assert reader.records() == ()
+
+    shim.write("both.yaml", f"{CLAIM}---{TEMPLATE}")
+    done = shim.allocate(
+        "--pod-name", "default/train", "--container", "main=fast", "--container", "main=one/nic",
+        claim="both.yaml",
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, "")
+    with shim.records() as reader:
+        found = {each.claim.name: each for each in reader.records()}
+    assert set(found) == {"fast", "train-one"}
+    assert found["train-one"].pod_claim_name == "one"
+    assert found["train-one"].devices[0].device.name == "pci-0000-01-00-0"
+
+
+def test_a_claim_that_no_container_lists_is_allocated_with_a_warning(shim: Shim) -> None:
+    done = shim.allocate()
+
+    assert done.returncode == 0
+    (line,) = lines(done.stderr)
+    assert line.startswith("ClaimNotGated: claim default/fast: no container lists it")
+    assert line.endswith("add --container NAME=fast")
+
+
+def test_the_claim_may_come_from_standard_input_and_the_class_from_its_file(shim: Shim) -> None:
+    done = shim.run(
+        "allocate", "--claim", "-", "--pod", "p1", "--inventory", "inventory.json",
+        "--state-dir", "state", "--run-dir", "run", "--container", "main=fast",
+        stdin=f"{CLAIM}---{CLASS}",
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--container", "main=fats"), "container main: no claim 'fats' (did you mean \"fast\"?)"),
+        (("--filter", "attributes.x("), "CEL 'attributes.x(': line 1 column"),
+        (("--filter", "false"), "device pci-0000-01-00-0: not published: dropped by --filter"),
+        (("--claim", "missing.yaml"), "missing.yaml: cannot be read: No such file or directory"),
+        (("--class", "binary"), "binary: is not UTF-8 at byte 0; save it as UTF-8"),
+        (("--inventory", "missing.json"), "No such file or directory: 'missing.json'"),
+        (("--inventory", "claim.yaml"), "document: not valid JSON at line 2 column 1"),
+    ],
+)
+def test_what_is_wrong_is_told_in_lines_without_a_traceback(
+    shim: Shim, arguments: tuple[str, ...], expected: str
+) -> None:
+    (shim.home / "binary").write_bytes(b"\xff\xfe")
+
+    done = shim.allocate(*arguments)
+
+    assert done.returncode == 1
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_broken_record_is_told_and_does_not_stop_the_others(shim: Shim) -> None:
+    broken = shim.home / "state/allocations/u9.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{")
+
+    done = shim.allocate("--container", "main=fast")
+
+    assert done.returncode == 0
+    assert lines(done.stderr)[0].startswith("the record of claim u9 cannot be used: ")
+
+
+def test_an_interrupt_while_waiting_records_nothing(shim: Shim) -> None:
+    child = subprocess.Popen(
+        shim.command("allocate", "--claim", "-", "--pod", "p1", "--state-dir", "state"),
+        cwd=shim.home, env=shim.environment(), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdin is not None
+    assert child.stderr is not None
+    # The interpreter is up and reads once it complains about nothing: it blocks on standard input.
+    while not Path(f"/proc/{child.pid}/wchan").exists() or not _reads_standard_input(child.pid):
+        assert child.poll() is None
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=20)
+
+    assert child.returncode == 130
+    assert errors == "dra-shim: interrupted\n"
+    assert not (shim.home / "state").exists()
+
+
+def _reads_standard_input(pid: int) -> bool:
+    """Whether the process sleeps in read(0): the first words of its system call line."""
+    call = Path(f"/proc/{pid}/syscall").read_text().split()
+    return call[0] == "0" and int(call[1], 16) == 0
+
+
+# --------------------------------------------------------------------------- release
+
+
+@pytest.mark.parametrize(
+    "which", [("--claim", "default/fast"), ("--claim", "fast"), ("--pod", "p1"), ()]
+)
+def test_release_undoes_an_allocation_by_name_pod_or_uid(
+    shim: Shim, which: tuple[str, ...]
+) -> None:
+    shim.allocate("--pod-name", "default/train")
+    with shim.records() as reader:
+        (record,) = reader.records()
+
+    done = shim.release(*(which or ("--claim-uid", record.claim.uid)))
+    again = shim.release(*(which or ("--claim-uid", record.claim.uid)))
+
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        "released claim default/fast of pod default/train: pci-0000-02-00-0, pci-0000-03-00-0\n",
+        "",
+    )
+    assert again.returncode == 0
+    assert again.stdout.startswith("nothing to release: ")
+    with shim.records() as reader:
+        assert reader.records() == ()
+
+
+def test_a_released_claim_gets_a_new_nonce(shim: Shim) -> None:
+    first = shim.allocate("--container", "main=fast")
+    shim.release("--pod", "p1")
+    second = shim.allocate("--container", "main=fast")
+
+    assert first.stdout.split()[-1] != second.stdout.split()[-1]
+
+
+def test_release_moves_a_broken_record_aside_only_when_it_is_named(shim: Shim) -> None:
+    directory = shim.home / "state/allocations"
+    directory.mkdir(parents=True)
+    shim.allocate()
+    (directory / "u9.json").write_text('{"version": 99}')
+
+    other = shim.release("--pod", "p1")
+    left = (directory / "u9.json").exists()
+    named = shim.release("--claim-uid", "u9")
+
+    assert other.returncode == 0
+    assert left
+    assert "the record of claim u9 cannot be used and was left alone" in other.stderr
+    assert named.stdout.startswith("moved aside the record of claim u9: ")
+    assert not (directory / "u9.json").exists()
+
+
+# --------------------------------------------------------------------------- validate
+
+
+def test_what_is_valid_is_named_and_the_exit_status_is_zero(shim: Shim) -> None:
+    pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+    shim.write("all.yaml", f"{CLAIM}---{CLASS}---{TEMPLATE}{pod}")
+
+    done = shim.run("validate", "all.yaml", "-", stdin='{"interface": {"mtu": 9000}}')
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "all.yaml: ResourceClaim default/fast is valid",
+        "all.yaml: DeviceClass dranet is valid",
+        "all.yaml: ResourceClaimTemplate one is valid",
+        "all.yaml: Pod p was not checked",
+        "standard input: NetworkConfig is valid",
+    ]
+
+
+def test_every_error_of_every_file_is_a_line_of_file_path_value_and_rule(shim: Shim) -> None:
+    shim.write("bad.yaml", CLAIM.replace("mtu: 4000", "mtu: 4").replace("count: 2", "count: two"))
+    shim.write("cel.yaml", CLASS.replace("driver ==", "driver +"))
+    shim.write("empty.yaml", "---\n")
+
+    done = shim.run("validate", "bad.yaml", "claim.yaml", "cel.yaml", "empty.yaml", "none.yaml")
+
+    assert done.returncode == 1
+    assert done.stdout == "claim.yaml: ResourceClaim default/fast is valid\n"
+    assert done.stderr.splitlines() == [
+        'bad.yaml: spec.devices.requests[0].exactly.count: "two": must be a whole number, without '
+        "quotes or a fraction",
+        "bad.yaml: spec.devices.config[0].opaque.parameters.interface.mtu: 4: must be 68 to "
+        "2147483647",
+        'cel.yaml: spec.selectors[0].cel.expression: "device.driver + "dra.net"": gives string; it '
+        "must give true or false",
+        "empty.yaml: document: holds nothing; check the path",
+        "none.yaml: cannot be read: No such file or directory; check the path",
+    ]  # fmt: skip
+
+
+# --------------------------------------------------------------------------- usage
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("validate",),
+        ("allocate", "--claim", "claim.yaml"),
+        ("allocate", "--claim", "claim.yaml", "--pod", "../x"),
+        ("allocate", "--claim", "claim.yaml", "--pod", "p1", "--container", "main"),
+        ("allocate", "--claim", "claim.yaml", "--pod", "p1", "--pod-name", "A/b"),
+        ("release",),
+        ("release", "--pod", "p", "--claim", "c"),
+        ("alocate",),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_command_line_ends_with_two_and_the_usage(
+    shim: Shim, arguments: tuple[str, ...]
+) -> None:
+    done = shim.run(*arguments)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: dra-shim")
+
+
+def test_the_exit_statuses_are_in_the_help(shim: Shim) -> None:
+    done = shim.run("allocate", "--help")
+
+    assert done.returncode == 0
+    assert "Exit status: 0 done, 1 refused or failed" in " ".join(done.stdout.split())

@@ -1,0 +1,210 @@
+"""The records as one transaction: all or none, whoever holds what."""
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dra_shim.ledger import Ledger
+from dra_shim.settings import State
+from dranet_nri.errors import RefusedError
+from dranet_nri.files import RealFs
+from dranet_nri.model import (
+    AllocatedDevice,
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    Device,
+    DeviceKey,
+    NetnsId,
+    ObjectRef,
+    Phase,
+)
+from dranet_nri.state.store import AttachmentStore
+
+POD = ObjectRef("default", "train", "p1")
+OTHER_POD = ObjectRef("default", "other", "p2")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(tmp_path / "state", tmp_path / "run")
+
+
+def device(name: str) -> Device:
+    return Device(name, DeviceKey("", "", name))
+
+
+def allocation(name: str, uid: str, *devices: str, pod: ObjectRef = POD) -> Allocation:
+    given = tuple(AllocatedDevice("nic", "node", device(each)) for each in devices)
+    return Allocation(ObjectRef("default", name, uid), pod, given, "abc", "boot")
+
+
+class FailingFs(RealFs):
+    """Fails every replacement after the first few."""
+
+    def __init__(self, good: int) -> None:
+        self.left = good
+
+    def replace(self, source: Path, target: Path) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(28, "No space left on device")
+        super().replace(source, target)
+
+
+def names(state: State) -> set[str]:
+    return {path.name for path in state.allocations.glob("*.json")}
+
+
+def test_several_records_are_written_together(state: State) -> None:
+    with Ledger(state) as ledger:
+        ledger.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
+
+        assert ledger.in_use() == {
+            "d1": "claim default/a of pod default/train",
+            "d2": "claim default/b of pod default/train",
+        }
+        assert [each.name for each in ledger.known_devices()] == ["d1", "d2"]
+    assert names(state) == {"u1.json", "u2.json"}
+
+
+def test_a_failure_in_the_middle_leaves_everything_as_it_was(state: State) -> None:
+    old = allocation("a", "u1", "d1")
+    with Ledger(state) as ledger:
+        ledger.record([old])
+    fs = FailingFs(1)
+
+    with Ledger(state, fs=fs) as ledger:
+        with pytest.raises(OSError, match="No space left"):
+            ledger.record([allocation("b", "u2", "d2"), allocation("c", "u3", "d3")])
+
+        assert ledger.recorded(old.claim, POD) == old
+        assert ledger.by_uid("u2") == ()
+    assert names(state) == {"u1.json"}
+
+
+def test_a_changed_record_is_put_back_when_a_later_one_fails(state: State) -> None:
+    old = allocation("a", "u1", "d1")
+    with Ledger(state) as ledger:
+        ledger.record([old])
+        unusable = allocation("bad name", "u2", "d2")
+
+        with pytest.raises(Exception, match="bad name"):
+            ledger.record([replace(old, nonce="new"), unusable])
+
+        assert ledger.by_uid("u1") == (old,)
+        assert ledger.by_uid("u2") == ()
+
+
+def test_a_signal_waits_until_the_records_are_whole(state: State) -> None:
+    class Interrupting(RealFs):
+        def replace(self, source: Path, target: Path) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            super().replace(source, target)
+
+    with Ledger(state, fs=Interrupting()) as ledger:
+        with pytest.raises(KeyboardInterrupt):
+            ledger.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
+
+        assert {each.claim.uid for each in ledger.of_pod("p1")} == {"u1", "u2"}
+
+
+def test_the_same_pod_finds_its_record_by_uid_or_name(state: State) -> None:
+    record = allocation("a", "u1", "d1")
+    with Ledger(state) as ledger:
+        ledger.record([allocation("z", "u0", "d0"), record])
+
+        assert ledger.recorded(ObjectRef("default", "a", "u1"), POD) == record
+        assert ledger.recorded(ObjectRef("default", "a", ""), POD) == record
+        assert ledger.recorded(ObjectRef("other", "a", ""), POD) is None
+        assert ledger.named("default", "a") == (record,)
+
+
+@pytest.mark.parametrize(
+    ("claim", "pod", "expected"),
+    [
+        (ObjectRef("default", "a", "u1"), OTHER_POD, "held by pod default/train (UID p1)"),
+        (ObjectRef("default", "a", ""), OTHER_POD, "release --claim-uid u1 when that pod is gone"),
+        (ObjectRef("default", "a", "u9"), POD, "the name is still allocated under UID u1 to pod"),
+    ],
+    ids=["another-pod", "another-pod-by-name", "a-namesake"],
+)
+def test_a_claim_that_is_anothers_is_refused_with_the_holder(
+    state: State, claim: ObjectRef, pod: ObjectRef, expected: str
+) -> None:
+    with Ledger(state) as ledger:
+        ledger.record([allocation("a", "u1", "d1")])
+
+        with pytest.raises(RefusedError) as caught:
+            ledger.recorded(claim, pod)
+
+    assert expected in str(caught.value)
+
+
+def test_a_broken_record_refuses_its_own_claim_only(state: State) -> None:
+    state.allocations.mkdir(parents=True)
+    (state.allocations / "u1.json").write_text("{")
+
+    with Ledger(state) as ledger:
+        ((uid, reason),) = ledger.broken()
+        with pytest.raises(RefusedError, match="its record cannot be used"):
+            ledger.recorded(ObjectRef("default", "a", "u1"), POD)
+        assert ledger.recorded(ObjectRef("default", "b", "u2"), POD) is None
+
+    assert uid == "u1"
+    assert reason
+
+
+def test_an_adminaccess_result_does_not_hold_its_device(state: State) -> None:
+    watching = replace(
+        allocation("a", "u1"),
+        devices=(AllocatedDevice("nic", "node", device("d1"), admin_access=True),),
+    )
+    with Ledger(state) as ledger:
+        ledger.record([watching])
+
+        assert ledger.in_use() == {}
+
+
+@pytest.mark.parametrize(
+    ("phase", "home", "held"),
+    [
+        (Phase.DETACHING, False, True),
+        (Phase.ATTACHED, False, True),
+        (Phase.DETACHING, True, False),
+        (Phase.FAILED, False, False),
+        (Phase.HOME, True, False),
+    ],
+)
+def test_a_device_the_plugin_has_not_brought_home_is_in_use(
+    state: State, phase: Phase, home: bool, held: bool  # noqa: FBT001 cases
+) -> None:  # fmt: skip
+    with AttachmentStore(state.attachments) as attachments:
+        attachments.put(
+            Attachment(
+                ObjectRef("default", "a", "u1"), POD, "sandbox1",
+                NetnsId("/run/netns/x", 1, 2), phase,
+                (AttachedDevice("nic", device("d1"), home=home),),
+            )
+        )  # fmt: skip
+
+    with Ledger(state) as ledger:
+        used = ledger.in_use()
+
+    holder = "pod default/train, which has not given it back (claim default/a)"
+    assert used == ({"d1": holder} if held else {})
+
+
+def test_the_lock_is_let_go_when_the_records_cannot_be_opened(state: State) -> None:
+    state.directory.mkdir(parents=True)
+    state.allocations.write_text("not a directory")
+    ledger = Ledger(state)
+    with pytest.raises(OSError):  # noqa: PT011 which one depends on the kernel
+        ledger.__enter__()
+    state.allocations.unlink()
+
+    with Ledger(state) as second:
+        second.forget("unknown")

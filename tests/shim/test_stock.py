@@ -1,0 +1,76 @@
+"""The devices to allocate from: an inventory file, the records, dranet's filter."""
+
+import pytest
+
+from dra_shim.stock import parse_inventory, stock_of
+from dranet_nri.errors import ConfigError
+from dranet_nri.inventory import DEFAULT_FILTER, Inventory
+from dranet_nri.model import Device, DeviceKey
+
+FILE = """{
+  "devices": [
+    {"name": "veth0", "attributes": {"dra.net/ifName": "veth0", "dra.net/type": "veth"}},
+    {"name": "pci-0000-01-00-0", "rdmaDevices": ["mlx5_0"],
+     "attributes": {"dra.net/ifName": "eth1", "dra.net/pciAddress": "0000:01:00.0",
+                    "dra.net/mtu": 1500}},
+    {"name": "net-abc", "key": {"bus": "virtio", "parent": "virtio0", "name": "ens4"}},
+    {"name": "bare"}
+  ],
+  "excluded": [{"name": "lo", "reason": "loopback"}, {"name": "eth0", "reason": "uplink"}]
+}"""
+
+
+def test_the_printed_inventory_is_read_back_in_order() -> None:
+    inventory = parse_inventory(FILE)
+
+    assert inventory == Inventory(
+        (
+            Device("bare", DeviceKey("", "", "bare")),
+            Device("net-abc", DeviceKey("virtio", "virtio0", "ens4")),
+            Device(
+                "pci-0000-01-00-0",
+                DeviceKey("pci", "0000:01:00.0", "eth1", "0000:01:00.0"),
+                (("dra.net/ifName", "eth1"), ("dra.net/mtu", 1500),
+                 ("dra.net/pciAddress", "0000:01:00.0")),
+                ("mlx5_0",),
+            ),
+            Device("veth0", DeviceKey("", "", "veth0"),
+                   (("dra.net/ifName", "veth0"), ("dra.net/type", "veth"))),
+        ),
+        (("eth0", "uplink"), ("lo", "loopback")),
+    )  # fmt: skip
+    assert parse_inventory("{}") == Inventory()
+
+
+def test_every_violation_of_an_inventory_file_is_told() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_inventory(
+            '{"devices": [{"name": "A", "attributes": {"x": [1]}}, {}], "exclude": [], '
+            '"excluded": [{"name": 1}, {}, 3]}'
+        )
+
+    assert [line.split(": ")[0] for line in caught.value.violations] == [
+        "devices[0].name",
+        "devices[0].attributes.x",
+        "devices[1]",
+        "exclude",
+        "excluded[0].name",
+        "excluded[2]",
+    ]
+
+
+def test_the_filter_s_victims_are_named_and_devices_in_pods_stay_listed() -> None:
+    away = Device("dummy0", DeviceKey("", "", "dummy0"))
+
+    stock = stock_of(
+        parse_inventory(FILE), [away], {"dummy0": "claim a/b of pod a/p"}, DEFAULT_FILTER
+    )
+
+    assert [device.name for device in stock.devices] == [
+        "bare", "dummy0", "net-abc", "pci-0000-01-00-0",
+    ]  # fmt: skip
+    assert stock.excluded == (
+        ("eth0", "uplink"),
+        ("lo", "loopback"),
+        ("veth0", "dropped by --filter"),
+    )
