@@ -271,7 +271,7 @@ class RuntimeServer:
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        """Close everything; the socket file stays, as after a crash."""
+        """Close everything. Up to Python 3.12 the socket file stays, as after a crash."""
         assert self._server is not None
         self._server.close()
         for connection in self._all:
