@@ -63,8 +63,8 @@ def claims_of_pod(
         claim = _claim(document, pod)
         if document.namespace not in {"", pod.namespace}:
             violations.append(
-                f"claim {claim.ref}: is of another namespace than pod {pod}; "
-                "name the pod's namespace with --pod-name NS/NAME"
+                f"claim {document.name}: is of namespace {document.namespace}, pod {pod} is not; "
+                "give the pod's with --pod-name NS/NAME, or correct the claim's"
             )
         if any(other.known_as == claim.known_as for other in claims):
             violations.append(f"claim {claim.known_as}: given twice; keep one, or rename it")

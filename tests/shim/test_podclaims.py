@@ -98,7 +98,7 @@ def test_without_a_claim_among_the_files_both_errors_are_told() -> None:
 def test_a_claim_of_another_namespace_is_refused() -> None:
     (line,) = refused([ResourceClaim("other", "fast", "", SPEC)], [])
 
-    assert line.startswith("claim ml/fast: is of another namespace than pod ml/train-0")
+    assert line.startswith("claim fast: is of namespace other, pod ml/train-0 is not; give")
 
 
 def test_two_claims_of_one_name_are_refused() -> None:
