@@ -53,6 +53,12 @@ def _document(inventory: Inventory) -> dict[str, object]:
         "devices": [
             {
                 "name": device.name,
+                "key": {
+                    "bus": device.key.bus,
+                    "parent": device.key.parent,
+                    "name": device.key.name,
+                    "pci": device.key.pci,
+                },
                 "attributes": {name: _plain(value) for name, value in device.attributes},
                 "rdmaDevices": list(device.rdma_devices),
             }

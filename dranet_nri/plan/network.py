@@ -122,8 +122,8 @@ def _addresses(config: NetworkConfig, host: LinkState) -> tuple[Address, ...]:
     IPv6 addresses skip duplicate address detection: they are usable at once, and the host that
     had them gives them up in the same moment.
     """
-    if config.interface.addresses:
-        cidrs = config.interface.addresses
+    cidrs = config.interface.addresses
+    if cidrs is not None:
         return tuple(Address(cidr, flags=_flags(cidr)) for cidr in dict.fromkeys(cidrs))
     return tuple(
         Address(address.cidr, peer=address.peer, flags=_flags(address.cidr), metric=address.metric)

@@ -21,7 +21,7 @@ from tests.box.nics import Nic, host_state, ip
 from tests.box.plugin import Plugin
 from tests.box.waiting import wait_until
 
-PATIENT = Options(request_timeout_s=30)  # emulated hardware is slow
+PATIENT = Options(request_timeout_s=30)  # long enough to be killed in
 NO_SPEC = r"unresolvable CDI devices dra\.net/nic="
 
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.attach import PATIENT, plugin
-from tests.box.containerd import Containerd
+from tests.box.attach import plugin
 from tests.box.cri import Cri
 from tests.box.fixtures import containerd, cri, runtime
 from tests.box.nics import Nic, dress, host_state, ip, settled
@@ -43,12 +42,6 @@ def nics(functions: tuple[Path, ...]) -> tuple[Nic, ...]:
         dress(nic, number)
         made.append(nic)
     return tuple(made)
-
-
-@pytest.fixture
-def patient(containerd: Containerd) -> None:
-    """Give hooks the time that emulated hardware takes."""
-    containerd.restart(PATIENT)
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def test_the_uplink_is_never_published() -> None:
 
 
 def test_five_cycles_leave_the_host_as_it_was(
-    patient: None, cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     cycle(cri, nics[3:5], rounds=5)  # one on each NUMA node
 
@@ -89,7 +89,7 @@ def test_five_cycles_leave_the_host_as_it_was(
 
 
 def test_a_namespace_destroyed_behind_our_back_gives_the_nic_back_as_it_was(
-    patient: None, cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, _ = start_pod(cri, "doomed", nics[:2])
     plugin.kill()  # its descriptor goes with it
@@ -106,7 +106,6 @@ def test_a_namespace_destroyed_behind_our_back_gives_the_nic_back_as_it_was(
 
 
 def test_a_runtime_that_restarts_with_pods_alive_costs_no_nic(
-    patient: None,
     containerd: Containerd,
     cri: Cri,
     plugin: Plugin,
@@ -125,7 +124,7 @@ def test_a_runtime_that_restarts_with_pods_alive_costs_no_nic(
 
 
 def test_a_sandbox_made_anew_for_the_same_pod_takes_the_nic_over(
-    patient: None, cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     old, _ = start_pod(cri, "reborn", nics[:1])
     cri.stop_pod(old.sandbox_id)
