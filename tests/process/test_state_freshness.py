@@ -160,6 +160,34 @@ def test_a_rescan_needs_no_events(
     assert reader.get(CLAIM_UID) == ALLOCATION
 
 
+def test_a_rescan_finds_a_directory_replaced_from_above_where_no_event_tells(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "lib" / "allocations"
+    with AllocationStore(directory) as store, AllocationReader(directory, owner=ME) as reader:
+        store.put(allocation_of("old"))
+        (tmp_path / "lib").rename(tmp_path / "away")
+        with AllocationStore(directory) as successor:
+            successor.put(allocation_of("new"))
+
+            reader.rescan()
+            assert reader.records() == (allocation_of("new"),)
+
+            successor.put(allocation_of("newer"))
+            assert reader.refresh() == {"newer"}
+
+
+def test_a_rescan_leaves_a_directory_that_is_gone_from_above(tmp_path: Path) -> None:
+    directory = tmp_path / "lib" / "allocations"
+    with AllocationStore(directory) as store, AllocationReader(directory, owner=ME) as reader:
+        store.put(ALLOCATION)
+        (tmp_path / "lib").rename(tmp_path / "away")
+
+        reader.rescan()
+
+        assert reader.records() == ()
+
+
 def test_events_lost_by_the_kernel_lead_to_a_full_look(
     store: AllocationStore, reader: AllocationReader, directory: Path
 ) -> None:
