@@ -4,7 +4,7 @@ import os
 
 from dranet_nri.kernel import sysctl
 from dranet_nri.kernel.addresses import dump_addresses
-from dranet_nri.kernel.links import Seen, index_of
+from dranet_nri.kernel.links import IFLA_AF_SPEC, Seen, index_of
 from dranet_nri.kernel.neighbours import dump_neighbours
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.routes import dump_routes, without_implied
@@ -36,7 +36,6 @@ class Space:
             os.close(nsfd)
             raise
         self._proc_root = proc_root
-        self._defaults: sysctl.Values = {}
 
     def close(self) -> None:
         """Close socket and descriptor. Idempotent."""
@@ -52,12 +51,19 @@ class Space:
     def state(self, link: Link, links: tuple[Seen, ...], rules: tuple[Rule, ...]) -> LinkState:
         """Return everything of one link.
 
+        Of sysctls, a host's tell what a move resets, and a pod's what a claim can set.
+
         Args:
             link: the link.
             links: every link of the namespace, for the names of masters and legs.
             rules: every rule of the namespace.
         """
         names = {seen.index: seen.name for seen in links}
+        if self.ns is Ns.POD:
+            specs = (seen.attrs.get(IFLA_AF_SPEC, b"") for seen in links if seen.name == link.name)
+            sysctls = sysctl.set_by_claims(next(specs, b""))
+        else:
+            sysctls = self.sysctls(link.name)
         addresses = dump_addresses(self.netlink, self.ns, link.index, link.name)
         routes = without_implied(dump_routes(self.netlink, self.ns, link.index, names), addresses)
         return LinkState(
@@ -67,18 +73,17 @@ class Space:
             routes=routes,
             rules=rules_of(rules, link.name, {route.table for route in routes}),
             neighbours=dump_neighbours(self.netlink, self.ns, link.index, link.name),
-            sysctls=self.sysctls(link.name),
+            sysctls=sysctls,
         )
 
     def sysctls(self, name: str) -> tuple[Sysctl, ...]:
-        """Return the link's sysctls that differ from the defaults; in a pod the claim's too."""
+        """Return the sysctls of the link that a move resets and that differ from the defaults."""
 
-        def read() -> sysctl.Values:
-            self._defaults = self._defaults or sysctl.read_values(self._proc_root, "default")
-            return sysctl.read_values(self._proc_root, name)
+        def read() -> tuple[Sysctl, ...]:
+            defaults = sysctl.read_values(self._proc_root, "default")
+            return sysctl.changed(sysctl.read_values(self._proc_root, name), defaults)
 
-        always = sysctl.SET_BY_CLAIMS if self.ns is Ns.POD else frozenset()
-        return sysctl.changed(run_inside(self.fd, read), self._defaults, always)
+        return run_inside(self.fd, read)
 
     def set_sysctl(self, what: str, name: str, wanted: Sysctl) -> None:
         """Write one sysctl of the link of that name."""

@@ -9,9 +9,11 @@ import os
 from contextlib import suppress
 from errno import EINVAL, EROFS
 from pathlib import Path
+from socket import AF_INET, AF_INET6
 from typing import Final
 
 from dranet_nri.errors import KernelError
+from dranet_nri.kernel.codec import attributes, u32
 from dranet_nri.model import Sysctl
 
 # What a move resets to net/<family>/conf/default of the namespace the link enters.
@@ -56,14 +58,12 @@ RESET_BY_A_MOVE: Final = {
         "use_tempaddr",
     ),
 }
-# What a claim can set is told of a pod even where it has the default value.
-SET_BY_CLAIMS: Final = frozenset(
-    {
-        ("ipv4", "arp_announce"),
-        ("ipv4", "arp_ignore"),
-        ("ipv4", "forwarding"),
-        ("ipv6", "forwarding"),
-    }
+# IFLA_AF_SPEC of a link holds all values of each family as an array (linux/if_link.h): by address
+# family, the array's attribute, and what claims can set, which is all that is told of a pod. The
+# numbers are those of linux/ip.h less one, and those of linux/ipv6.h.
+SET_BY_CLAIMS: Final = (
+    ("ipv4", AF_INET, 1, {"arp_announce": 17, "arp_ignore": 18, "forwarding": 0}),
+    ("ipv6", AF_INET6, 2, {"forwarding": 0}),
 )
 
 VALUE_LEN: Final = 64  # all of them are numbers
@@ -100,14 +100,24 @@ def _read(directory: int, key: str) -> str:
         os.close(fd)
 
 
-def changed(
-    values: Values, defaults: Values, always: frozenset[tuple[str, str]] = frozenset()
-) -> tuple[Sysctl, ...]:
-    """Return what differs from the defaults or is asked for, in the order of the table."""
+def set_by_claims(af_spec: bytes) -> tuple[Sysctl, ...]:
+    """Return what a claim can set, as the link's IFLA_AF_SPEC tells it."""
+    families = attributes(af_spec)
+    found: list[Sysctl] = []
+    for label, family, array, keys in SET_BY_CLAIMS:
+        values = attributes(families.get(family, b"")).get(array, b"")
+        found += (
+            Sysctl(label, key, str(u32(values[4 * number :])))
+            for key, number in keys.items()
+            if len(values) >= 4 * number + 4
+        )
+    return tuple(found)
+
+
+def changed(values: Values, defaults: Values) -> tuple[Sysctl, ...]:
+    """Return what differs from the defaults, in the order of the table."""
     return tuple(
-        Sysctl(*slot, value)
-        for slot, value in values.items()
-        if slot in always or value != defaults.get(slot)
+        Sysctl(*slot, value) for slot, value in values.items() if value != defaults.get(slot)
     )
 
 

@@ -102,6 +102,20 @@ def test_sysctls_of_the_host_are_those_that_differ(session: Session) -> None:
     assert caught.value.already_gone
 
 
+def test_sysctls_of_a_pod_are_those_that_a_claim_can_set(session: Session) -> None:
+    move_in(session)
+    wanted = {
+        Sysctl("ipv4", "arp_announce", "2"),
+        Sysctl("ipv4", "arp_ignore", "1"),
+        Sysctl("ipv4", "forwarding", "1"),
+        Sysctl("ipv6", "forwarding", "1"),
+    }
+    apply(session, *(SetSysctl(Ns.POD, "net1", each) for each in wanted))
+    session.apply(SetSysctl(Ns.POD, "net1", Sysctl("ipv4", "rp_filter", "2")))
+
+    assert set(in_pod(session).sysctls) == wanted
+
+
 def test_a_device_that_is_nowhere_is_observed_as_absent(session: Session) -> None:
     observed = session.observe(replace(KEY, name="gone"), "")
 

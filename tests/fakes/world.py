@@ -37,7 +37,7 @@ DEFAULTS: Final = {
     ("ipv6", "use_tempaddr"): "0",
     ("ipv6", "accept_dad"): "1",
 }
-# What a claim can set is always told of a pod.
+# What a claim can set, and all that is told of a pod.
 SET_BY_CLAIMS: Final = frozenset(
     {
         ("ipv4", "arp_ignore"),
@@ -62,13 +62,13 @@ class FakeLink:
         """Return the name and the alternative ones."""
         return frozenset((self.link.name, *self.link.altnames))
 
-    def seen_sysctls(self, always: frozenset[tuple[str, str]]) -> tuple[Sysctl, ...]:
-        """Return those that differ from the defaults or are asked for, in the defaults' order."""
+    def seen_sysctls(self, only: frozenset[tuple[str, str]]) -> tuple[Sysctl, ...]:
+        """Return those asked for, or if none is asked for, those that differ from the defaults."""
         values = {**DEFAULTS, **self.sysctls}
         return tuple(
             Sysctl(*slot, values[slot])
             for slot in DEFAULTS
-            if slot in always or values[slot] != DEFAULTS[slot]
+            if slot in only or (not only and values[slot] != DEFAULTS[slot])
         )
 
     def reaches(self, gateway: str) -> bool:
@@ -83,12 +83,12 @@ class Namespace:
     """A network namespace.
 
     Attributes:
-        always: sysctls that are told even where they have the default value.
+        told: the sysctls that are told; none: those that don't have the default value.
         routes: each with the link it was added through.
     """
 
     links: list[FakeLink]
-    always: frozenset[tuple[str, str]] = frozenset()
+    told: frozenset[tuple[str, str]] = frozenset()
     routes: list[tuple[FakeLink, Route]] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
 
@@ -137,7 +137,7 @@ class Namespace:
             routes=routes,
             rules=tuple(r for r in self.rules if name in {r.iif, r.oif} or r.table in tables),
             neighbours=tuple(entry.neighbours),
-            sysctls=entry.seen_sysctls(self.always),
+            sysctls=entry.seen_sysctls(self.told),
         )
 
     def drop(self, entry: FakeLink) -> None:

@@ -48,6 +48,15 @@ def test_work_runs_inside_and_the_caller_stays_outside(nsfd: int) -> None:
     assert inode_here() == outside
 
 
+def test_work_for_the_namespace_one_is_in_needs_no_thread() -> None:
+    here = os.open(HOST_PATH, os.O_RDONLY)
+
+    thread = run_inside(here, threading.current_thread)
+    os.close(here)
+
+    assert thread is threading.current_thread()
+
+
 def test_a_pool_thread_that_sends_work_inside_stays_at_home(nsfd: int) -> None:
     with ThreadPoolExecutor(max_workers=1) as pool:
         inside = pool.submit(run_inside, nsfd, inode_here).result()

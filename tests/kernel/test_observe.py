@@ -88,7 +88,7 @@ def test_in_the_pod_such_a_device_is_known_by_its_name(session: Session) -> None
     "selector",
     [
         ("dport", "80"),
-        ("uidrange", "0-10"),
+        ("uidrange", "0-0"),
         ("ipproto", "tcp"),
         ("suppress_prefixlength", "0"),
     ],

@@ -1,10 +1,12 @@
+import struct
 from errno import EINVAL, ENOENT
 from pathlib import Path
 
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.sysctl import SET_BY_CLAIMS, changed, read_values, write_value
+from dranet_nri.kernel.codec import attribute
+from dranet_nri.kernel.sysctl import changed, read_values, set_by_claims, write_value
 from dranet_nri.model import Sysctl
 
 
@@ -34,19 +36,22 @@ def test_a_kernel_without_ipv6_has_no_ipv6_sysctls(tmp_path: Path) -> None:
     assert read_values(str(tmp_path), "eth1") == {("ipv4", "arp_ignore"): "1"}
 
 
-def test_what_differs_or_is_asked_for_is_told() -> None:
-    values = {
-        ("ipv4", "arp_ignore"): "0",
-        ("ipv4", "rp_filter"): "2",
-        ("ipv4", "log_martians"): "0",
-    }
-    defaults = dict.fromkeys(values, "0")
+def test_what_differs_is_told() -> None:
+    defaults = dict.fromkeys((("ipv4", "arp_ignore"), ("ipv4", "rp_filter")), "0")
+    values = {**defaults, ("ipv4", "rp_filter"): "2"}
 
     assert changed(values, defaults) == (Sysctl("ipv4", "rp_filter", "2"),)
-    assert changed(values, defaults, SET_BY_CLAIMS) == (
-        Sysctl("ipv4", "arp_ignore", "0"),
-        Sysctl("ipv4", "rp_filter", "2"),
+
+
+def test_a_link_without_ipv6_tells_no_ipv6_sysctls() -> None:
+    values = struct.pack("=18I", 1, *range(100, 116), 2)
+    spec = attribute(2, attribute(1, values))
+
+    assert set_by_claims(spec) == (
+        Sysctl("ipv4", "arp_announce", "2"),
+        Sysctl("ipv4", "forwarding", "1"),
     )
+    assert set_by_claims(b"") == ()
 
 
 def test_a_value_is_written(tmp_path: Path) -> None:
