@@ -297,5 +297,4 @@ def _tagged(value: AttributeValue) -> dict[str, object]:
             return {"int": value}
         case str():
             return {"string": value}
-        case Version():
-            return {"version": value.text}
+    return {"version": value.text}
