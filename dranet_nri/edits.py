@@ -22,7 +22,6 @@ from dranet_nri.model import (
     Mount,
     ObjectRef,
     Rlimit,
-    Version,
 )
 
 CDI_KIND: Final = f"{DRIVER_NAME}/nic"
