@@ -1,11 +1,11 @@
 """One pass over what the host shows, and the inventory that follows from it."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from dranet_nri.facts import host, infiniband, links, sysfs
-from dranet_nri.facts.rtnetlink import RouteSocket
 from dranet_nri.facts.tree import Folder
 from dranet_nri.inventory import (
     DefaultRoute,
@@ -15,6 +15,7 @@ from dranet_nri.inventory import (
     inventory_from_facts,
 )
 from dranet_nri.model import Address
+from dranet_nri.netlink.rtnetlink import open_here
 
 
 def scan(sysfs_root: Path = sysfs.SYSFS) -> Inventory:
@@ -40,7 +41,7 @@ def read_host(sysfs_root: Path = sysfs.SYSFS) -> HostFacts:
     Raises:
         KernelError: a netlink dump failed.
     """
-    with RouteSocket() as netlink:
+    with closing(open_here()) as netlink:
         seen = links.links(netlink)
         addresses = links.addresses(netlink)
         filters = links.tc_filters(netlink)

@@ -7,11 +7,11 @@ from socket import AF_INET, AF_INET6
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel import codec
-from dranet_nri.kernel.codec import attributes, encode, family_of, split_prefix, text, u32
 from dranet_nri.kernel.messages import ifaddrmsg
-from dranet_nri.kernel.rtnetlink import Rtnetlink
 from dranet_nri.model import FOREVER, Address
+from dranet_nri.netlink import codec
+from dranet_nri.netlink.codec import attributes, encode, family_of, split_prefix, text, u32
+from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 RTM_NEWADDR: Final = 20
 RTM_DELADDR: Final = 21

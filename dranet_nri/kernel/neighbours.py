@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from socket import AF_INET, AF_INET6
 from typing import Final
 
-from dranet_nri.kernel import codec
-from dranet_nri.kernel.codec import attribute, attributes, encode, family_of
 from dranet_nri.kernel.links import link_layer
 from dranet_nri.kernel.messages import NeighbourMessage
-from dranet_nri.kernel.rtnetlink import Rtnetlink
 from dranet_nri.model import Neighbour
+from dranet_nri.netlink import codec
+from dranet_nri.netlink.codec import attribute, attributes, encode, family_of
+from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 RTM_NEWNEIGH: Final = 28
 RTM_GETNEIGH: Final = 30

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from dranet_nri.kernel.links import Seen, dump_links, link_from
 from dranet_nri.kernel.locate import locate
 from dranet_nri.kernel.rules import dump_rules
 from dranet_nri.kernel.space import Space
 from dranet_nri.model import DeviceKey, Link, LinkState, Observed, Rule
+from dranet_nri.netlink.links import Seen, dump_links, link_from
 
 Parents = dict[str, tuple[str, str]]  # bus and name of the parent, by link name
 

@@ -15,9 +15,11 @@ from socket import AF_INET, AF_INET6
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel import codec
 from dranet_nri.kernel.addresses import IFA_F_NOPREFIXROUTE
-from dranet_nri.kernel.codec import (
+from dranet_nri.kernel.messages import rtmsg
+from dranet_nri.model import Address, NextHop, Route
+from dranet_nri.netlink import codec
+from dranet_nri.netlink.codec import (
     attribute,
     attributes,
     encode,
@@ -25,9 +27,7 @@ from dranet_nri.kernel.codec import (
     split_prefix,
     u32,
 )
-from dranet_nri.kernel.messages import rtmsg
-from dranet_nri.kernel.rtnetlink import Rtnetlink
-from dranet_nri.model import Address, NextHop, Route
+from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 RTM_NEWROUTE: Final = 24
 RTM_GETROUTE: Final = 26

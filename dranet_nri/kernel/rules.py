@@ -7,11 +7,11 @@ from socket import AF_INET
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel import codec
-from dranet_nri.kernel.codec import attributes, encode, family_number, split_prefix, text, u32
 from dranet_nri.kernel.messages import fibmsg
-from dranet_nri.kernel.rtnetlink import Rtnetlink
 from dranet_nri.model import Rule
+from dranet_nri.netlink import codec
+from dranet_nri.netlink.codec import attributes, encode, family_number, split_prefix, text, u32
+from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 RTM_NEWRULE: Final = 32
 RTM_DELRULE: Final = 33

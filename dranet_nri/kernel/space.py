@@ -4,13 +4,13 @@ import os
 
 from dranet_nri.kernel import sysctl
 from dranet_nri.kernel.addresses import dump_addresses
-from dranet_nri.kernel.links import IFLA_AF_SPEC, Seen, index_of
 from dranet_nri.kernel.neighbours import dump_neighbours
-from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.netns import run_inside, socket_in
 from dranet_nri.kernel.routes import dump_routes, without_implied
-from dranet_nri.kernel.rtnetlink import Rtnetlink, open_rtnetlink
 from dranet_nri.kernel.rules import rules_of
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl
+from dranet_nri.netlink.links import IFLA_AF_SPEC, Seen, index_of
+from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, prepared
 
 
 class Space:
@@ -31,7 +31,7 @@ class Space:
         self.ns = ns
         self.fd = nsfd
         try:
-            self.netlink: Rtnetlink = open_rtnetlink(nsfd)
+            self.netlink: Rtnetlink = prepared(socket_in(nsfd, NETLINK_ROUTE))
         except BaseException:
             os.close(nsfd)
             raise

@@ -13,8 +13,8 @@ from socket import AF_INET, AF_INET6
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.codec import attributes, u32
 from dranet_nri.model import Sysctl
+from dranet_nri.netlink.codec import attributes, u32
 
 # What a move resets to net/<family>/conf/default of the namespace the link enters.
 RESET_BY_A_MOVE: Final = {

@@ -5,6 +5,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,12 +14,13 @@ from pyroute2 import IPRoute
 
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import links
-from dranet_nri.facts.rtnetlink import RTM_GETLINK, RouteSocket
 from dranet_nri.facts.scan import scan
 from dranet_nri.facts.udev import DeviceEvent, DeviceEvents
 from dranet_nri.inventory import DefaultRoute, Inventory
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import Address
+from dranet_nri.netlink.links import RTM_GETLINK
+from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
 from tests.capability import lacking
 from tests.kernel.namespaces import open_netns
 
@@ -44,9 +46,9 @@ class Namespace:
 
         self.do(body)
 
-    def read(self, dump: Callable[[RouteSocket], T]) -> T:
+    def read(self, dump: Callable[[Rtnetlink], T]) -> T:
         def body() -> T:
-            with RouteSocket() as netlink:
+            with closing(open_here()) as netlink:
                 return dump(netlink)
 
         return self.do(body)
@@ -239,8 +241,8 @@ def test_names_of_bpf_classifiers_are_read(netns: Namespace) -> None:
 
 
 def test_a_dump_that_the_kernel_refuses_says_which(netns: Namespace) -> None:
-    with pytest.raises(KernelError, match=f"rtnetlink request {RTM_GETLINK}: EINVAL"):
-        netns.read(lambda netlink: netlink.dump(RTM_GETLINK, b"\xff" * 16))
+    with pytest.raises(KernelError, match="dump nonsense: EINVAL"):
+        netns.read(lambda netlink: netlink.dump("dump nonsense", RTM_GETLINK, b"\xff" * 16))
 
 
 def test_no_descriptor_is_left_open_by_a_scan(netns: Namespace) -> None:

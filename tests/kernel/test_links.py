@@ -2,11 +2,12 @@ import struct
 
 import pytest
 
-from dranet_nri.kernel import links
-from dranet_nri.kernel.codec import attribute, encode
-from dranet_nri.kernel.links import Seen, link_from, link_layer
+from dranet_nri.kernel.links import link_layer
 from dranet_nri.kernel.messages import LinkMessage
 from dranet_nri.model import Link, OffloadSizes
+from dranet_nri.netlink import links
+from dranet_nri.netlink.codec import attribute, encode
+from dranet_nri.netlink.links import Seen, link_from
 
 IPOIB_MAC = "00:00:10:29:fe:80:00:00:00:00:00:00:00:15:5d:ff:fd:33:ff:05"
 

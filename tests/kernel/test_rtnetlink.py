@@ -6,17 +6,19 @@ from errno import EBUSY, EINTR, EINVAL, EMSGSIZE
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.codec import attribute
-from dranet_nri.kernel.links import dump_links
-from dranet_nri.kernel.rtnetlink import (
+from dranet_nri.kernel.netns import socket_in
+from dranet_nri.netlink.codec import attribute
+from dranet_nri.netlink.links import dump_links
+from dranet_nri.netlink.rtnetlink import (
     DUMP_TRIES,
+    NETLINK_ROUTE,
     NLM_F_ACK_TLVS,
     NLM_F_DUMP_INTR,
     NLMSG_DONE,
     NLMSG_ERROR,
     NLMSGERR_ATTR_MSG,
     Rtnetlink,
-    open_rtnetlink,
+    prepared,
 )
 
 ANSWER = 100  # any type that is neither an error nor a done
@@ -205,7 +207,7 @@ def test_a_socket_that_fails_is_a_kernel_error(peer: Peer) -> None:
 
 
 def test_a_real_socket_dumps_its_own_namespace(nsfd: int, no_fork: None) -> None:
-    netlink = open_rtnetlink(nsfd)
+    netlink = prepared(socket_in(nsfd, NETLINK_ROUTE))
 
     found = dump_links(netlink, "a fresh namespace")
     netlink.close()

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.codec import attribute
 from dranet_nri.kernel.sysctl import changed, read_values, set_by_claims, write_value
 from dranet_nri.model import Sysctl
+from dranet_nri.netlink.codec import attribute
 
 
 def conf(root: Path, family: str, name: str, **values: str) -> Path:

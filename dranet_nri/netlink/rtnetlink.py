@@ -3,6 +3,7 @@
 Rules:
 1. Every failure is a KernelError with the kernel's own words where it has some.
 2. A dump that the kernel calls inconsistent is read again; half a picture is never returned.
+3. Dumps and look-ups need no privilege.
 """
 
 import socket
@@ -13,8 +14,7 @@ from errno import EINTR, EINVAL, EMSGSIZE
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.codec import HEADER_LEN, attributes, text
-from dranet_nri.kernel.netns import socket_in
+from dranet_nri.netlink.codec import HEADER_LEN, attributes, text
 
 NETLINK_ROUTE: Final = 0
 SOL_NETLINK: Final = 270
@@ -142,13 +142,12 @@ class Rtnetlink:
                     yield message
 
 
-def open_rtnetlink(nsfd: int) -> Rtnetlink:
-    """Open a socket in the namespace, with strict checks and explained errors.
+def prepared(sock: socket.socket) -> Rtnetlink:
+    """Take over an open netlink socket, with strict checks and explained errors switched on.
 
     Raises:
-        KernelError: the namespace cannot be entered, or the kernel is older than 4.20.
+        KernelError: the kernel is older than 4.20; the socket is closed.
     """
-    sock = socket_in(nsfd, NETLINK_ROUTE)
     try:
         for option in (NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK):
             sock.setsockopt(SOL_NETLINK, option, 1)
@@ -158,6 +157,20 @@ def open_rtnetlink(nsfd: int) -> Rtnetlink:
             "open netlink socket", error.errno or EINVAL, "Linux 4.20 or newer is needed"
         ) from error
     return Rtnetlink(sock)
+
+
+def open_here() -> Rtnetlink:
+    """Open a socket in the calling thread's own namespace.
+
+    Raises:
+        KernelError: there is no netlink, or the kernel is older than 4.20.
+    """
+    kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+    try:
+        sock = socket.socket(socket.AF_NETLINK, kind, NETLINK_ROUTE)
+    except OSError as error:
+        raise KernelError("open netlink socket", error.errno or EINVAL) from error
+    return prepared(sock)
 
 
 def _split(data: bytes) -> Iterator[_Message]:

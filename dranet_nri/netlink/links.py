@@ -1,0 +1,171 @@
+"""Links as rtnetlink shows them, read by whoever looks and by whoever changes.
+
+Message formats: linux/rtnetlink.h, linux/if_link.h.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from errno import ENODEV
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.model import Link, OffloadSizes
+from dranet_nri.netlink.codec import attribute, attributes, text, u32, walk
+from dranet_nri.netlink.rtnetlink import Rtnetlink
+
+RTM_GETLINK: Final = 18
+RTEXT_FILTER_SKIP_STATS: Final = 8  # and no RTEXT_FILTER_VF: a PF may have hundreds of VFs
+
+IFF_UP: Final = 0x1
+IFF_LOOPBACK: Final = 0x8
+
+IFLA_ADDRESS: Final = 1
+IFLA_IFNAME: Final = 3
+IFLA_MTU: Final = 4
+IFLA_LINK: Final = 5
+IFLA_MASTER: Final = 10
+IFLA_TXQLEN: Final = 13
+IFLA_OPERSTATE: Final = 16
+IFLA_LINKINFO: Final = 18
+IFLA_IFALIAS: Final = 20
+IFLA_AF_SPEC: Final = 26
+IFLA_EXT_MASK: Final = 29
+IFLA_CARRIER: Final = 33
+IFLA_LINK_NETNSID: Final = 37
+IFLA_PHYS_PORT_NAME: Final = 38
+IFLA_GSO_MAX_SIZE: Final = 41
+IFLA_MIN_MTU: Final = 50
+IFLA_MAX_MTU: Final = 51
+IFLA_PROP_LIST: Final = 52
+IFLA_ALT_IFNAME: Final = 53
+IFLA_PARENT_DEV_NAME: Final = 56
+IFLA_PARENT_DEV_BUS_NAME: Final = 57
+IFLA_GRO_MAX_SIZE: Final = 58
+IFLA_GSO_IPV4_MAX_SIZE: Final = 63
+IFLA_GRO_IPV4_MAX_SIZE: Final = 64
+IFLA_NETNS_IMMUTABLE: Final = 67  # Linux 6.14 and later tell
+IFLA_INFO_KIND: Final = 1
+
+# RFC 2863, in the order of IF_OPER_* (linux/if.h).
+OPERSTATES: Final = (
+    "unknown",
+    "notpresent",
+    "down",
+    "lowerlayerdown",
+    "testing",
+    "dormant",
+    "up",
+)
+
+INFO: Final = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
+_WITHOUT_STATS: Final = attribute(IFLA_EXT_MASK, struct.pack("=I", RTEXT_FILTER_SKIP_STATS))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A link as dumped, decoded as far as every reader needs it."""
+
+    name: str
+    index: int
+    arphrd: int
+    flags: int
+    attrs: Mapping[int, bytes]
+
+    @property
+    def altnames(self) -> tuple[str, ...]:
+        """Return the alternative names."""
+        listed = self.attrs.get(IFLA_PROP_LIST, b"")
+        return tuple(text(name) for kind, name in walk(listed) if kind == IFLA_ALT_IFNAME)
+
+    @property
+    def parent(self) -> tuple[str, str]:
+        """Return bus and name of the parent device, "" where the kernel tells none."""
+        bus = text(self.attrs.get(IFLA_PARENT_DEV_BUS_NAME))
+        return bus, text(self.attrs.get(IFLA_PARENT_DEV_NAME))
+
+
+def _seen(body: bytes) -> Seen:
+    _, arphrd, index, flags, _ = INFO.unpack_from(body)
+    attrs = attributes(body, INFO.size)
+    return Seen(text(attrs.get(IFLA_IFNAME)), index, arphrd, flags, attrs)
+
+
+def dump_links(netlink: Rtnetlink, where: str) -> tuple[Seen, ...]:
+    """Return every link of the namespace."""
+    request = INFO.pack(0, 0, 0, 0, 0) + _WITHOUT_STATS
+    return tuple(map(_seen, netlink.dump(f"dump links in {where}", RTM_GETLINK, request)))
+
+
+def find_link(netlink: Rtnetlink, what: str, name: str) -> Seen:
+    """Return the link whose name or altname it is.
+
+    Raises:
+        KernelError: ENODEV, there is none.
+    """
+    named = attribute(IFLA_IFNAME, name.encode() + b"\0")
+    return _seen(netlink.get(what, RTM_GETLINK, INFO.pack(0, 0, 0, 0, 0) + named + _WITHOUT_STATS))
+
+
+def link_at(netlink: Rtnetlink, what: str, index: int) -> Seen:
+    """Return the link with that ifindex.
+
+    Raises:
+        KernelError: ENODEV, there is none.
+    """
+    request = INFO.pack(0, 0, index, 0, 0) + _WITHOUT_STATS
+    return _seen(netlink.get(what, RTM_GETLINK, request))
+
+
+def index_of(netlink: Rtnetlink, what: str, name: str) -> int:
+    """Return the ifindex of the link of that name; an altname doesn't count.
+
+    Raises:
+        KernelError: ENODEV, there is none.
+    """
+    seen = find_link(netlink, what, name)
+    if seen.name != name:
+        raise KernelError(what, ENODEV, f"{name} is only an altname of {seen.name}")
+    return seen.index
+
+
+def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
+    """Return the link in full; bus and parent serve where the kernel tells none."""
+    attrs = seen.attrs
+    told_bus, told_parent = seen.parent
+    state = attrs.get(IFLA_OPERSTATE, b"\0")[0]
+    lower = 0 if IFLA_LINK_NETNSID in attrs else u32(attrs.get(IFLA_LINK))
+    return Link(
+        index=seen.index,
+        name=seen.name,
+        kind=text(attributes(attrs.get(IFLA_LINKINFO, b"")).get(IFLA_INFO_KIND)),
+        arphrd=seen.arphrd,
+        mac=attrs.get(IFLA_ADDRESS, b"").hex(":"),
+        mtu=u32(attrs.get(IFLA_MTU)),
+        min_mtu=u32(attrs.get(IFLA_MIN_MTU)),
+        max_mtu=u32(attrs.get(IFLA_MAX_MTU)),
+        up=bool(seen.flags & IFF_UP),
+        carrier=attrs.get(IFLA_CARRIER, b"\0")[0] == 1,
+        operstate=OPERSTATES[state] if state < len(OPERSTATES) else "unknown",
+        master=u32(attrs.get(IFLA_MASTER)),
+        lower=0 if lower == seen.index else lower,
+        loopback=bool(seen.flags & IFF_LOOPBACK),
+        alias=text(attrs.get(IFLA_IFALIAS)),
+        altnames=seen.altnames,
+        txqlen=u32(attrs.get(IFLA_TXQLEN)),
+        sizes=_sizes(attrs),
+        bus=told_bus or bus,
+        parent=told_parent or parent,
+    )
+
+
+def _sizes(attrs: Mapping[int, bytes]) -> OffloadSizes:
+    def size(kind: int) -> int | None:
+        return u32(attrs[kind]) if kind in attrs else None
+
+    return OffloadSizes(
+        gso=size(IFLA_GSO_MAX_SIZE),
+        gro=size(IFLA_GRO_MAX_SIZE),
+        gso_ipv4=size(IFLA_GSO_IPV4_MAX_SIZE),
+        gro_ipv4=size(IFLA_GRO_IPV4_MAX_SIZE),
+    )
