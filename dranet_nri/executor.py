@@ -11,6 +11,7 @@ Rules:
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, Protocol
 
 from dranet_nri.errors import AttachError, DranetError, KernelError, RefusedError
@@ -108,6 +109,7 @@ class Executor:
         Raises:
             AttachError: an operation failed; what was done is undone, and recorded.
             RefusedError: the wanted state cannot be had; nothing was done, and recorded.
+            InvalidValueError: the record would break a rule, as too many routes do; the same.
         """
         records = tuple(self._intent(pod, netns, each, previous) for each in allocations)
         try:
@@ -161,27 +163,28 @@ class Executor:
         try:
             targets = self._targets(session, records, allocations)
             plans = tuple(_plan(target) for target in targets)
+            intents = tuple(_with_devices(record, targets) for record in records)
+            for record in intents:
+                self._journal.put(record)
         except DranetError as error:
             self._fail(records, str(error))
             raise
-        records = tuple(_with_devices(record, targets) for record in records)
-        for record in records:
-            self._journal.put(record)
+        records = intents
         step = ""
         try:
-            for ops in plans:
-                for op in ops:
-                    step = str(op)
-                    session.apply(op)
+            for op in chain.from_iterable(plans):
+                step = str(op)
+                session.apply(op)
+            step = "record the result"
             done = tuple(self._attached(record, targets) for record in records)
+            for record in done:
+                self._journal.put(record)
         except DranetError as error:
             undone = self._undo(session, targets)
             message = f"{step} failed: {error}"
             self._fail(records, message, undone)
             failures = tuple(text for _, text in undone if text)
             raise AttachError(step, str(error), failures) from error
-        for record in done:
-            self._journal.put(record)
         return done
 
     def _targets(
@@ -209,7 +212,7 @@ class Executor:
         device: AttachedDevice,
     ) -> _Target:
         key = device.device.key
-        if not key.name and not key.bus:
+        if not key.name:
             return _Target(allocation, wanted, device, Observed())  # RDMA device without a netdev
         observed = session.observe(key, device.pod_name or wanted.config.interface.name or key.name)
         if device.snapshot is None:
