@@ -4,7 +4,7 @@ Numbers and structs are those of linux/if_link.h and linux/rtnetlink.h.
 """
 
 from dataclasses import dataclass
-from errno import EEXIST, EINVAL, ENODEV, ENOENT
+from errno import EADDRNOTAVAIL, EEXIST, EINVAL, ENODEV, ENOENT
 from typing import Final
 
 from dranet_nri.errors import KernelError
@@ -74,7 +74,18 @@ def move(source: End, target: End, op: MoveLink) -> None:
         source.netlink.do(what, RTM_NEWLINK, 0, encode(LinkMessage, {"index": op.index}, attrs))
     except KernelError as error:
         _bring_back(source, target, op, before.name, error)
-        raise
+        raise _explained(error, op) from error
+
+
+def _explained(error: KernelError, op: MoveLink) -> KernelError:
+    """Return the error with what to do about it, where the errno alone does not tell."""
+    if error.code != EADDRNOTAVAIL or op.settings.mac is None:
+        return error
+    detail = (
+        f"the device does not take hardware address {op.settings.mac}: where the PF has set the"
+        " VF's address, the VF keeps it; remove interface.hardwareAddr, or set it on the PF"
+    )
+    return KernelError(error.op, error.code, detail)
 
 
 def _bring_back(source: End, target: End, op: MoveLink, name: str, cause: KernelError) -> None:

@@ -51,7 +51,6 @@ def make_nics() -> None:
         physical = next((function / "net").iterdir()).name
         ip("link", "set", physical, "up")
         (function / "sriov_numvfs").write_text("1")
-        ip("link", "set", physical, "vf", "0", "mac", f"02:00:00:00:01:{number:02x}")
         virtual = (function / "virtfn0").resolve()
         wait_until("the virtual function's netdev", lambda v=virtual: list(v.glob("net/*")), 60)
         nic = Nic(next((virtual / "net").iterdir()).name, f"10.{100 + number}.0.5/24")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.claims import Allocated, allocate, release
+from tests.box.claims import Allocated, allocate, release, release_all
 from tests.box.containerd import Containerd, Options
 from tests.box.cri import ContainerSpec, Cri, CriError, Pod
 from tests.box.nics import Nic, host_state, ip
@@ -26,12 +26,19 @@ NO_SPEC = r"unresolvable CDI devices dra\.net/nic="
 
 
 @pytest.fixture
-def plugin(containerd: Containerd) -> Iterator[Plugin]:
-    """Return the plugin, serving."""
+def absent(containerd: Containerd) -> Iterator[Plugin]:
+    """Return the plugin, not started. Whatever the test does, no plugin and no claim is left."""
     plugin = Plugin()
-    plugin.start()
     yield plugin
     plugin.stop()
+    release_all()
+
+
+@pytest.fixture
+def plugin(absent: Plugin) -> Plugin:
+    """Return the plugin, serving."""
+    absent.start()
+    return absent
 
 
 def links_in(cri: Cri, container: str) -> dict[str, list[str]]:
@@ -186,45 +193,44 @@ def container_once_open(cri: Cri, pod: Pod, spec: ContainerSpec) -> str:
 
 
 def test_with_the_plugin_stopped_the_container_waits_until_it_is_back(
-    cri: Cri, containerd: Containerd, nics: tuple[Nic, ...], before: dict[str, object]
+    cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     pod, claim = waiting_pod(cri, "absent", nics[:1])
-    plugin = Plugin()
-    plugin.start()
-    try:
-        container = container_once_open(cri, pod, claim.spec())
 
-        assert nics[0].cidr in links_in(cri, container)[nics[0].name]
-        remove(cri, pod)
-        assert_home(before)
-    finally:
-        plugin.stop()
+    absent.start()
+    container = container_once_open(cri, pod, claim.spec())
+
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    remove(cri, pod)
+    assert_home(before)
 
 
 def test_with_the_plugin_killed_in_the_hook_the_container_waits(
-    cri: Cri, containerd: Containerd, nics: tuple[Nic, ...], before: dict[str, object]
+    cri: Cri,
+    containerd: Containerd,
+    absent: Plugin,
+    nics: tuple[Nic, ...],
+    before: dict[str, object],
 ) -> None:
     containerd.restart(PATIENT)
-    plugin = Plugin()
-    plugin.start()
+    absent.start()
     claim = allocate("killed", nics[:2], "killed-uid")
-    plugin.freeze()
+    absent.freeze()
     pods: list[Pod] = []
     hook = threading.Thread(target=lambda: pods.append(cri.run_pod("killed")))
     hook.start()
-    wait_until("the hook to be called", lambda: bytes_waiting(plugin.pid))
-    plugin.kill()
+    wait_until("the hook to be called", lambda: bytes_waiting(absent.pid))
+    absent.kill()
     hook.join()
-    try:
-        with pytest.raises(CriError, match=NO_SPEC):
-            cri.create_container(pods[0], spec=claim.spec())
-        plugin.start()
-        container = container_once_open(cri, pods[0], claim.spec())
-        assert nics[1].cidr in links_in(cri, container)[nics[1].name]
-        remove(cri, pods[0])
-        assert_home(before)
-    finally:
-        plugin.stop()
+
+    with pytest.raises(CriError, match=NO_SPEC):
+        cri.create_container(pods[0], spec=claim.spec())
+    absent.start()
+    container = container_once_open(cri, pods[0], claim.spec())
+
+    assert nics[1].cidr in links_in(cri, container)[nics[1].name]
+    remove(cri, pods[0])
+    assert_home(before)
 
 
 def bytes_waiting(pid: int) -> bool:

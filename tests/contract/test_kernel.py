@@ -5,7 +5,16 @@ physical link whose namespace died) is tested in the node in a box.
 """
 
 from dataclasses import replace
-from errno import EEXIST, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH, ENODEV, ENOENT
+from errno import (
+    EADDRNOTAVAIL,
+    EEXIST,
+    EHOSTUNREACH,
+    EINVAL,
+    ENETDOWN,
+    ENETUNREACH,
+    ENODEV,
+    ENOENT,
+)
 
 import pytest
 
@@ -192,6 +201,17 @@ def test_a_move_that_cannot_be_finished_leaves_the_link_where_it_was(session: Se
     assert on_host(session).link.name == "eth1"
     assert on_host(session).addresses == ()  # It went and came back.
     assert session.observe(KEY, "eth1").pod is None
+
+
+def test_a_hardware_address_that_the_device_refuses_is_an_error_that_keeps_the_link(
+    session: Session,
+) -> None:
+    multicast = LinkSettings(mac="01:00:5e:00:00:01")
+
+    error = refused(session, MoveLink(Ns.HOST, index(session), Ns.POD, "net1", multicast))
+
+    assert error.code == EADDRNOTAVAIL
+    assert on_host(session).link.name == "eth1"
 
 
 def test_moving_a_link_that_is_nowhere_is_an_error(session: Session) -> None:

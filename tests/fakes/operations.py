@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from errno import EACCES, EBUSY, EEXIST, EINVAL, ENOENT, ESTALE
+from errno import EACCES, EADDRNOTAVAIL, EBUSY, EEXIST, EINVAL, ENOENT, ESTALE
 from ipaddress import ip_interface
 from typing import assert_never
 
@@ -147,6 +147,8 @@ def _settled(what: str, link: Link, settings: LinkSettings) -> Link:
     mtu = settings.mtu or link.mtu
     if mtu < link.min_mtu or (link.max_mtu and mtu > link.max_mtu):
         raise KernelError(what, EINVAL, "mtu out of range")
+    if settings.mac is not None and int(settings.mac[:2], 16) & 1:
+        raise KernelError(what, EADDRNOTAVAIL, "a multicast address is nobody's")
     new, old = settings.sizes, link.sizes
     sizes = replace(
         old,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.box.attach import plugin
+from tests.box.attach import absent, plugin
 from tests.box.cri import Cri
 from tests.box.fixtures import containerd, cri, runtime
 from tests.box.nics import Nic, host_state, make_wires, settled
 
-__all__ = ["containerd", "cri", "plugin", "runtime"]
+__all__ = ["absent", "containerd", "cri", "plugin", "runtime"]
 
 
 @pytest.fixture(scope="session")

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.attach import plugin
+from tests.box.attach import absent, plugin
 from tests.box.cri import Cri
 from tests.box.fixtures import containerd, cri, runtime
 from tests.box.nics import Nic, dress, host_state, ip, settled
 from tests.box.waiting import wait_until
 
-__all__ = ["containerd", "cri", "plugin", "runtime"]
+__all__ = ["absent", "containerd", "cri", "plugin", "runtime"]
 
 IGB = Path("/sys/bus/pci/drivers/igb")
 
@@ -24,11 +24,8 @@ def functions() -> tuple[Path, ...]:
         ip("link", "set", uplink, "up")
         (nic / "sriov_numvfs").write_text("1")
         made.append((nic / "virtfn0").resolve())
-    for number, function in enumerate(made):
+    for function in made:
         wait_until("the VF to have a netdev", lambda f=function: list(f.glob("net/*")), 60)  # type: ignore[misc]
-        parent = (function / "physfn").resolve()
-        pf = next((parent / "net").iterdir()).name
-        ip("link", "set", pf, "vf", "0", "mac", f"02:00:00:00:01:{number:02x}")
     return tuple(made)
 
 
