@@ -41,13 +41,16 @@ class Gate:
         return self.cdi_dir / f"{DRIVER_NAME}-{claim_uid}.json"
 
     def open(self, allocation: Allocation, attachment: Attachment, options: EditOptions) -> None:
-        """Write the claim's files.
+        """Write the claim's files; none where it only looks on (adminAccess).
 
         Raises:
             OSError: they can't be written; the gate stays closed.
         """
         directory = str(self.metadata_dir)
-        for request in gated_requests(allocation):
+        requests = gated_requests(allocation)
+        if not requests:
+            return  # A CDI spec without devices is an invalid one.
+        for request in requests:
             path = Path(metadata_source(directory, allocation.claim.uid, request))
             self._write(path, metadata(allocation, attachment, request))
         spec = cdi_spec(allocation, attachment, directory, options)
