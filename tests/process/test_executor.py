@@ -725,6 +725,22 @@ def test_a_detach_says_so_before_the_first_operation(node: Node) -> None:
     assert node.journal.records[DATA].phase is Phase.DETACHING
 
 
+def test_one_thing_that_cannot_be_restored_does_not_keep_the_rest_from_coming_back(
+    node: Node,
+) -> None:
+    (record,) = node.attach((claim(DATA, given(pci(2))),))
+    node.kernel.fail_on(AddAddress, times=1)
+
+    record = node.executor.detach(record, netns_alive=True)
+
+    state = node.kernel.state("eth2")
+    assert state is not None
+    assert state.link.up
+    assert [each.cidr for each in state.addresses] == ["2001:db8:2::5/64"]
+    assert (record.phase, record.devices[0].home) == (Phase.DETACHING, False)
+    assert "add address 10.0.2.5/24" in failure_of(node).message
+
+
 def test_hardware_of_a_dead_namespace_is_home_once_the_kernel_returned_it(node: Node) -> None:
     (data,) = node.attach((CLAIMS[0],))
     node.kernel.remove_netns(node.netns)  # its cleanup waits: somebody still holds it
