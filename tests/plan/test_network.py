@@ -184,7 +184,7 @@ def test_routes_that_make_sense_in_the_pod_are_inherited_whole(route: Route) -> 
         ),
         pytest.param(
             Route(
-                "10.9.0.0/16", nexthops=(NextHop("10.1.0.1"), NextHop("10.3.0.1", device="eth2"))
+                "10.9.0.0/16", nexthops=(NextHop("10.1.0.1"), NextHop("10.1.0.2", device="eth2"))
             ),
             id="multipath over another device",
         ),
