@@ -1,0 +1,217 @@
+"""A node for the executor: four NICs, a pod, a journal, and ways to fail and to crash."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from errno import EIO
+
+from dranet_nri.executor import Executor
+from dranet_nri.model import (
+    Address,
+    AllocatedDevice,
+    Allocation,
+    Attachment,
+    CharDevice,
+    Device,
+    DeviceKey,
+    Failure,
+    InterfaceConfig,
+    Link,
+    LinkState,
+    NetnsId,
+    NetworkConfig,
+    ObjectRef,
+    Phase,
+    Pod,
+    Route,
+)
+from dranet_nri.state.record import decode_attachment, encode_attachment
+from tests.fakes.kernel import FakeKernel
+
+POD = Pod("sandbox-1", "uid-web", "default", "web", "/run/netns/1")
+DATA, STORAGE = "claim-data", "claim-storage"
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+@dataclass
+class Journal:
+    """Records in memory, through the real encoding.
+
+    Attributes:
+        history: each record that was written, in order.
+        fails_at: the n-th write from now on fails, 0 none.
+        error: what the failing write raises.
+        now, times: what to ask at each write, and the answers.
+    """
+
+    records: dict[str, Attachment] = field(default_factory=dict)
+    history: list[Attachment] = field(default_factory=list)
+    fails_at: int = 0
+    now: Callable[[], int] = lambda: 0
+    times: list[int] = field(default_factory=list)
+    error: BaseException = field(default_factory=lambda: OSError(EIO, "injected"))
+
+    def put(self, attachment: Attachment) -> None:
+        """Write, or fail."""
+        record = decode_attachment(encode_attachment(attachment))
+        self.fails_at -= 1
+        if self.fails_at == 0:
+            raise self.error
+        self.records[record.claim.uid] = record
+        self.history.append(record)
+        self.times.append(self.now())
+
+    def phases(self) -> dict[str, Phase]:
+        """Return the phase of each claim."""
+        return {uid: record.phase for uid, record in self.records.items()}
+
+
+@dataclass
+class Clock:
+    """Stands still until told."""
+
+    now: int = 1000
+
+    def wall(self) -> int:
+        return 1_800_000_000 + self.now
+
+    def boot(self) -> int:
+        return self.now
+
+
+def pci(number: int) -> Device:
+    """Return the number-th NIC."""
+    address = f"0000:{number:02x}:00.0"
+    key = DeviceKey("pci", address, f"eth{number}", address)
+    return Device(f"nic-{number}", key, rdma_devices=(f"mlx5_{number}",))
+
+
+VIRTUAL = Device("dummy", DeviceKey("", "", "dummy0"))
+RDMA_ONLY = Device(
+    "efa", DeviceKey("pci", "0000:09:00.0", "", "0000:09:00.0"), rdma_devices=("mlx5_9",)
+)
+NAMED = NetworkConfig(InterfaceConfig(name="net1", mtu=9000, hardware_addr="02:00:00:00:00:99"))
+
+
+def claim(uid: str, *devices: AllocatedDevice) -> Allocation:
+    """Return an allocation of our pod."""
+    ref = ObjectRef("default", uid.removeprefix("claim-"), uid)
+    return Allocation(ref, ObjectRef("default", "web", "uid-web"), devices, "c0ffee", "8a1f5b1c")
+
+
+def given(device: Device, config: NetworkConfig = NetworkConfig()) -> AllocatedDevice:
+    """Return a device as allocated to a request of its own."""
+    return AllocatedDevice(device.name, "node", device, config)
+
+
+CLAIMS = (
+    claim(DATA, given(pci(1), NAMED), given(pci(2))),
+    claim(STORAGE, given(pci(3)), replace(given(pci(4)), admin_access=True)),
+)
+EVERYWHERE = ("eth1", "eth2", "eth3", "dummy0")
+
+
+class Node:
+    """A host with four NICs and a dummy, a pod's namespace, and an executor that may die."""
+
+    def __init__(self) -> None:
+        self.kernel = FakeKernel()
+        self.journal = Journal()
+        self.clock = Clock()
+        self.kernel.add_link("br0", kind="bridge")
+        for number in range(1, 5):
+            link = Link(0, f"eth{number}", mac=f"02:00:00:00:00:0{number}", up=True, max_mtu=9000)
+            self.kernel.add_link(
+                f"eth{number}",
+                parent=f"0000:{number:02x}:00.0",
+                link=replace(link, altnames=(f"enp{number}", "net1") if number == 1 else ()),
+                master="br0" if number == 3 else "",
+                addresses=(Address(f"10.0.{number}.5/24"), Address(f"2001:db8:{number}::5/64")),
+                routes=(
+                    Route(f"10.{number}.0.0/16", gateway=f"10.0.{number}.1"),
+                    Route("0.0.0.0/0", gateway=f"10.0.{number}.1", table=100 + number),
+                ),
+            )
+        self.kernel.space().named("arrange", "eth1").sysctls["ipv4", "rp_filter"] = "2"
+        self.kernel.add_link("dummy0", kind="dummy", addresses=(Address("10.0.9.5/24"),))
+        self.netns = self.add_netns("/run/netns/1")
+        self.start = self.host()
+        self.restart()
+
+    def add_netns(self, path: str) -> NetnsId:
+        netns = self.kernel.add_netns(path)
+        self.kernel.add_link("eth0", netns, kind="veth")
+        self.kernel.hold(netns)
+        return netns
+
+    def restart(self) -> None:
+        """Start anew from what the journal holds; whatever was broken works again."""
+        self.kernel.heal()
+        self.journal.fails_at = 0
+        self.executor = Executor(self.kernel, self.journal, self.clock, self.char_devices)
+
+    def char_devices(self, name: str) -> tuple[CharDevice, ...]:
+        number = int(name.rpartition("_")[2])
+        return (CharDevice(f"/dev/infiniband/uverbs{number}", 231, 192 + number),)
+
+    def attach(self, claims: tuple[Allocation, ...] = CLAIMS) -> tuple[Attachment, ...]:
+        previous = dict(self.journal.records)
+        return self.executor.attach(POD, self.netns, claims, previous)
+
+    def detach(self, *, netns_alive: bool = True) -> None:
+        for record in list(self.journal.records.values()):
+            self.executor.detach(record, netns_alive=netns_alive)
+
+    def host(self) -> Mapping[str, LinkState | None]:
+        """Return the devices' states on the host, without what a move may change."""
+        return {name: comparable(self.kernel.state(name)) for name in EVERYWHERE}
+
+    def assert_home(self) -> None:
+        """Check that every device is on the host as it was, and nothing is left behind."""
+        assert self.host() == self.start
+        assert self.kernel.open_sessions == 0
+
+    def assert_attached(self) -> None:
+        """Check that every device is in the pod, configured."""
+        assert self.journal.phases() == {DATA: Phase.ATTACHED, STORAGE: Phase.ATTACHED}
+        for name, number in (("net1", 1), ("eth2", 2), ("eth3", 3)):
+            state = self.kernel.state(name, self.netns)
+            assert state is not None
+            assert state.link.up
+            assert [each.cidr for each in state.addresses] == [
+                f"10.0.{number}.5/24",
+                f"2001:db8:{number}::5/64",
+            ]
+            assert len(state.routes) == 2
+        assert self.kernel.open_sessions == 0
+
+
+def comparable(state: LinkState | None) -> LinkState | None:
+    """Return the state without indexes and the order of things."""
+    if state is None:
+        return None
+    return replace(
+        state,
+        link=replace(state.link, index=0, altnames=tuple(sorted(state.link.altnames))),
+        addresses=tuple(sorted(state.addresses, key=repr)),
+        routes=tuple(sorted(state.routes, key=repr)),
+    )
+
+
+def failure_of(node: Node, uid: str = DATA) -> Failure:
+    """Return the recorded failure of the claim."""
+    failure = node.journal.records[uid].failure
+    assert failure is not None
+    return failure
+
+
+def attached_ops() -> int:
+    """Return how many operations an attach without failures takes."""
+    node = Node()
+    node.attach()
+    return len(node.kernel.log)
+
+
+OPS = attached_ops()

@@ -1,0 +1,250 @@
+"""Every failure and every crash of an attach: both ends can still be reached."""
+
+from collections.abc import Callable
+from errno import EBUSY, EIO
+from itertools import count
+
+import pytest
+
+from dranet_nri.errors import AttachError, KernelError
+from dranet_nri.executor import Executor
+from dranet_nri.model import (
+    CharDevice,
+    Phase,
+)
+from dranet_nri.plan.ops import AddAddress, AddRoute
+from tests.process.executor_node import DATA, OPS, STORAGE, Crash, Node, failure_of
+
+
+@pytest.fixture
+def node() -> Node:
+    """Return a fresh node."""
+    return Node()
+
+
+# --------------------------------------------------------------------------- every failure
+
+
+def failed_at(n: int, *, done: bool) -> tuple[Node, AttachError | None]:
+    """Return a node whose n-th operation failed, and the error, None if there was no n-th."""
+    node = Node()
+    node.kernel.fail_at(n, EBUSY, done=done)
+    try:
+        node.attach()
+    except AttachError as error:
+        return node, error
+    return node, None
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["refused", "half done"])
+def test_whichever_operation_fails_every_device_is_home_and_restored(*, done: bool) -> None:
+    for n in range(1, OPS + 1):
+        node, error = failed_at(n, done=done)
+        assert error is not None
+        assert error.undo_failures == ()
+        node.assert_home()
+        for uid in (DATA, STORAGE):
+            record = node.journal.records[uid]
+            assert record.phase is Phase.FAILED
+            assert all(each.home for each in record.devices)
+            assert failure_of(node, uid).count == 1
+            assert failure_of(node, uid).message == f"{error.step} failed: {error.cause}"
+        node.attach()
+        node.assert_attached()
+
+    assert failed_at(OPS + 1, done=done)[1] is None, "every operation failed in turn"
+
+
+def test_what_cannot_be_undone_is_said_and_a_later_detach_finishes_it(node: Node) -> None:
+    node.kernel.fail_on(AddRoute)
+
+    with pytest.raises(AttachError, match=r"not undone: .*nic-1.*add route") as caught:
+        node.attach()
+
+    assert len(caught.value.undo_failures) == 1, "only the device whose route was lost"
+    record = node.journal.records[DATA]
+    assert [each.home for each in record.devices] == [False, True]
+    assert node.kernel.state("eth1") is not None, "one thing must not keep the rest from home"
+
+    node.restart()
+    node.detach()
+
+    node.assert_home()
+    assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
+
+
+def test_an_undo_that_cannot_look_says_so_and_a_later_detach_finishes_it(node: Node) -> None:
+    def blinding(name: str) -> tuple[CharDevice, ...]:
+        node.kernel.fail_observe()
+        raise KernelError(f"read sysfs of {name}", EIO)
+
+    node.executor = Executor(node.kernel, node.journal, node.clock, blinding)
+
+    with pytest.raises(AttachError) as caught:
+        node.attach()
+
+    assert caught.value.undo_failures == ("dump links in host: EINTR (injected)",)
+    assert not node.journal.records[STORAGE].devices[0].home, "the last one in is undone first"
+    assert all(each.home for each in node.journal.records[DATA].devices)
+    node.restart()
+    node.detach()
+    node.assert_home()
+
+
+def test_device_files_that_cannot_be_resolved_undo_the_attach(node: Node) -> None:
+    def broken(name: str) -> tuple[CharDevice, ...]:
+        raise KernelError(f"read sysfs of {name}", EIO)
+
+    node.executor = Executor(node.kernel, node.journal, node.clock, broken)
+
+    with pytest.raises(AttachError, match="record the result failed: read sysfs of mlx5_1"):
+        node.attach()
+
+    node.assert_home()
+    assert node.journal.phases() == {DATA: Phase.FAILED, STORAGE: Phase.FAILED}
+
+
+# --------------------------------------------------------------------------- every crash
+
+Fault = Callable[[Node, int], None]
+
+
+def journal_fails(node: Node, n: int) -> None:
+    node.journal.fails_at = n
+
+
+def journal_crashes(node: Node, n: int) -> None:
+    node.journal.fails_at, node.journal.error = n, Crash()
+
+
+def crashes_before(node: Node, n: int) -> None:
+    node.kernel.fail_at(n, Crash())
+
+
+def crashes_after(node: Node, n: int) -> None:
+    node.kernel.fail_at(n, Crash(), done=True)
+
+
+FAULTS = pytest.mark.parametrize(
+    ("fault", "stops"),
+    [
+        pytest.param(journal_fails, 4, id="a write fails"),
+        pytest.param(journal_crashes, 4, id="crash at a write"),
+        pytest.param(crashes_before, OPS, id="crash before an operation"),
+        pytest.param(crashes_after, OPS, id="crash after an operation"),
+    ],
+)
+
+
+def stopped(fault: Fault, n: int) -> Node | None:
+    """Return a node whose attach stopped at the n-th step; None if it went through."""
+    node = Node()
+    fault(node, n)
+    try:
+        node.attach()
+    except (Crash, OSError):
+        assert node.kernel.open_sessions == 0
+        node.restart()
+        return node
+    return None
+
+
+@FAULTS
+def test_after_any_stop_an_attach_finishes_it(fault: Fault, stops: int) -> None:
+    for n in range(1, stops + 1):
+        node = stopped(fault, n)
+        assert node is not None
+        node.attach()
+        node.assert_attached()
+        node.detach()
+        node.assert_home()
+
+    assert stopped(fault, stops + 1) is None, "every step was stopped at"
+
+
+@FAULTS
+def test_after_any_stop_a_detach_brings_everything_home(fault: Fault, stops: int) -> None:
+    for n in range(1, stops + 1):
+        node = stopped(fault, n)
+        assert node is not None
+        node.detach()
+        node.assert_home()
+        assert set(node.journal.phases().values()) <= {Phase.HOME}
+
+
+@FAULTS
+def test_after_any_stop_and_the_death_of_the_pod_everything_is_restored(
+    fault: Fault, stops: int
+) -> None:
+    for n in range(1, stops + 1):
+        node = stopped(fault, n)
+        assert node is not None
+        node.kernel.destroy_netns(node.netns)
+        node.detach(netns_alive=False)
+        node.assert_home()
+        assert set(node.journal.phases().values()) <= {Phase.HOME}
+
+
+@FAULTS
+def test_after_any_stop_and_the_death_of_the_pod_the_next_sandbox_has_everything(
+    fault: Fault, stops: int
+) -> None:
+    for n in range(1, stops + 1):
+        node = stopped(fault, n)
+        assert node is not None
+        node.kernel.destroy_netns(node.netns)
+        node.netns = node.add_netns("/run/netns/2")
+        node.attach()
+        node.assert_attached()
+        node.detach()
+        node.assert_home()
+
+
+@pytest.mark.parametrize("n", range(1, 4))
+def test_a_failure_that_cannot_be_written_leaves_what_a_detach_can_finish(n: int) -> None:
+    node = Node()
+    node.kernel.fail_on(AddAddress, times=1)
+    node.journal.fails_at = n
+
+    with pytest.raises(OSError, match="injected"):
+        node.attach()
+
+    node.restart()
+    node.detach()
+    node.assert_home()
+
+
+def test_after_any_crash_of_a_detach_the_next_one_finishes_it() -> None:
+    for n in count(1):
+        node = Node()
+        node.attach()
+        node.kernel.fail_at(n, Crash())
+        try:
+            node.detach()
+        except Crash:
+            node.restart()
+        else:
+            break
+        node.detach()
+        node.assert_home()
+        assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
+
+    assert n > OPS // 2, "every operation of the way back was stopped at"
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["refused", "half done"])
+def test_whichever_operation_of_a_detach_fails_the_rest_comes_home(*, done: bool) -> None:
+    for n in count(1):
+        node = Node()
+        node.attach()
+        operations = len(node.kernel.log)
+        node.kernel.fail_at(n, EBUSY, done=done)
+        node.detach()
+        if len(node.kernel.log) - operations + 1 < n:
+            break
+        assert sum(node.kernel.state(name) is not None for name in ("eth1", "eth2", "eth3")) >= 2
+        node.detach()
+        node.assert_home()
+        assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
+
+    assert n > OPS // 2, "every operation of the way back failed in turn"
