@@ -14,6 +14,7 @@ from dranet_nri.model import (
     Sysctl,
 )
 from dranet_nri.plan.network import pod_network
+from dranet_nri.plan.ops import Op
 from dranet_nri.plan.planner import InPod
 
 NIC = Link(
@@ -66,3 +67,18 @@ def on_host(state: LinkState, *taken: str, in_pod: tuple[str, ...] = ("lo", "eth
     return Observed(
         host=state, taken_host_names=names, taken_pod_names=frozenset(in_pod), host_rules=rules
     )
+
+
+HOST_NAMES = frozenset({"lo", "eth0"})
+
+
+def away(
+    state: LinkState, *, on_host: frozenset[str] = HOST_NAMES, in_pod: tuple[str, ...] = ("lo",)
+) -> Observed:
+    """Return an observation of a device in the pod."""
+    return Observed(pod=state, taken_host_names=on_host, taken_pod_names=frozenset(in_pod))
+
+
+def kinds(ops: tuple[Op, ...]) -> list[type[Op]]:
+    """Return the classes of the ops, repeated ones once."""
+    return list(dict.fromkeys(type(op) for op in ops))

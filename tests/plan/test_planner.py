@@ -1,4 +1,4 @@
-"""Plans for one device, from literals: into the pod, and home."""
+"""Plans for one device into the pod, from literals."""
 
 from dataclasses import replace
 
@@ -6,10 +6,8 @@ import pytest
 
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
-    FOREVER,
     Address,
     InterfaceConfig,
-    Link,
     LinkState,
     Neighbour,
     NetworkConfig,
@@ -18,19 +16,16 @@ from dranet_nri.model import (
     OffloadSizes,
     Route,
     RouteConfig,
-    Rule,
     Sysctl,
 )
 from dranet_nri.plan.ops import (
     AddAddress,
-    AddAltname,
     AddNeighbour,
     AddRoute,
     AddRule,
     DelAltname,
     LinkSettings,
     MoveLink,
-    Op,
     RenameLink,
     SetDown,
     SetLink,
@@ -38,27 +33,12 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.planner import AtHome, is_home, plan
-from tests.plan.examples import FULL, NIC, PLAIN, RENAMED, in_pod, on_host
+from dranet_nri.plan.planner import plan
+from tests.plan.examples import FULL, NIC, PLAIN, RENAMED, away, in_pod, kinds, on_host
 from tests.plan.shapes import EVERYTHING
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h
 KERNEL_LL = 3  # IFAPROT_KERNEL_LL
-HOST_NAMES = frozenset({"lo", "eth0"})
-
-
-def away(
-    state: LinkState, *, on_host: frozenset[str] = HOST_NAMES, in_pod: tuple[str, ...] = ("lo",)
-) -> Observed:
-    """Return an observation of a device in the pod."""
-    return Observed(pod=state, taken_host_names=on_host, taken_pod_names=frozenset(in_pod))
-
-
-def kinds(ops: tuple[Op, ...]) -> list[type[Op]]:
-    """Return the classes of the ops, repeated ones once."""
-    return list(dict.fromkeys(type(op) for op in ops))
-
-
 # --------------------------------------------------------------------------- into the pod
 
 
@@ -235,290 +215,3 @@ def test_a_rename_in_the_pod_gives_back_what_going_down_loses() -> None:
         *(AddRoute(Ns.POD, "net1", route) for route in wanted.network.routes),
         AddNeighbour(Ns.POD, "net1", FULL.neighbours[0]),
     )
-
-
-# --------------------------------------------------------------------------- home
-
-
-def test_home_renames_inside_the_pod_and_moves_and_restores_in_order() -> None:
-    snapshot = replace(FULL, master_name="br0")
-    left = LinkState(replace(NIC, index=9, name="net1", mtu=9000, alias="pod", altnames=()))
-
-    ops = plan(AtHome(snapshot), away(left, on_host=HOST_NAMES | {"br0"}))
-
-    assert ops[:3] == (
-        SetDown(Ns.POD, 9),
-        RenameLink(Ns.POD, 9, "eth1"),
-        MoveLink(Ns.POD, 9, Ns.HOST, "eth1", LinkSettings(mtu=1500, alias="")),
-    )
-    assert ops[3:] == (
-        AddAltname(Ns.HOST, "eth1", "enp138s0"),
-        SetMaster(Ns.HOST, "eth1", "br0"),
-        SetSysctl(Ns.HOST, "eth1", Sysctl("ipv4", "rp_filter", "2")),
-        AddAddress(Ns.HOST, "eth1", Address("10.1.0.5/24")),
-        AddAddress(Ns.HOST, "eth1", Address("2001:db8::5/64")),
-        SetUp(Ns.HOST, "eth1"),
-        *(AddRoute(Ns.HOST, "eth1", route) for route in FULL.routes),
-        *(AddRule(Ns.HOST, rule) for rule in FULL.rules),
-        AddNeighbour(Ns.HOST, "eth1", FULL.neighbours[0]),
-    )
-
-
-def test_a_device_that_was_down_stays_down_and_gets_no_routes() -> None:
-    snapshot = replace(FULL, link=replace(NIC, up=False))
-
-    ops = plan(AtHome(snapshot), away(LinkState(replace(NIC, name="net1", up=False))))
-
-    assert ops[0] == RenameLink(Ns.POD, 7, "eth1")
-    assert not {SetUp, AddRoute, SetDown} & set(kinds(ops))
-    assert AddAddress in kinds(ops)
-
-
-def test_a_device_that_kept_its_name_is_not_renamed() -> None:
-    assert plan(AtHome(PLAIN), away(PLAIN)) == (
-        SetDown(Ns.POD, 7),
-        MoveLink(Ns.POD, 7, Ns.HOST, "eth1"),
-        AddAddress(Ns.HOST, "eth1", Address("10.1.0.5/24")),
-        SetUp(Ns.HOST, "eth1"),
-    )
-
-
-def test_a_name_that_another_link_of_the_pod_has_is_taken_on_by_the_move() -> None:
-    ops = plan(AtHome(PLAIN), away(LinkState(replace(NIC, name="net1")), in_pod=("lo", "eth1")))
-
-    assert ops[:2] == (SetDown(Ns.POD, 7), MoveLink(Ns.POD, 7, Ns.HOST, "eth1"))
-
-
-@pytest.mark.parametrize(
-    ("taken", "pod_name", "name"),
-    [
-        pytest.param({"eth1"}, "net1", "dra7", id="after the index"),
-        pytest.param({"eth1", "dra7"}, "net1", "dra70", id="the next free one"),
-        pytest.param({"eth1", "dra7"}, "dra7", "dra7", id="the one it has already"),
-        pytest.param({"eth1", "dra7"}, "dra70", "dra70", id="stable while it is away"),
-    ],
-)
-def test_a_name_that_is_taken_on_the_host_gives_way_to_a_free_one(
-    taken: set[str], pod_name: str, name: str
-) -> None:
-    # "dra7" may be taken by this very link: a half-failed rename is observed as such.
-    names = frozenset(HOST_NAMES | taken) - ({"dra7"} if pod_name == "dra7" else set())
-
-    ops = plan(AtHome(PLAIN), away(LinkState(replace(NIC, name=pod_name)), on_host=names))
-
-    assert MoveLink(Ns.POD, 7, Ns.HOST, name) in ops
-    assert AddAddress(Ns.HOST, name, Address("10.1.0.5/24")) in ops
-    assert (RenameLink(Ns.POD, 7, name) in ops) == (pod_name != name)
-
-
-def test_a_host_without_a_free_name_is_told() -> None:
-    taken = HOST_NAMES | {"eth1", "dra7"} | {f"dra7{number}" for number in range(10)}
-
-    with pytest.raises(RefusedError, match="no free name on the host for device eth1"):
-        plan(AtHome(PLAIN), away(LinkState(replace(NIC, name="net1")), on_host=taken))
-
-
-def test_a_device_under_a_free_name_is_home_until_its_own_is_free() -> None:
-    wanted = AtHome(PLAIN)
-    now = replace(PLAIN, link=replace(NIC, name="dra7"))
-
-    assert is_home(wanted, on_host(now, "eth1"))
-    assert not is_home(wanted, on_host(now))
-
-
-def test_its_own_name_comes_back_as_soon_as_it_is_free_and_nothing_is_lost() -> None:
-    link = replace(NIC, name="dra7", altnames=("enp138s0", "eth1"))
-    appeared = replace(
-        FULL,
-        link=link,
-        addresses=(*FULL.addresses, Address("2001:db8::99/64"), Address("10.1.0.99/24")),
-        routes=(*FULL.routes, Route("10.77.0.0/16", scope=253)),
-        neighbours=(*FULL.neighbours, Neighbour("10.1.0.9", "02:00:00:00:00:0a")),
-    )
-
-    ops = plan(AtHome(FULL), on_host(appeared))
-
-    assert ops == (
-        DelAltname(Ns.HOST, 7, "eth1"),
-        SetDown(Ns.HOST, 7),
-        RenameLink(Ns.HOST, 7, "eth1"),
-        AddAddress(Ns.HOST, "eth1", Address("2001:db8::5/64")),
-        AddAddress(Ns.HOST, "eth1", Address("2001:db8::99/64")),
-        SetUp(Ns.HOST, "eth1"),
-        AddRoute(Ns.HOST, "eth1", Route("10.77.0.0/16", scope=253)),
-        *(AddRoute(Ns.HOST, "eth1", route) for route in FULL.routes),
-        AddNeighbour(Ns.HOST, "eth1", FULL.neighbours[0]),
-        AddNeighbour(Ns.HOST, "eth1", Neighbour("10.1.0.9", "02:00:00:00:00:0a")),
-    )
-
-
-def test_a_device_that_the_kernel_returned_bare_is_restored_where_it_is() -> None:
-    returned = LinkState(
-        replace(NIC, index=3, name="dev7", up=False, mac="02:00:00:00:00:99", altnames=())
-    )
-
-    ops = plan(AtHome(PLAIN), on_host(returned))
-
-    assert ops == (
-        RenameLink(Ns.HOST, 3, "eth1"),
-        SetLink(Ns.HOST, "eth1", LinkSettings(mac="02:00:00:00:00:07")),
-        AddAltname(Ns.HOST, "eth1", "enp138s0"),
-        AddAddress(Ns.HOST, "eth1", Address("10.1.0.5/24")),
-        SetUp(Ns.HOST, "eth1"),
-    )
-
-
-@pytest.mark.parametrize(
-    ("pod_altnames", "dropped", "given_back"),
-    [
-        pytest.param(("enp138s0",), [], [], id="its own travels"),
-        pytest.param((), [], ["enp138s0"], id="one that was dropped comes back"),
-        pytest.param(("enp138s0", "eth0"), ["eth0"], [], id="taken on the host"),
-        pytest.param(("enp138s0", "eth1"), ["eth1"], [], id="the name it shall have"),
-        pytest.param(("enp138s0", "mine"), [], [], id="the pod's own stays"),
-    ],
-)
-def test_altnames_that_would_stop_the_way_home_are_dropped_in_the_pod(
-    pod_altnames: tuple[str, ...], dropped: list[str], given_back: list[str]
-) -> None:
-    now = LinkState(replace(NIC, name="net1", altnames=pod_altnames))
-
-    ops = plan(AtHome(PLAIN), away(now))
-
-    assert [op.altname for op in ops if isinstance(op, DelAltname)] == dropped
-    assert [op.altname for op in ops if isinstance(op, AddAltname)] == given_back
-    assert kinds(ops)[0] is (DelAltname if dropped else SetDown)
-
-
-def test_an_altname_that_something_else_took_meanwhile_is_not_fought_over() -> None:
-    now = replace(PLAIN, link=replace(NIC, altnames=()))
-
-    assert plan(AtHome(PLAIN), on_host(now, "enp138s0")) == ()
-
-
-@pytest.mark.parametrize(
-    ("master", "names", "restored"),
-    [
-        pytest.param("", ("br0",), True, id="free meanwhile"),
-        pytest.param("br1", ("br0", "br1"), True, id="another master"),
-        pytest.param("br0", ("br0",), False, id="in it"),
-        pytest.param("", (), False, id="gone: the device is home without it"),
-    ],
-)
-def test_the_master_is_given_back_if_it_still_exists(
-    master: str, names: tuple[str, ...], *, restored: bool
-) -> None:
-    now = replace(PLAIN, master_name=master)
-
-    ops = plan(AtHome(replace(PLAIN, master_name="br0")), on_host(now, *names))
-
-    assert ops == ((SetMaster(Ns.HOST, "eth1", "br0"),) if restored else ())
-
-
-@pytest.mark.parametrize(
-    ("before", "elapsed_s", "after"),
-    [
-        pytest.param(
-            Address("10.1.0.5/24"), 10**6, Address("10.1.0.5/24"), id="permanent stays permanent"
-        ),
-        pytest.param(
-            Address("10.1.0.5/24", valid_s=100, preferred_s=50),
-            30,
-            Address("10.1.0.5/24", valid_s=70, preferred_s=20),
-            id="the rest of a lifetime",
-        ),
-        pytest.param(
-            Address("10.1.0.5/24", valid_s=100, preferred_s=50),
-            60,
-            Address("10.1.0.5/24", valid_s=40, preferred_s=0),
-            id="deprecated meanwhile",
-        ),
-        pytest.param(
-            Address("10.1.0.5/24", valid_s=FOREVER, preferred_s=50),
-            60,
-            Address("10.1.0.5/24", valid_s=FOREVER, preferred_s=0),
-            id="permanent, deprecated meanwhile",
-        ),
-        pytest.param(Address("10.1.0.5/24", valid_s=100), 100, None, id="expired"),
-        pytest.param(
-            Address("fe80::7/64", scope=253, proto=KERNEL_LL), 0, None, id="the kernel's link-local"
-        ),
-        pytest.param(
-            Address("fe80::7/64", scope=253),
-            0,
-            Address("fe80::7/64", scope=253),
-            id="an administrator's link-local",
-        ),
-    ],
-)
-def test_addresses_come_back_with_what_is_left_of_their_lifetime(
-    before: Address, elapsed_s: int, after: Address | None
-) -> None:
-    snapshot = replace(PLAIN, addresses=(before,))
-
-    ops = plan(AtHome(snapshot, elapsed_s), on_host(replace(PLAIN, addresses=())))
-
-    assert ops == ((AddAddress(Ns.HOST, "eth1", after),) if after else ())
-
-
-@pytest.mark.parametrize(
-    ("expires_s", "after"),
-    [
-        pytest.param(0, 0, id="permanent"),
-        pytest.param(100, 40, id="the rest"),
-        pytest.param(60, None, id="expired"),
-    ],
-)
-def test_routes_come_back_with_what_is_left_of_their_lifetime(
-    expires_s: int, after: int | None
-) -> None:
-    route = Route("2001:db8:9::/48", gateway="fe80::1", expires_s=expires_s, protocol=9)
-
-    ops = plan(AtHome(replace(PLAIN, routes=(route,)), 60), on_host(PLAIN))
-
-    wanted = replace(route, expires_s=after or 0)
-    assert ops == (() if after is None else (AddRoute(Ns.HOST, "eth1", wanted),))
-
-
-def test_routes_at_home_are_added_in_an_order_that_works() -> None:
-    via = Route("10.9.0.0/16", gateway="172.16.0.1")
-    direct = Route("172.16.0.1/32", scope=253)
-
-    ops = plan(AtHome(replace(PLAIN, routes=(via, direct))), on_host(PLAIN))
-
-    assert ops == (AddRoute(Ns.HOST, "eth1", direct), AddRoute(Ns.HOST, "eth1", via))
-
-
-def test_what_appeared_meanwhile_is_never_deleted() -> None:
-    now = replace(
-        FULL,
-        link=replace(NIC, altnames=("enp138s0", "new")),
-        master_name="br9",
-        addresses=(*FULL.addresses, Address("10.77.0.1/24")),
-        routes=(*FULL.routes, Route("10.78.0.0/16", scope=253)),
-        rules=(*FULL.rules, Rule(4, 5, table=7)),
-        neighbours=(*FULL.neighbours, Neighbour("10.1.0.77", "02:00:00:00:00:0b")),
-        sysctls=(*FULL.sysctls, Sysctl("ipv4", "arp_filter", "1")),
-    )
-
-    assert plan(AtHome(FULL), on_host(now, "br9")) == ()
-
-
-def test_a_device_that_is_in_neither_namespace_has_to_come_by_itself() -> None:
-    wanted = AtHome(PLAIN)
-
-    assert plan(wanted, Observed(taken_host_names=HOST_NAMES)) == ()
-    assert not is_home(wanted, Observed(taken_host_names=HOST_NAMES))
-
-
-@pytest.mark.parametrize("state", [PLAIN, FULL], ids=["plain", "full"])
-def test_a_device_at_home_as_it_was_needs_nothing(state: LinkState) -> None:
-    assert plan(AtHome(state), on_host(state)) == ()
-    assert is_home(AtHome(state), on_host(state))
-
-
-def test_a_device_without_a_link_layer_address_gets_none_set() -> None:
-    bare = LinkState(Link(4, "tun0", mac="", up=False))
-    now = LinkState(Link(4, "tun0", mac="02:00:00:00:00:01", up=False))
-
-    assert plan(AtHome(bare), on_host(now)) == ()
