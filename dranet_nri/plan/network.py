@@ -157,16 +157,17 @@ def _inherited_routes(
             continue
         if any(hop.device for hop in route.nexthops):
             continue  # Legs over other devices stay on the host, and so does the whole.
-        if _fits(route, interfaces, (*configured, *inherited)):
+        if fits(route, interfaces, (*configured, *inherited)):
             inherited.append(replace(route, expires_s=0))
     return tuple(inherited)
 
 
-def _fits(
+def fits(
     route: Route,
     interfaces: tuple[IPv4Interface | IPv6Interface, ...],
     others: tuple[Route, ...],
 ) -> bool:
+    """Whether the kernel will take the route on a link with these addresses and other routes."""
     if route.source and ip_address(route.source) not in {each.ip for each in interfaces}:
         return False
     on_link = [each.network for each in interfaces]

@@ -154,7 +154,7 @@ def test_a_name_taken_on_the_host_is_taken_back_when_it_is_free_and_nothing_is_l
     world.apply(world.attach_plan())
     world.kernel.add_link("eth1", kind="dummy")
     world.apply(world.plan(world.at_home))
-    assert is_home(world.at_home, world.look())
+    assert not is_home(world.at_home, world.look())
     world.kernel.remove_link("eth1")
 
     world.apply(world.plan(world.at_home))

@@ -17,6 +17,7 @@ from dranet_nri.model import (
     Rule,
     Sysctl,
 )
+from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -33,7 +34,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.planner import AtHome, is_home, plan
+from dranet_nri.plan.planner import is_home, plan
 from tests.plan.examples import FULL, HOST_NAMES, NIC, PLAIN, away, kinds, on_host
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h
@@ -119,12 +120,27 @@ def test_a_host_without_a_free_name_is_told() -> None:
         plan(AtHome(PLAIN), away(LinkState(replace(NIC, name="net1")), on_host=taken))
 
 
-def test_a_device_under_a_free_name_is_home_until_its_own_is_free() -> None:
+def test_a_device_under_a_free_name_is_not_home_before_it_has_its_own() -> None:
     wanted = AtHome(PLAIN)
     now = replace(PLAIN, link=replace(NIC, name="dra7"))
 
-    assert is_home(wanted, on_host(now, "eth1"))
-    assert not is_home(wanted, on_host(now))
+    assert plan(wanted, on_host(now, "eth1")) == ()
+    assert not is_home(wanted, on_host(now, "eth1"))
+    assert is_home(wanted, on_host(PLAIN))
+
+
+def test_a_route_that_only_an_expired_address_made_possible_does_not_come_back() -> None:
+    leased = Address("10.1.0.5/24", valid_s=100)
+    through, direct = Route("10.9.0.0/16", gateway="10.1.0.1"), Route("10.8.0.0/16", scope=253)
+    odd = Route("10.7.0.0/16", gateway="192.0.2.1")  # nothing of ours made it possible
+    snapshot = LinkState(NIC, addresses=(leased,), routes=(through, direct, odd))
+    bare = LinkState(NIC)
+
+    early = plan(AtHome(snapshot, 99), on_host(bare))
+    late = plan(AtHome(snapshot, 100), on_host(bare))
+
+    assert {op.route for op in early if isinstance(op, AddRoute)} == {through, direct, odd}
+    assert {op.route for op in late if isinstance(op, AddRoute)} == {direct, odd}
 
 
 def test_its_own_name_comes_back_as_soon_as_it_is_free_and_nothing_is_lost() -> None:

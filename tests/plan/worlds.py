@@ -27,6 +27,7 @@ from dranet_nri.model import (
     RuleConfig,
     Sysctl,
 )
+from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.network import pod_network
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -38,7 +39,7 @@ from dranet_nri.plan.ops import (
     SetDown,
     SetLink,
 )
-from dranet_nri.plan.planner import AtHome, InPod, Wanted, is_home, plan
+from dranet_nri.plan.planner import InPod, Wanted, is_home, plan
 from dranet_nri.plan.port import Session
 from tests.fakes.kernel import FakeKernel
 

@@ -1,0 +1,85 @@
+"""What is missing of a wanted state: the parts of plans that both directions share."""
+
+from dataclasses import replace
+from ipaddress import ip_interface
+
+from dranet_nri.model import Address, Link, LinkState, Ns, OffloadSizes, Route
+from dranet_nri.plan.ops import DelAltname, LinkSettings, Plan
+
+
+def settings_of(link: Link) -> LinkSettings:
+    """Return what a plan would set to make a link like this one."""
+    return LinkSettings(
+        mtu=link.mtu,
+        mac=link.mac or None,
+        txqlen=link.txqlen,
+        alias=link.alias,
+        sizes=link.sizes,
+    )
+
+
+def difference(wanted: LinkSettings, link: Link) -> LinkSettings:
+    """Return the part of wanted that link does not have yet."""
+    return LinkSettings(
+        mtu=_unless_equal(wanted.mtu, link.mtu),
+        mac=None if wanted.mac is None or wanted.mac == link.mac else wanted.mac,
+        txqlen=_unless_equal(wanted.txqlen, link.txqlen),
+        alias=None if wanted.alias is None or wanted.alias == link.alias else wanted.alias,
+        sizes=OffloadSizes(
+            gso=_unless_equal(wanted.sizes.gso, link.sizes.gso),
+            gro=_unless_equal(wanted.sizes.gro, link.sizes.gro),
+            gso_ipv4=_unless_equal(wanted.sizes.gso_ipv4, link.sizes.gso_ipv4),
+            gro_ipv4=_unless_equal(wanted.sizes.gro_ipv4, link.sizes.gro_ipv4),
+        ),
+    )
+
+
+def _unless_equal(wanted: int | None, now: int | None) -> int | None:
+    return None if wanted == now else wanted
+
+
+def missing_addresses(wanted: tuple[Address, ...], now: tuple[Address, ...]) -> tuple[Address, ...]:
+    present = {(ip_interface(each.cidr), each.peer) for each in now}
+    return tuple(each for each in wanted if (ip_interface(each.cidr), each.peer) not in present)
+
+
+def missing_routes(wanted: tuple[Route, ...], now: tuple[Route, ...]) -> tuple[Route, ...]:
+    present = {_route_key(each) for each in now}
+    return tuple(each for each in wanted if _route_key(each) not in present)
+
+
+def _route_key(route: Route) -> tuple[object, ...]:
+    """Return what makes two routes the same one to us, lifetimes and origin aside."""
+    return (
+        route.destination,
+        route.gateway,
+        route.source,
+        route.table,
+        route.metric or (1024 if ":" in route.destination else 0),  # IP6_RT_PRIO_USER
+        route.type,
+        route.nexthops,
+    )
+
+
+def drop_altnames(ns: Ns, link: Link, name: str, taken: frozenset[str]) -> Plan:
+    """Drop altnames that would keep the link from being called name, or from where taken are.
+
+    The kernel counts a link's own altnames among the names in use. Those of the host are given
+    back at home.
+    """
+    return tuple(
+        DelAltname(ns, link.index, altname)
+        for altname in link.altnames
+        if altname == name or altname in taken
+    )
+
+
+def taken_down(state: LinkState) -> LinkState:
+    """Return what a link still has after it went down for a moment; the kernel flushes the rest."""
+    return replace(
+        state,
+        link=replace(state.link, up=False),
+        addresses=tuple(each for each in state.addresses if ":" not in each.cidr),
+        routes=(),
+        neighbours=(),
+    )

@@ -1,0 +1,213 @@
+"""The way home: from the pod, or from wherever the kernel left a device, to what the host had.
+
+Rules:
+1. Renaming happens inside the pod, before the move: a rename in the moving message shows udev the
+   pod's name.
+2. What appeared meanwhile is never deleted.
+3. A name in use is not fought over: the device gets a free one, and its own once that is free.
+4. What a lifetime ended is not given back, nor a route that only it made possible.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from ipaddress import ip_interface
+from typing import Final
+
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    FOREVER,
+    MAX_IFNAME,
+    Address,
+    Link,
+    LinkState,
+    Ns,
+    Observed,
+    OffloadSizes,
+    Route,
+)
+from dranet_nri.plan.difference import (
+    difference,
+    drop_altnames,
+    missing_addresses,
+    missing_routes,
+    settings_of,
+    taken_down,
+)
+from dranet_nri.plan.network import direct_first, fits
+from dranet_nri.plan.ops import (
+    AddAddress,
+    AddAltname,
+    AddNeighbour,
+    AddRoute,
+    AddRule,
+    LinkSettings,
+    MoveLink,
+    Op,
+    Plan,
+    RenameLink,
+    SetDown,
+    SetLink,
+    SetMaster,
+    SetSysctl,
+    SetUp,
+)
+
+IFAPROT_KERNEL_LL: Final = 3  # a link-local address that the kernel made, linux/if_addr.h
+
+
+@dataclass(frozen=True, slots=True)
+class AtHome:
+    """The device shall be on the host as the snapshot says; elapsed_s have passed since."""
+
+    snapshot: LinkState
+    elapsed_s: int = 0
+
+
+def plan_home(wanted: AtHome, observed: Observed) -> Plan:
+    if observed.host is not None:
+        return _restore(wanted, observed.host, observed)
+    if observed.pod is None:
+        return ()
+    link = observed.pod.link
+    name = home_name(wanted.snapshot.link.name, link, observed.taken_host_names)
+    dropped = drop_altnames(Ns.POD, link, name, observed.taken_host_names)
+    clashing = {name, *observed.taken_host_names}
+    kept = tuple(each for each in link.altnames if each not in clashing)
+    moved = replace(link, name=name, up=False, altnames=kept)
+    settings = difference(settings_of(wanted.snapshot.link), link)
+    rename: Plan = ()
+    if link.name != name and name not in observed.taken_pod_names:
+        rename = (RenameLink(Ns.POD, link.index, name),)
+    after = _restore(wanted, LinkState(link=_with(moved, settings)), observed)
+    return (
+        *dropped,
+        *((SetDown(Ns.POD, link.index),) if link.up else ()),
+        *rename,
+        MoveLink(Ns.POD, link.index, Ns.HOST, name, settings),
+        *after,
+    )
+
+
+def home_name(wanted: str, link: Link, taken: frozenset[str]) -> str:
+    """Return the device's own name, or a free one that is stable while the device is away."""
+    if wanted not in taken:
+        return wanted
+    for suffix in ("", *(str(number) for number in range(10))):
+        name = f"dra{link.index}{suffix}"[:MAX_IFNAME]
+        if name == link.name or name not in taken:
+            return name
+    raise RefusedError(f"no free name on the host for device {wanted}; rename what took it")
+
+
+def _with(link: Link, settings: LinkSettings) -> Link:
+    """Return link as it is after settings were applied."""
+    return replace(
+        link,
+        mtu=link.mtu if settings.mtu is None else settings.mtu,
+        mac=link.mac if settings.mac is None else settings.mac,
+        txqlen=link.txqlen if settings.txqlen is None else settings.txqlen,
+        alias=link.alias if settings.alias is None else settings.alias,
+        sizes=_merged(settings.sizes, link.sizes),
+    )
+
+
+def _merged(given: OffloadSizes, now: OffloadSizes) -> OffloadSizes:
+    return OffloadSizes(
+        gso=now.gso if given.gso is None else given.gso,
+        gro=now.gro if given.gro is None else given.gro,
+        gso_ipv4=now.gso_ipv4 if given.gso_ipv4 is None else given.gso_ipv4,
+        gro_ipv4=now.gro_ipv4 if given.gro_ipv4 is None else given.gro_ipv4,
+    )
+
+
+def _restore(wanted: AtHome, now: LinkState, observed: Observed) -> Plan:
+    before = _alive(wanted.snapshot, wanted.elapsed_s)
+    taken = observed.taken_host_names
+    ops: list[Op] = []
+    name = now.link.name
+    if name != before.link.name and before.link.name not in taken:
+        name = before.link.name
+        ops += _rename_home(now.link, name)
+        if now.link.up:
+            # What appeared meanwhile goes down with the link, so it is given back as well.
+            before, now = _with_all_of(before, now), taken_down(now)
+    settings = difference(settings_of(before.link), now.link)
+    if settings != LinkSettings():
+        ops.append(SetLink(Ns.HOST, name, settings))
+    present = {*now.link.altnames, *taken}
+    ops += (AddAltname(Ns.HOST, name, each) for each in before.link.altnames if each not in present)
+    if before.master_name in taken and before.master_name != now.master_name:
+        ops.append(SetMaster(Ns.HOST, name, before.master_name))
+    ops += (SetSysctl(Ns.HOST, name, each) for each in before.sysctls if each not in now.sysctls)
+    ops += (
+        AddAddress(Ns.HOST, name, each)
+        for each in missing_addresses(before.addresses, now.addresses)
+    )
+    if before.link.up:
+        ops += (SetUp(Ns.HOST, name),) if not now.link.up else ()
+        routes = missing_routes(before.routes, now.routes)
+        ops += (AddRoute(Ns.HOST, name, each) for each in direct_first(routes))
+    ops += (AddRule(Ns.HOST, each) for each in before.rules if each not in observed.host_rules)
+    ops += (
+        AddNeighbour(Ns.HOST, name, each)
+        for each in before.neighbours
+        if each not in now.neighbours
+    )
+    return tuple(ops)
+
+
+def _rename_home(link: Link, name: str) -> Plan:
+    return (
+        *drop_altnames(Ns.HOST, link, name, frozenset()),
+        *((SetDown(Ns.HOST, link.index),) if link.up else ()),
+        RenameLink(Ns.HOST, link.index, name),
+    )
+
+
+def _alive(state: LinkState, elapsed_s: int) -> LinkState:
+    """Return what is to be given back: what is permanent, and the rest of a lifetime.
+
+    A link-local address that the kernel made is made again by the kernel.
+    """
+    routes = tuple(
+        replace(each, expires_s=max(0, each.expires_s - elapsed_s))
+        for each in state.routes
+        if not each.expires_s or each.expires_s > elapsed_s
+    )
+    alive = tuple(each for each in state.addresses if each.valid_s > elapsed_s)
+    return replace(
+        state,
+        addresses=tuple(
+            replace(
+                each,
+                valid_s=_remaining(each.valid_s, elapsed_s),
+                preferred_s=_remaining(each.preferred_s, elapsed_s),
+            )
+            for each in alive
+            if each.proto != IFAPROT_KERNEL_LL
+        ),
+        routes=_still_possible(routes, state.addresses, alive),
+    )
+
+
+def _still_possible(
+    routes: tuple[Route, ...], before: Sequence[Address], alive: Sequence[Address]
+) -> tuple[Route, ...]:
+    """Drop the routes that an address made possible whose lifetime ended."""
+    then, now = (tuple(ip_interface(each.cidr) for each in kind) for kind in (before, alive))
+    return tuple(each for each in routes if fits(each, now, routes) or not fits(each, then, routes))
+
+
+def _remaining(lifetime_s: int, elapsed_s: int) -> int:
+    return FOREVER if lifetime_s == FOREVER else max(0, lifetime_s - elapsed_s)
+
+
+def _with_all_of(before: LinkState, now: LinkState) -> LinkState:
+    """Return before with what else the link has now."""
+    extra = _alive(now, 0)
+    return replace(
+        before,
+        addresses=(*before.addresses, *missing_addresses(extra.addresses, before.addresses)),
+        routes=(*before.routes, *missing_routes(extra.routes, before.routes)),
+        neighbours=tuple(dict.fromkeys((*before.neighbours, *now.neighbours))),
+    )
