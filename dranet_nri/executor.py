@@ -10,31 +10,33 @@ Rules:
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from typing import Final, Protocol
 
-from dranet_nri.errors import AttachError, DranetError, KernelError, RefusedError
+from dranet_nri.errors import AttachError, DranetError, KernelError
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
     AttachedDevice,
     Attachment,
     CharDevice,
+    Device,
     Failure,
-    LinkState,
     NetnsId,
     Observed,
     Phase,
     Pod,
 )
-from dranet_nri.plan.network import PodNetwork, pod_network
-from dranet_nri.plan.ops import Plan
-from dranet_nri.plan.planner import AtHome, InPod, is_home, plan
+from dranet_nri.plan.home import AtHome
+from dranet_nri.plan.planner import is_home, plan
 from dranet_nri.plan.port import Kernel, Session
+from dranet_nri.targets import Target, moved, resolve
 
 ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
 DETACH_FAILED: Final = "NetworkDeviceDetachFailed"
+MAX_MESSAGE: Final = 2000  # characters; so that no failure outgrows its record
 
 
 class Journal(Protocol):
@@ -52,17 +54,6 @@ class Clock(Protocol):
 
     def boot(self) -> int:
         """Return seconds of CLOCK_BOOTTIME."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """One device on its way into the pod."""
-
-    allocation: Allocation
-    wanted: AllocatedDevice
-    record: AttachedDevice
-    observed: Observed
-    network: PodNetwork | None = None
 
 
 class Executor:
@@ -133,7 +124,7 @@ class Executor:
         nowhere = NetnsId(pod.netns_path, 0, 0)
         for allocation in allocations:
             before = previous.get(allocation.claim.uid)
-            if before is None or all(each.home or not each.snapshot for each in before.devices):
+            if before is None or not holds_devices(before):
                 self._fail((self._intent(pod, nowhere, allocation, previous),), message)
 
     def _intent(
@@ -147,9 +138,7 @@ class Executor:
             sandbox_id=pod.sandbox_id,
             netns=netns,
             phase=Phase.INTENT,
-            devices=tuple(
-                _carried(each, before) for each in allocation.devices if not each.admin_access
-            ),
+            devices=tuple(_carried(each, before) for each in moved(allocation)),
             attempt=before.attempt + 1 if before else 1,
             failure=before.failure if before and same_pod else None,
         )
@@ -161,8 +150,8 @@ class Executor:
         allocations: tuple[Allocation, ...],
     ) -> tuple[Attachment, ...]:
         try:
-            targets = self._targets(session, records, allocations)
-            plans = tuple(_plan(target) for target in targets)
+            targets = resolve(session, records, allocations, self._clock.boot())
+            plans = tuple(target.plan() for target in targets)
             intents = tuple(_with_devices(record, targets) for record in records)
             for record in intents:
                 self._journal.put(record)
@@ -187,76 +176,15 @@ class Executor:
             raise AttachError(step, str(error), failures) from error
         return done
 
-    def _targets(
-        self, session: Session, records: tuple[Attachment, ...], allocations: tuple[Allocation, ...]
-    ) -> tuple[_Target, ...]:
-        targets: list[_Target] = []
-        for record, allocation in zip(records, allocations, strict=True):
-            moved = [each for each in allocation.devices if not each.admin_access]
-            for device, wanted in zip(record.devices, moved, strict=True):
-                targets.append(self._target(session, allocation, wanted, device))
-        names = [target.network.name for target in targets if target.network]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise RefusedError(
-                f"interface name {twice[0]!r} is wanted by two devices of the pod;"
-                " give each its own interface.name"
-            )
-        return tuple(targets)
-
-    def _target(
-        self,
-        session: Session,
-        allocation: Allocation,
-        wanted: AllocatedDevice,
-        device: AttachedDevice,
-    ) -> _Target:
-        key = device.device.key
-        if not key.name:
-            return _Target(allocation, wanted, device, Observed())  # RDMA device without a netdev
-        observed = session.observe(key, device.pod_name or wanted.config.interface.name or key.name)
-        if device.snapshot is None:
-            snapshot = self._snapshot(session, observed)
-            if snapshot is None:
-                raise RefusedError(
-                    f"device {device.device.name} ({key.name or key.parent}) is not on the host:"
-                    " its driver was unbound, it was unplugged, or a pod we don't know holds it;"
-                    " run dranet-nri status"
-                )
-            device = replace(device, snapshot=snapshot, snapshot_s=self._clock.boot(), home=False)
-        assert device.snapshot is not None
-        network = pod_network(wanted.config, device.snapshot)
-        return _Target(
-            allocation, wanted, replace(device, pod_name=network.name), observed, network
-        )
-
-    def _snapshot(self, session: Session, observed: Observed) -> LinkState | None:
-        if observed.host is None:
-            return observed.pod
-        return replace(observed.host, sysctls=session.sysctls(observed.host.link.name))
-
-    def _attached(self, record: Attachment, targets: tuple[_Target, ...]) -> Attachment:
-        own = {target.record.device.name: target for target in targets if _owns(record, target)}
-        devices = tuple(self._result(own[each.device.name]) for each in record.devices)
+    def _attached(self, record: Attachment, targets: tuple[Target, ...]) -> Attachment:
+        own = (target for target in targets if target.claim_uid == record.claim.uid)
+        devices = tuple(target.attached(self._chars(target.record.device)) for target in own)
         return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
 
-    def _result(self, target: _Target) -> AttachedDevice:
-        chars = tuple(
-            char for name in target.record.device.rdma_devices for char in self._char_devices(name)
-        )
-        if target.network is None or target.record.snapshot is None:
-            return replace(target.record, char_devices=chars)
-        link = target.record.snapshot.link
-        settings = target.network.settings
-        return replace(
-            target.record,
-            mac=settings.mac or link.mac,
-            mtu=settings.mtu or link.mtu,
-            addresses=tuple(each.cidr for each in target.network.addresses),
-            char_devices=chars,
-        )
+    def _chars(self, device: Device) -> tuple[CharDevice, ...]:
+        return tuple(char for name in device.rdma_devices for char in self._char_devices(name))
 
-    def _undo(self, session: Session, targets: tuple[_Target, ...]) -> tuple[tuple[str, str], ...]:
+    def _undo(self, session: Session, targets: tuple[Target, ...]) -> tuple[tuple[str, str], ...]:
         """Plan every device home, last first. Return (device name, "" or what failed)."""
         results: list[tuple[str, str]] = []
         for target in reversed(targets):
@@ -274,17 +202,32 @@ class Executor:
         message: str,
         undone: tuple[tuple[str, str], ...] | None = None,
     ) -> None:
-        """Record the failure; with undone, also which devices are home again."""
+        """Record the failure; with undone, also which devices are home again.
+
+        Raises:
+            OSError: a record could not be written; the others are.
+        """
         away = {name for name, text in undone or () if text}
+        unwritten: OSError | None = None
         for record in records:
-            count = record.failure.count + 1 if record.failure else 1
             devices = record.devices
             if undone is not None:
                 devices = tuple(
                     replace(each, home=each.device.name not in away) for each in devices
                 )
-            failure = Failure(ATTACH_FAILED, message, self._clock.wall(), count)
-            self._journal.put(replace(record, phase=Phase.FAILED, devices=devices, failure=failure))
+            failure = self._failure(ATTACH_FAILED, message, record.failure)
+            try:
+                self._journal.put(
+                    replace(record, phase=Phase.FAILED, devices=devices, failure=failure)
+                )
+            except OSError as error:
+                unwritten = unwritten or error
+        if unwritten is not None:
+            raise unwritten
+
+    def _failure(self, reason: str, message: str, before: Failure | None) -> Failure:
+        count = before.count + 1 if before else 1
+        return Failure(reason, message[:MAX_MESSAGE], self._clock.wall(), count)
 
     # ----------------------------------------------------------------------- the way back
 
@@ -301,7 +244,10 @@ class Executor:
         """
         if attachment.phase is not Phase.DETACHING:
             attachment = replace(attachment, phase=Phase.DETACHING)
-            self._journal.put(attachment)
+            # A disk that is full must not keep a NIC in a dying pod: the record there says whose
+            # it is, and a restart looks where it is before it trusts that.
+            with suppress(DranetError, OSError):
+                self._journal.put(attachment)
         try:
             session = self._kernel.session(attachment.netns if netns_alive else None)
         except KernelError as error:
@@ -341,8 +287,8 @@ class Executor:
             return True, ""
         try:
             home, text = self._bring_home(session, device)
-        except DranetError as error:
-            return False, f"device {device.device.name}: {error}"
+        except Exception as error:  # noqa: BLE001 - one device's trouble must not keep others away
+            return False, f"device {device.device.name}: {str(error) or type(error).__name__}"
         if not home and not text and not device.device.key.bus and not netns_alive:
             return True, ""  # A virtual device went with its namespace; nothing can return.
         return home, text
@@ -375,8 +321,7 @@ class Executor:
         home = all(each.home for each in devices)
         failure = attachment.failure
         if problem:
-            count = failure.count + 1 if failure else 1
-            failure = Failure(DETACH_FAILED, problem, self._clock.wall(), count)
+            failure = self._failure(DETACH_FAILED, problem, failure)
         record = replace(
             attachment,
             devices=devices,
@@ -402,15 +347,16 @@ def _carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevi
     return fresh
 
 
-def _owns(record: Attachment, target: _Target) -> bool:
-    return target.allocation.claim.uid == record.claim.uid
+def _with_devices(record: Attachment, targets: tuple[Target, ...]) -> Attachment:
+    own = (target for target in targets if target.claim_uid == record.claim.uid)
+    return replace(record, devices=tuple(target.record for target in own))
 
 
-def _with_devices(record: Attachment, targets: tuple[_Target, ...]) -> Attachment:
-    return replace(record, devices=tuple(each.record for each in targets if _owns(record, each)))
+def holds_devices(record: Attachment) -> bool:
+    """Whether a device is in the pod, or was touched and is not verified home."""
+    return record.phase is Phase.ATTACHED or is_away(record)
 
 
-def _plan(target: _Target) -> Plan:
-    if target.network is None or target.record.snapshot is None:
-        return ()
-    return plan(InPod(target.network, target.record.snapshot), target.observed)
+def is_away(record: Attachment) -> bool:
+    """Whether a device of the record was touched and is not verified home."""
+    return any(not each.home and each.snapshot is not None for each in record.devices)
