@@ -20,11 +20,12 @@ import structlog
 
 from dranet_nri.edits import EditOptions
 from dranet_nri.errors import DranetError, RefusedError
-from dranet_nri.executor import Clock, Executor
+from dranet_nri.executor import Clock, Executor, holds_devices, is_away
 from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
-from dranet_nri.model import AllocatedDevice, Allocation, Attachment, NetnsId, Phase, Pod
+from dranet_nri.model import Allocation, Attachment, NetnsId, Phase, Pod
 from dranet_nri.plan.port import Kernel
+from dranet_nri.targets import moved
 from dranet_nri.threads import in_thread
 
 HOLD_UNLINKED_S: Final = 30  # a namespace without a path, before the kernel is to empty it
@@ -54,39 +55,54 @@ class Attacher:
 
     async def attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         """Attach once, however many hooks ask for it at the same time."""
-        task = self._jobs.get(pod.sandbox_id)
-        if task is None or task.done():
-            task = asyncio.create_task(self._attach(pod, claims), name=f"attach {pod.sandbox_id}")
-            self._jobs[pod.sandbox_id] = task
-            task.add_done_callback(lambda done: self._forget_job(pod.sandbox_id, done))
+        while self.is_busy(pod.sandbox_id):
+            await asyncio.shield(self._jobs[pod.sandbox_id])
+        if self.are_attached(claims, pod):
+            return
+        task = asyncio.create_task(self._attach(pod, claims), name=f"attach {pod.sandbox_id}")
+        self._jobs[pod.sandbox_id] = task
+        task.add_done_callback(lambda done: self._forget_job(pod.sandbox_id, done))
         await asyncio.shield(task)
+
+    def is_busy(self, sandbox_id: str) -> bool:
+        """Whether something is being attached to the sandbox."""
+        job = self._jobs.get(sandbox_id)
+        return job is not None and not job.done()
+
+    async def idle(self, sandbox_id: str) -> None:
+        """Return when nothing is being attached to the sandbox."""
+        while self.is_busy(sandbox_id):
+            await asyncio.wait({self._jobs[sandbox_id]})
 
     def _forget_job(self, sandbox_id: str, task: asyncio.Task[None]) -> None:
         if self._jobs.get(sandbox_id) is task:
             del self._jobs[sandbox_id]
-        if not task.cancelled():
-            task.exception()  # Recorded by the executor; a hook that still waits raises it.
+        if not task.cancelled() and task.exception() is not None:
+            self.wake()  # A hook that still waits says why; there may be none.
 
     async def _attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         async with _all_of(self._device_locks(claims)):
-            previous = self._records(claims)
-            if all(self.is_attached(each, pod) for each in claims):
+            # What is in the pod stays out of it: another claim's failure must not undo it.
+            claims = tuple(each for each in claims if not self.is_attached(each, pod))
+            if not claims:
                 return
             try:
                 netns = self._admit(pod, claims)
                 await self._supersede(pod, claims)
+                if not self.kernel.hold(netns):
+                    raise RefusedError(f"pod {pod}: its network namespace {netns.path} is gone")
             except RefusedError as error:
-                self.executor.refuse(pod, claims, previous, str(error))
+                self._record_refusal(pod, claims, str(error))
                 raise
-            for claim in claims:
-                self.gate.close(claim.claim.uid)
             await self._run(pod, netns, claims)
 
     async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
         previous = self._records(claims)
         try:
+            for claim in claims:
+                self.gate.close(claim.claim.uid)
             done = await in_thread(lambda: self.executor.attach(pod, netns, claims, previous))
-        except DranetError as error:
+        except Exception as error:
             self._release_if_home(netns)
             self.log.error("attach failed", pod=str(pod), reason=str(error))
             raise
@@ -94,23 +110,26 @@ class Attacher:
             self.open_gate(claim, attachment)
             self._log_attached(pod, attachment)
 
+    def _record_refusal(self, pod: Pod, claims: tuple[Allocation, ...], message: str) -> None:
+        try:
+            self.executor.refuse(pod, claims, self._records(claims), message)
+        except (DranetError, OSError) as error:
+            self.log.error("refusal not recorded", pod=str(pod), reason=str(error))
+
     def _records(self, claims: tuple[Allocation, ...]) -> dict[str, Attachment]:
         records = (self.attachments.get(each.claim.uid) for each in claims)
         return {each.claim.uid: each for each in records if each is not None}
 
     def _admit(self, pod: Pod, claims: tuple[Allocation, ...]) -> NetnsId:
-        """Return the pod's namespace, held.
+        """Return the pod's namespace.
 
         Raises:
             RefusedError: the pod may not have the devices.
         """
         if pod.sandbox_id not in self.live:
             raise RefusedError(f"pod {pod}: its sandbox was stopped meanwhile")
-        netns = self._netns(pod)
         self._refuse_held(pod, claims)
-        if not self.kernel.hold(netns):
-            raise RefusedError(f"pod {pod}: its network namespace {netns.path} is gone")
-        return netns
+        return self._netns(pod)
 
     def _log_attached(self, pod: Pod, attachment: Attachment) -> None:
         self.log.info(
@@ -143,18 +162,16 @@ class Attacher:
 
     def _refuse_held(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         """Refuse devices that another claim or pod still holds."""
-        wanted = {each.device.name: claim for claim in claims for each in _moved(claim)}
+        wanted = {each.device.name: claim for claim in claims for each in moved(claim)}
         for holder in self.attachments.all():
+            if not holds_devices(holder):
+                continue
             for device in holder.devices:
                 claim = wanted.get(device.device.name)
-                if claim is None or device.home or device.snapshot is None:
+                if claim is None or device.home:
                     continue
                 if holder.claim.uid != claim.claim.uid or holder.pod.uid != pod.uid:
-                    raise RefusedError(
-                        f"device {device.device.name} of claim {claim.claim} is held by pod"
-                        f" {holder.pod} (claim {holder.claim}); delete that pod, or allocate the"
-                        " claim anew"
-                    )
+                    raise RefusedError(_held(device.device.name, claim, holder))
 
     async def _supersede(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         """Bring home what an older sandbox of the pod, or an older allocation, still has.
@@ -166,10 +183,7 @@ class Attacher:
             record = self.attachments.get(claim.claim.uid)
             if record is None or not is_away(record):
                 continue
-            same = {each.device.name for each in record.devices} == {
-                each.device.name for each in _moved(claim)
-            }
-            if same and record.sandbox_id == pod.sandbox_id:
+            if _has_its_devices(record, claim) and record.sandbox_id == pod.sandbox_id:
                 continue
             record = await self._detach_locked(record)
             if is_away(record):
@@ -189,7 +203,7 @@ class Attacher:
         return tuple(self._locks.setdefault(name, asyncio.Lock()) for name in sorted(set(names)))
 
     def open_gate(self, allocation: Allocation, attachment: Attachment) -> None:
-        """Write the claim's files. What fails is said aloud, and tried again by every sweep."""
+        """Write the claim's files. What fails is said aloud, and tried again soon."""
         try:
             self.gate.open(allocation, attachment, self.options)
         except OSError as error:
@@ -215,13 +229,12 @@ class Attacher:
             self._release_if_home(attachment.netns)
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
             return record
-        if not alive or self._patience_ended(attachment.netns):
+        if not alive or (self._patience_ended(attachment.netns) and _is_hardware(record)):
             self.kernel.release(attachment.netns)
         reason = record.failure.message if record.failure else "the kernel has not returned it yet"
         self.log.warning(
             "device not home yet", pod=str(record.pod), claim=str(record.claim), reason=reason
         )
-        self.wake()
         return record
 
     def _patience_ended(self, netns: NetnsId) -> bool:
@@ -241,24 +254,24 @@ class Attacher:
             self.kernel.release(netns)
             self._unlinked.pop(netns, None)
 
-    async def verify(self, allocation: Allocation, sandbox_id: str) -> None:
+    async def verify(self, attachment: Attachment, allocation: Allocation | None) -> None:
         """Keep an attached claim as its record says: namespace held, devices in it, gate open.
 
-        A device that left its pod behind our back closes the gate and is attached anew.
+        A device that left its pod behind our back closes the gate and is attached anew. Of a
+        claim that was released, or given other devices, the gate stays as it is.
         """
-        uid = allocation.claim.uid
-        async with _all_of(self._device_locks((allocation,))):
-            record = self.attachments.get(uid)
-            if record is None or record.phase is not Phase.ATTACHED:
+        uid = attachment.claim.uid
+        async with _all_of(self._locks_of(each.device.name for each in attachment.devices)):
+            if self.attachments.get(uid) != attachment or not self.kernel.hold(attachment.netns):
                 return
-            if record.sandbox_id != sandbox_id or not self.kernel.hold(record.netns):
-                return
-            if await in_thread(lambda: self.executor.verify(record)):
-                self.open_gate(allocation, record)
+            if await in_thread(lambda: self.executor.verify(attachment)):
+                if allocation is not None and _has_its_devices(attachment, allocation):
+                    self.open_gate(allocation, attachment)
                 return
             self.gate.close(uid)
-            self.log.error("device left its pod", pod=str(record.pod), claim=str(record.claim))
-            self.attachments.put(replace(record, phase=Phase.INTENT))
+            owner = {"pod": str(attachment.pod), "claim": str(attachment.claim)}
+            self.log.error("device left its pod", **owner)
+            self.attachments.put(replace(attachment, phase=Phase.INTENT))
 
     def is_attached(self, allocation: Allocation, pod: Pod) -> bool:
         """Whether the claim's devices are in this very sandbox, configured."""
@@ -268,16 +281,33 @@ class Attacher:
             and record.phase is Phase.ATTACHED
             and record.sandbox_id == pod.sandbox_id
             and record.pod.uid == pod.uid
+            and _has_its_devices(record, allocation)
         )
 
+    def are_attached(self, claims: tuple[Allocation, ...], pod: Pod) -> bool:
+        """Whether the devices of all the claims are in this very sandbox, configured."""
+        return all(self.is_attached(each, pod) for each in claims)
 
-def is_away(attachment: Attachment) -> bool:
-    """Whether a device of the record was touched and is not verified home."""
-    return any(not each.home and each.snapshot is not None for each in attachment.devices)
+
+def _is_hardware(record: Attachment) -> bool:
+    """Whether the kernel returns what is away by itself; a virtual device dies instead."""
+    return all(each.home or each.device.key.bus for each in record.devices)
 
 
-def _moved(claim: Allocation) -> tuple[AllocatedDevice, ...]:
-    return tuple(each for each in claim.devices if not each.admin_access)
+def _has_its_devices(record: Attachment, claim: Allocation) -> bool:
+    """Whether the record is of the devices that the claim has now."""
+    return {each.device.name for each in record.devices} == {
+        each.device.name for each in moved(claim)
+    }
+
+
+def _held(name: str, claim: Allocation, holder: Attachment) -> str:
+    text = f"device {name} of claim {claim.claim} is held by pod {holder.pod}"
+    text += f" (claim {holder.claim})"
+    if holder.phase is not Phase.DETACHING:
+        return f"{text}; delete that pod, or allocate the claim anew"
+    reason = f" ({holder.failure.message})" if holder.failure else ""
+    return f"{text}, which is gone; it is still on its way home{reason}, this is retried"
 
 
 @asynccontextmanager

@@ -56,6 +56,10 @@ class Gate:
         spec = cdi_spec(allocation, attachment, directory, options)
         self._write(self.spec_path(allocation.claim.uid), spec)
 
+    def is_open(self, allocation: Allocation) -> bool:
+        """Whether the claim's containers may start; one that only looks on has no gate."""
+        return not gated_requests(allocation) or self.spec_path(allocation.claim.uid).exists()
+
     def close(self, claim_uid: str) -> None:
         """Remove the claim's files. Idempotent.
 

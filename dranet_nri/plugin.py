@@ -9,15 +9,16 @@ Rules:
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 
-from dranet_nri.attacher import Attacher, is_away
+from dranet_nri.attacher import Attacher
 from dranet_nri.edits import edits, holder_of, listed
 from dranet_nri.errors import DranetError, RefusedError
+from dranet_nri.executor import is_away
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
 from dranet_nri.state.reader import AllocationReader
 
@@ -43,12 +44,8 @@ class Plugin:
         While any claim is attached, a container of another pod may carry that claim's file, and
         only its hook can tell; so the answer is True on nodes without attached claims alone.
         """
-        self.allocations.refresh()
-        return not (
-            self.allocations.by_pod(pod.uid)
-            or self.allocations.broken_of_pod(pod.uid)
-            or self.attacher.attachments.all()
-        )
+        self.refresh()
+        return not (self._has_claims(pod.uid) or self.attacher.attachments.all())
 
     async def run_pod_sandbox(self, pod: Pod, deadline: float) -> None:  # noqa: ARG002 - the answer's time is the connection's business
         """Attach the pod's NICs.
@@ -56,15 +53,15 @@ class Plugin:
         Raises:
             RefusedError: the pod may not have them; the text says why and what to do.
             AttachError: the kernel refused; everything is undone.
+            OSError: it could not be recorded.
         """
-        claims = self._claims(pod)
-        if not claims:
+        self.refresh()
+        if not self._has_claims(pod.uid):
             return
-        self.attacher.live[pod.sandbox_id] = pod
+        self._enter(pod)
         try:
-            await self.attacher.attach(pod, claims)
-        except DranetError as error:
-            self.attacher.wake()
+            await self.attacher.attach(pod, self._claims(pod))
+        except (DranetError, OSError) as error:
             self.rejections[pod.uid] += 1
             if self.rejections[pod.uid] <= MAX_REJECTIONS:
                 raise
@@ -77,10 +74,15 @@ class Plugin:
             del self.rejections[pod.uid]
 
     async def stop_pod_sandbox(self, pod: Pod) -> None:
-        """Bring the sandbox's devices home. What can't be done now is repaired later."""
+        """Bring the sandbox's devices home. What can't be done now is repaired soon."""
         self.attacher.live.pop(pod.sandbox_id, None)
+        await self.attacher.idle(pod.sandbox_id)
         for attachment in self._attached_to(pod.sandbox_id):
-            await self.attacher.detach(attachment)
+            await self._tried(
+                "detach failed", str(attachment.claim), self.attacher.detach(attachment)
+            )
+        if self._attached_to(pod.sandbox_id):
+            self.attacher.wake()
 
     async def remove_pod_sandbox(self, pod: Pod) -> None:
         """Do what stop_pod_sandbox does: a removal may come without a stop."""
@@ -91,14 +93,21 @@ class Plugin:
 
         Raises:
             RefusedError: it lists a claim that is not in its pod.
+            AttachError: the kernel refused to attach it.
+            OSError: it could not be recorded.
         """
-        self._refuse_foreign(pod, container)
-        claims = tuple(each for each in self._claims(pod) if listed(each, container.name))
-        if not claims:
-            return Edits()
-        self.attacher.live[pod.sandbox_id] = pod
-        if not all(self.attacher.is_attached(each, pod) for each in claims):
+        carried = self._carried(pod, container)
+        claims = tuple(
+            each
+            for each in self._claims(pod)
+            if each.claim.uid == carried or listed(each, container.name)
+        )
+        if claims and not self.attacher.are_attached(claims, pod):
+            self._refuse_outlived(pod)
+            self._enter(pod)
             await self.attacher.attach(pod, self._claims(pod))
+        uids = {each.claim.uid for each in claims} | ({carried} if carried else set())
+        self._refuse_unattached(pod, container, uids)
         directory = str(self.attacher.gate.metadata_dir)
         merged = Edits()
         for claim in claims:
@@ -110,10 +119,25 @@ class Plugin:
         return merged
 
     async def synchronize(self, pods: tuple[Pod, ...], containers: tuple[Container, ...]) -> None:  # noqa: ARG002 - containers follow their pods
-        """Take the runtime's list of pods as the truth; the difference is repaired right after."""
-        self.attacher.live = {pod.sandbox_id: pod for pod in pods}
+        """Take the runtime's list of pods as the truth; the difference is repaired right after.
+
+        Of a pod's sandboxes one lives. A sandbox that something is being attached to stays:
+        the list may be older than it.
+        """
+        busy = [pod for pod in self.attacher.live.values() if self.attacher.is_busy(pod.sandbox_id)]
+        holders = {each.sandbox_id for each in self.attacher.attachments.all()}
+        self.attacher.live = {}
+        for pod in sorted(pods, key=lambda pod: (pod.pid > 0, pod.sandbox_id in holders)):
+            self._enter(pod)
+        for pod in busy:
+            self._enter(pod)
         self.synchronized = True
         self.news()
+
+    def refresh(self) -> None:
+        """Take in what changed in the allocations."""
+        if self.allocations.refresh():
+            self.news()
 
     # ------------------------------------------------------------------- reconcile
 
@@ -123,63 +147,116 @@ class Plugin:
         Returns:
             Whether something is left to be repaired, so that the caller comes back soon.
         """
-        self.allocations.refresh()
-        for attachment in self.attacher.attachments.all():
-            try:
-                await self._reconcile_one(attachment.claim.uid)
-            except (DranetError, OSError) as error:
-                self.log.error("repair failed", claim=str(attachment.claim), reason=str(error))
-        for pod in tuple(self.attacher.live.values()):
-            if pod.netns_path and self.attacher.kernel.identify(pod.netns_path) is None:
-                self.attacher.live.pop(pod.sandbox_id, None)
-            else:
-                await self._attach_late(pod)
-        for uid in self.attacher.gate.claims():
-            record = self.attacher.attachments.get(uid)
-            if record is None or record.phase is not Phase.ATTACHED:
-                self.attacher.gate.close(uid)
-        return self.pending()
-
-    def pending(self) -> bool:
-        """Whether some claim is neither attached nor home."""
-        return any(
-            each.phase not in {Phase.ATTACHED, Phase.HOME}
+        self.refresh()
+        for uid in tuple(self.rejections):
+            if not self._has_claims(uid):
+                del self.rejections[uid]
+        well = [
+            await self._tried("repair failed", str(each.claim), self._reconcile_one(each))
             for each in self.attacher.attachments.all()
+        ]
+        well += [
+            await self._tried("late attach failed", str(pod), self._attach_late(pod))
+            for pod in tuple(self.attacher.live.values())
+        ]
+        well += [
+            await self._tried("gate not closed", uid, self._close_stray_gate(uid))
+            for uid in self.attacher.gate.claims()
+        ]
+        return not all(well) or any(
+            not self._is_settled(each) for each in self.attacher.attachments.all()
         )
 
-    async def _reconcile_one(self, claim_uid: str) -> None:
-        record = self.attacher.attachments.get(claim_uid)
+    def awaits_device(self) -> bool:
+        """Whether a device is to come home, so that one that appears may be it.
+
+        Devices of failed attaches don't count: each retry makes them appear again.
+        """
+        return any(each.phase is Phase.DETACHING for each in self.attacher.attachments.all())
+
+    async def _tried(
+        self, failed: str, subject: str, work: Coroutine[object, object, None]
+    ) -> bool:
+        """Do work; its failure is logged and keeps nothing else from being done."""
+        try:
+            await work
+        except (DranetError, OSError) as error:
+            self.log.error(failed, subject=subject, reason=str(error))
+        except Exception as error:
+            self.log.exception(failed, subject=subject, reason=repr(error))
+        else:
+            return True
+        return False
+
+    def _is_settled(self, record: Attachment) -> bool:
+        """Whether the claim is home, or attached with its gate open."""
+        if record.phase is not Phase.ATTACHED:
+            return record.phase is Phase.HOME
+        allocation = self.allocations.get(record.claim.uid)
+        return allocation is None or self.attacher.gate.is_open(allocation)
+
+    async def _reconcile_one(self, seen: Attachment) -> None:
+        record = self.attacher.attachments.get(seen.claim.uid)
         if record is None:
             return
-        allocation = self.allocations.get(claim_uid)
+        allocation = self.allocations.get(record.claim.uid)
         if record.phase is Phase.HOME or (record.phase is Phase.FAILED and not is_away(record)):
             if allocation is None:
-                self.attacher.attachments.remove(claim_uid)
-        elif not self._is_wanted(record):
+                self.attacher.attachments.remove(record.claim.uid)
+        elif not self._is_wanted(record, allocation):
             await self.attacher.detach(record)
-        elif record.phase is Phase.ATTACHED and allocation is not None:
-            await self.attacher.verify(allocation, record.sandbox_id)
+        elif record.phase is Phase.ATTACHED:
+            await self.attacher.verify(record, allocation)
 
-    def _is_wanted(self, attachment: Attachment) -> bool:
-        """Whether the sandbox lives: its namespace does, and the runtime, once asked, knows it."""
-        if attachment.phase is Phase.DETACHING:
+    def _is_wanted(self, record: Attachment, allocation: Allocation | None) -> bool:
+        """Whether the sandbox lives: its namespace does, and the runtime, once asked, knows it.
+
+        What is attached stays without its allocation; what is half done goes home.
+        """
+        if record.phase is Phase.DETACHING:
             return False
-        if self.attacher.kernel.identify(attachment.netns.path) != attachment.netns:
+        if record.phase is not Phase.ATTACHED and allocation is None:
             return False
-        return not self.synchronized or attachment.sandbox_id in self.attacher.live
+        if self.attacher.kernel.identify(record.netns.path) != record.netns:
+            return False
+        return not self.synchronized or record.sandbox_id in self.attacher.live
 
     async def _attach_late(self, pod: Pod) -> None:
-        try:
-            claims = self._claims(pod)
-            if claims and not all(self.attacher.is_attached(each, pod) for each in claims):
-                await self.attacher.attach(pod, claims)
-        except (DranetError, OSError) as error:
-            self.log.warning("late attach failed", pod=str(pod), reason=str(error))
+        if pod.sandbox_id not in self.attacher.live:
+            return
+        if pod.netns_path and self.attacher.kernel.identify(pod.netns_path) is None:
+            del self.attacher.live[pod.sandbox_id]
+            return
+        claims = self._claims(pod)
+        if not self.attacher.are_attached(claims, pod):
+            await self.attacher.attach(pod, claims)
 
-    # ------------------------------------------------------------------- attach
+    async def _close_stray_gate(self, claim_uid: str) -> None:
+        record = self.attacher.attachments.get(claim_uid)
+        if record is None or record.phase is not Phase.ATTACHED:
+            self.attacher.gate.close(claim_uid)
+
+    # ------------------------------------------------------------------- questions
+
+    def _enter(self, pod: Pod) -> None:
+        """Note that the sandbox lives, and thus no other one of its pod."""
+        for other in self._others(pod):
+            del self.attacher.live[other.sandbox_id]
+        self.attacher.live[pod.sandbox_id] = pod
+
+    def _others(self, pod: Pod) -> tuple[Pod, ...]:
+        """Return what else is said to be a living sandbox of the pod."""
+        live = self.attacher.live.values()
+        return tuple(
+            each for each in live if each.uid == pod.uid and each.sandbox_id != pod.sandbox_id
+        )
+
+    def _has_claims(self, pod_uid: str) -> bool:
+        """Whether there are records for the pod, usable or not."""
+        return bool(self.allocations.by_pod(pod_uid) or self.allocations.broken_of_pod(pod_uid))
 
     def _claims(self, pod: Pod) -> tuple[Allocation, ...]:
-        self.allocations.refresh()
+        self.refresh()
         broken = self.allocations.broken_of_pod(pod.uid)
         if broken:
             raise RefusedError(
@@ -188,8 +265,6 @@ class Plugin:
             )
         return self.allocations.by_pod(pod.uid)
 
-    # ------------------------------------------------------------------- questions
-
     def _attached_to(self, sandbox_id: str) -> tuple[Attachment, ...]:
         return tuple(
             each
@@ -197,21 +272,43 @@ class Plugin:
             if each.sandbox_id == sandbox_id and each.phase is not Phase.HOME
         )
 
-    def _refuse_foreign(self, pod: Pod, container: Container) -> None:
-        """Refuse a container that carries a claim's file in a sandbox that does not have it."""
+    def _carried(self, pod: Pod, container: Container) -> str | None:
+        """Return the UID of the claim whose file the container carries.
+
+        Raises:
+            RefusedError: another pod or sandbox has that claim.
+        """
         uid = holder_of(container, str(self.attacher.gate.metadata_dir))
-        if uid is None:
-            return
-        record = self.attacher.attachments.get(uid)
-        if record is None:
-            raise RefusedError(
-                f"container {container.name} of pod {pod}: claim {uid} is attached nowhere"
-            )
-        if record.pod.uid != pod.uid or record.sandbox_id != pod.sandbox_id:
+        record = self.attacher.attachments.get(uid) if uid else None
+        if record is not None and record.pod.uid != pod.uid:
             raise RefusedError(
                 f"container {container.name} of pod {pod} lists claim {record.claim}, which pod"
                 f" {record.pod} holds; a NIC claim serves one pod, use a ResourceClaimTemplate"
             )
+        return uid
+
+    def _refuse_outlived(self, pod: Pod) -> None:
+        """Refuse a sandbox whose pod has a newer one: it would take the NICs from that."""
+        for other in self._others(pod):
+            if self.attacher.kernel.identify(other.netns_path) is not None:
+                raise RefusedError(
+                    f"pod {pod}: its NICs belong to its sandbox {other.sandbox_id}, this is"
+                    f" {pod.sandbox_id}; it is tried again"
+                )
+
+    def _refuse_unattached(self, pod: Pod, container: Container, uids: set[str]) -> None:
+        """Refuse the container unless the claims are in this very sandbox."""
+        for uid in sorted(uids):
+            record = self.attacher.attachments.get(uid)
+            if record is None or record.phase is not Phase.ATTACHED:
+                raise RefusedError(
+                    f"container {container.name} of pod {pod}: claim {uid} is not attached"
+                )
+            if record.sandbox_id != pod.sandbox_id:
+                raise RefusedError(
+                    f"container {container.name} of pod {pod}: claim {record.claim} is in sandbox"
+                    f" {record.sandbox_id}, not in {pod.sandbox_id}"
+                )
 
 
 def _merged(one: Edits, other: Edits) -> Edits:

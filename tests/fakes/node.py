@@ -1,8 +1,10 @@
 """A node in memory: the real plugin, attacher, executor, gate and stores on a FakeKernel."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from errno import ENOSPC
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +21,7 @@ from dranet_nri.model import (
     Address,
     AllocatedDevice,
     Allocation,
+    Attachment,
     CharDevice,
     ContainerClaim,
     Device,
@@ -51,6 +54,45 @@ class FixedClock:
         return self.seconds
 
 
+class FullFs(RealFs):
+    """A file system that may be full.
+
+    Attributes:
+        room: how many files still fit; None: as many as you like.
+    """
+
+    room: int | None = None
+
+    def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        """See Fs."""
+        if self.room == 0:
+            raise OSError(ENOSPC, "No space left on device", str(path))
+        self.room = self.room and self.room - 1
+        super().write(path, data, mode, durable=durable)
+
+
+class PausedExecutor(Executor):
+    """An executor whose next attach begins only when told."""
+
+    def __init__(self, node: "Node") -> None:
+        """Work on the node's kernel and records."""
+        super().__init__(node.kernel, node.attachments, node.clock, node.char_devices)
+        self.begun = threading.Event()
+        self.go = threading.Event()
+
+    def attach(
+        self,
+        pod: Pod,
+        netns: NetnsId,
+        allocations: tuple[Allocation, ...],
+        previous: Mapping[str, Attachment],
+    ) -> tuple[Attachment, ...]:
+        """Say that it began and wait."""
+        self.begun.set()
+        assert self.go.wait(30)
+        return super().attach(pod, netns, allocations, previous)
+
+
 def pci_key(number: int) -> DeviceKey:
     """Return the key of the node's number-th NIC."""
     address = f"0000:{number:02x}:00.0"
@@ -62,6 +104,7 @@ class Node:
     """One node with NICs eth1, eth2, … (10.0.N.5/24 each).
 
     Attributes:
+        disk: where attachment records and the gate's files are written.
         bell: what asked for a reconciliation, "news" or "trouble", in order.
     """
 
@@ -69,6 +112,7 @@ class Node:
     nics: int = 2
     kernel: FakeKernel = field(default_factory=FakeKernel)
     clock: FixedClock = field(default_factory=FixedClock)
+    disk: FullFs = field(default_factory=FullFs)
     bell: list[str] = field(default_factory=list)
     options: EditOptions = field(default_factory=EditOptions)
 
@@ -85,8 +129,9 @@ class Node:
 
     def start(self) -> None:
         """Start a fresh plugin from what is on disk, as after a restart."""
-        self.attachments = SharedAttachments(AttachmentStore(self.root / "run" / "attachments"))
-        self.gate = Gate(RealFs(), self.root / "cdi", self.root / "run" / "metadata")
+        records = AttachmentStore(self.root / "run" / "attachments", fs=self.disk)
+        self.attachments = SharedAttachments(records)
+        self.gate = Gate(self.disk, self.root / "cdi", self.root / "run" / "metadata")
         log: structlog.typing.FilteringBoundLogger = logger("test")
         attacher = Attacher(
             kernel=self.kernel,
@@ -170,6 +215,12 @@ class Node:
         )
         self.allocations.put(allocation)
         return allocation
+
+    def pause(self) -> PausedExecutor:
+        """Let the next attach wait until it is told to go on."""
+        paused = PausedExecutor(self)
+        self.plugin.attacher.executor = paused
+        return paused
 
     def run(self, work: Callable[[], Coroutine[object, object, T]]) -> T:
         """Run one coroutine of the plugin to its end."""
