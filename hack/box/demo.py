@@ -12,12 +12,11 @@ from pathlib import Path
 
 from tests.box.containerd import Containerd, Options
 from tests.box.cri import ContainerSpec, Cri, CriError, Pod
-from tests.box.nics import Nic, dress, host_state, ip, settled
+from tests.box.nics import dress_functions, host_state, make_functions, settled
 from tests.box.plugin import Plugin
 from tests.box.waiting import wait_until
 
 EXAMPLE = Path("/repo/manifests/examples/two-nics")
-IGB = Path("/sys/bus/pci/drivers/igb")
 STARTED = time.monotonic()
 BOLD, PLAIN = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
 
@@ -42,21 +41,6 @@ def run(*command: str) -> str:
     if done.returncode:
         raise SystemExit(f"{command[0]} failed with {done.returncode}")
     return done.stdout
-
-
-def make_nics() -> None:
-    """Make one virtual function on each NIC and give each addresses, routes and a rule."""
-
-    for number, function in enumerate(sorted(IGB.glob("0000:*"))):
-        physical = next((function / "net").iterdir()).name
-        ip("link", "set", physical, "up")
-        (function / "sriov_numvfs").write_text("1")
-        virtual = (function / "virtfn0").resolve()
-        wait_until("the virtual function's netdev", lambda v=virtual: list(v.glob("net/*")), 60)
-        nic = Nic(next((virtual / "net").iterdir()).name, f"10.{100 + number}.0.5/24")
-        dress(nic, number)
-
-    settled()
 
 
 def allocate(uid: str, name: str) -> tuple[str, ...]:
@@ -152,7 +136,8 @@ def main() -> None:
     chapter("A node: eight SR-IOV NICs on two NUMA nodes, containerd, no cluster")
     runtime = Containerd()
     runtime.start(Options(request_timeout_s=30))
-    make_nics()
+    dress_functions(make_functions())
+    settled()
     plugin = Plugin()
     plugin.start()
     run("dranet-nri", "inventory")

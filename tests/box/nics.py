@@ -6,10 +6,12 @@ import json
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from tests.box.waiting import wait_until
 
+IGB: Final = Path("/sys/bus/pci/drivers/igb")
 SWITCH: Final = "switch"  # the namespace at the other end of the wires
 RUNTIMES_BRIDGE: Final = "cni0"  # its ports and timers follow every pod
 # What changes by itself or tells nothing about restoration.
@@ -54,6 +56,32 @@ def make_wires(count: int) -> tuple[Nic, ...]:
         dress(nic, number)
         nics.append(nic)
     return tuple(nics)
+
+
+def make_functions() -> tuple[Path, ...]:
+    """Make one virtual function on each SR-IOV NIC of the VM; return their PCI devices."""
+    made: list[Path] = []
+    for nic in sorted(IGB.glob("0000:*")):
+        ip("link", "set", _netdev(nic), "up")
+        (nic / "sriov_numvfs").write_text("1")
+        made.append((nic / "virtfn0").resolve())
+    wait_until("the VFs to have netdevs", lambda: all(list(f.glob("net/*")) for f in made), 60)
+    subprocess.run(("udevadm", "settle", "--timeout=60"), check=True)  # it renames them
+    return tuple(made)
+
+
+def dress_functions(functions: Sequence[Path]) -> tuple[Nic, ...]:
+    """Give each virtual function addresses, routes and a rule on the host."""
+    nics = []
+    for number, function in enumerate(functions):
+        nic = Nic(_netdev(function), f"10.{100 + number}.0.5/24")
+        dress(nic, number)
+        nics.append(nic)
+    return tuple(nics)
+
+
+def _netdev(function: Path) -> str:
+    return next((function / "net").iterdir()).name
 
 
 def dress(nic: Nic, number: int) -> None:

@@ -7,38 +7,21 @@ import pytest
 from tests.box.attach import absent, plugin
 from tests.box.cri import Cri
 from tests.box.fixtures import containerd, cri, runtime
-from tests.box.nics import Nic, dress, host_state, ip, settled
-from tests.box.waiting import wait_until
+from tests.box.nics import Nic, dress_functions, host_state, make_functions, settled
 
 __all__ = ["absent", "containerd", "cri", "plugin", "runtime"]
-
-IGB = Path("/sys/bus/pci/drivers/igb")
 
 
 @pytest.fixture(scope="session")
 def functions() -> tuple[Path, ...]:
     """Return eight virtual functions, one on each NIC: four on each NUMA node."""
-    made: list[Path] = []
-    for nic in sorted(IGB.glob("0000:*")):
-        uplink = next((nic / "net").iterdir()).name
-        ip("link", "set", uplink, "up")
-        (nic / "sriov_numvfs").write_text("1")
-        made.append((nic / "virtfn0").resolve())
-    for function in made:
-        wait_until("the VF to have a netdev", lambda f=function: list(f.glob("net/*")), 60)  # type: ignore[misc]
-    return tuple(made)
+    return make_functions()
 
 
 @pytest.fixture(scope="session")
 def nics(functions: tuple[Path, ...]) -> tuple[Nic, ...]:
     """Return the virtual functions' NICs, with addresses, routes and rules on the host."""
-    made: list[Nic] = []
-    for number, function in enumerate(functions):
-        name = next((function / "net").iterdir()).name
-        nic = Nic(name, f"10.{100 + number}.0.5/24")
-        dress(nic, number)
-        made.append(nic)
-    return tuple(made)
+    return dress_functions(functions)
 
 
 @pytest.fixture
