@@ -22,6 +22,10 @@ from dranet_nri.wire.ttrpc import Code
 # A busy runtime accepts plugins one at a time, so the answer to RegisterPlugin may take a while.
 REGISTER_TIMEOUT_S: Final = 120
 
+# Serialized bytes of all pieces of one list; that of a full node is a tenth. A list cut short would
+# pass for the end of its pods, so one that is longer ends the connection.
+MAX_LIST: Final = 64 << 20
+
 
 class State(StrEnum):
     """How far the handshake is."""
@@ -139,6 +143,7 @@ class PluginSession:
         self._registered = False
         self._pods: list[Pod] = []
         self._containers: list[Container] = []
+        self._listed = 0  # bytes of the pieces so far
         self._mux = mux.MuxDecoder()
         self._client = ttrpc.Client()
         self._server = ttrpc.Server(nri.PLUGIN_SERVICE, nri.PLUGIN_METHODS, nri.LARGE_METHODS)
@@ -163,7 +168,8 @@ class PluginSession:
             ProtocolError: the peer does not speak the protocol; close the socket.
         """
         events: list[Event] = []
-        self._mux.feed(data)
+        if self._state is not State.CLOSED:
+            self._mux.feed(data)
         while (chunk := self._mux.next_chunk()) is not None and self._state is not State.CLOSED:
             if chunk.conn == mux.PLUGIN_CONN:
                 for call in self._server.receive(chunk.data):
@@ -249,7 +255,7 @@ class PluginSession:
                 self._server.reply(call.stream, nri.encode_configure(nri.EVENT_MASK))
                 return (Configured(request),)
             case nri.SynchronizeRequest():
-                return self._synchronize(opened, request)
+                return self._synchronize(opened, request, len(call.payload))
             case _:
                 return self._succeed(opened, request)
 
@@ -257,11 +263,16 @@ class PluginSession:
         self._server.reply(call.stream, b"")
         return ()
 
-    def _synchronize(self, call: Call, piece: nri.SynchronizeRequest) -> tuple[Event, ...]:
+    def _synchronize(
+        self, call: Call, piece: nri.SynchronizeRequest, size: int
+    ) -> tuple[Event, ...]:
         if self._state in (State.CONNECTING, State.REGISTERED):
             text = "Synchronize came before Configure"
             self._server.fail(call.stream, Code.FAILED_PRECONDITION, text)
             return ()
+        self._listed += size
+        if self._listed > MAX_LIST:
+            raise ProtocolError(f"Synchronize: {self._listed} bytes of pieces, limit {MAX_LIST}")
         self._pods.extend(piece.pods)
         self._containers.extend(piece.containers)
         self._server.reply(call.stream, nri.encode_synchronize(more=piece.more))
@@ -269,6 +280,7 @@ class PluginSession:
             self._advance(_Input.PIECE)
             return ()
         self._advance(_Input.LAST_PIECE)
+        self._listed = 0
         pods, containers = tuple(self._pods), tuple(self._containers)
         self._pods.clear()
         self._containers.clear()

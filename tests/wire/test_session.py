@@ -3,9 +3,11 @@
 import pytest
 
 from dranet_nri._gen import nri_pb2
+from dranet_nri.errors import ProtocolError
 from dranet_nri.wire import mux
 from dranet_nri.wire.nri import ConfigureRequest
 from dranet_nri.wire.session import (
+    MAX_LIST,
     Configured,
     Event,
     PluginSession,
@@ -105,6 +107,18 @@ def test_case_33_a_refused_registration_is_told_and_ends_the_session() -> None:
     runtime.configure()
     assert session.receive_data(runtime.data_to_send()) == []
     assert session.data_to_send() == b""
+
+
+def test_what_comes_after_the_end_of_a_session_is_not_kept() -> None:
+    session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
+    exchange(session, runtime)
+    runtime.refuse("invalid plugin index")
+    exchange(session, runtime)
+
+    for _ in range(3):
+        assert session.receive_data(frame(mux.PLUGIN_CONN, b"x") * 3) == []
+
+    session.receive_eof()
 
 
 @pytest.mark.parametrize("valid", [0x07FF, 0x1FFF, 0x3FFF], ids=["0.2", "0.9.1", "0.12"])
@@ -228,3 +242,33 @@ def test_case_04_a_list_of_16_mib_from_an_old_runtime_is_taken() -> None:
 
     assert isinstance(event, Synchronized)
     assert event.pods[0].sandbox_id == "s"
+
+
+def _filler(size: int) -> nri_pb2.PodSandbox:
+    return nri_pb2.PodSandbox(annotations={"": "x" * size})
+
+
+def test_a_list_without_end_ends_the_connection() -> None:
+    session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
+    exchange(session, runtime)
+    runtime.configure()
+    piece = [_filler(4_000_000)]
+    for _ in range(MAX_LIST // 4_000_000):
+        runtime.synchronize(piece, more=True)
+        exchange(session, runtime)
+    runtime.synchronize(piece, more=True)
+
+    with pytest.raises(ProtocolError, match=f"Synchronize: .* limit {MAX_LIST}"):
+        exchange(session, runtime)
+
+
+def test_lists_one_after_another_do_not_add_up() -> None:
+    session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
+    exchange(session, runtime)
+    runtime.configure()
+
+    for _ in range(MAX_LIST // 15_000_000 + 1):
+        runtime.synchronize([_filler(15_000_000)])
+        exchange(session, runtime)
+
+    assert session.state is State.SYNCHRONIZED
