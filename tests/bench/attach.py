@@ -1,0 +1,287 @@
+"""NICs into a pod and home again: against bare messages, and as part of a runtime's call."""
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.daemon import SystemClock
+from dranet_nri.executor import Executor
+from dranet_nri.journal import SharedAttachments
+from dranet_nri.kernel.netlink import NetlinkKernel
+from dranet_nri.model import Allocation, Attachment, NetnsId, Phase
+from dranet_nri.model import Pod as SandboxPod
+from dranet_nri.netlink.rtnetlink import Rtnetlink
+from dranet_nri.state.store import AllocationStore, AttachmentStore
+from tests.bench.floor import MESSAGES, Side, Wire, transfer
+from tests.bench.nics import allocation, make_wires
+from tests.bench.table import Row, ms, say, spread
+from tests.box.cri import Cri
+from tests.box.nics import ip
+from tests.box.plugin import ALLOCATIONS, Plugin
+from tests.box.waiting import wait_until
+
+SPACE: Final = "bench-pod"
+SPACE_PATH: Final = f"/run/netns/{SPACE}"
+BUDGET: Final = 1.2
+ROUNDS: Final = {1: 60, 8: 16}
+PODS: Final = {1: 16, 8: 8}
+WARM_UP: Final = 2
+BEAT_S: Final = 0.02  # longer than a grace period
+
+
+@dataclass(slots=True)
+class Times:
+    """Seconds of each round, by way."""
+
+    attach: list[float] = field(default_factory=list)
+    detach: list[float] = field(default_factory=list)
+
+    def ways(self) -> tuple[tuple[str, list[float]], ...]:
+        """Return both with their names."""
+        return ("attach", self.attach), ("detach", self.detach)
+
+    def forget(self) -> None:
+        """Forget the rounds that only warmed things up."""
+        self.attach.clear()
+        self.detach.clear()
+
+
+@dataclass(slots=True)
+class Measured:
+    """What the same rounds took.
+
+    Attributes:
+        ours: the executor's calls.
+        kernel: the part of them that was spent in acknowledged messages.
+        floor: the bare messages.
+    """
+
+    ours: Times = field(default_factory=Times)
+    kernel: Times = field(default_factory=Times)
+    floor: Times = field(default_factory=Times)
+
+
+def timed(work: Callable[[], object], into: list[float]) -> None:
+    """Run work and note the seconds it took, at no fixed time after what ran before.
+
+    The kernel's grace periods come at a beat of their own; what always starts right after one
+    would be compared with what never does.
+    """
+    time.sleep(random.uniform(0, BEAT_S))
+    begin = time.perf_counter()
+    work()
+    into.append(time.perf_counter() - begin)
+
+
+class Counted:
+    """Adds up the seconds spent in messages that the kernel acknowledges."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._seconds = 0.0
+
+    def take(self) -> float:
+        """Return the seconds since the last call."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count while this lasts."""
+        plain = Rtnetlink.do
+
+        def do(netlink: Rtnetlink, what: str, kind: int, flags: int, body: bytes) -> None:
+            begin = time.perf_counter()
+            try:
+                plain(netlink, what, kind, flags, body)
+            finally:
+                self._seconds += time.perf_counter() - begin
+
+        Rtnetlink.do = do  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            Rtnetlink.do = plain  # type: ignore[method-assign]
+
+
+@dataclass(slots=True)
+class Subject:
+    """The real executor, a pod, and a claim.
+
+    Attributes:
+        record: what the last call returned.
+    """
+
+    executor: Executor
+    netns: NetnsId
+    claim: Allocation
+    record: Attachment | None = None
+
+    def attach(self) -> None:
+        """Bring the claim's NICs in."""
+        pod = SandboxPod("bench-sandbox", self.claim.pod.uid, "default", "bench", SPACE_PATH)
+        (self.record,) = self.executor.attach(pod, self.netns, (self.claim,), {})
+
+    def detach(self) -> None:
+        """Bring them home."""
+        assert self.record is not None
+        self.record = self.executor.detach(self.record, netns_alive=True)
+        assert self.record.phase is Phase.HOME
+
+
+@contextmanager
+def executing(claim: Allocation) -> Iterator[Subject]:
+    """Return an executor on the kernel's netlink with its records on tmpfs."""
+    kernel = NetlinkKernel()
+    netns = kernel.identify(SPACE_PATH)
+    assert netns is not None
+    assert kernel.hold(netns)
+    attachments = SharedAttachments(AttachmentStore(Path("/run/bench/attachments")))
+    try:
+        yield Subject(Executor(kernel, attachments, SystemClock(), lambda _name: ()), netns, claim)
+    finally:
+        attachments.close()
+        kernel.release(netns)
+
+
+def interleaved(wires: Sequence[Wire]) -> Measured:
+    """Move the NICs in and home, ours and the bare messages in turn."""
+    seen, counted = Measured(), Counted()
+    host, space = Side("/proc/self/ns/net"), Side(SPACE_PATH)
+    with executing(allocation(wires)) as subject, counted.counting():
+        for number in range(-WARM_UP, ROUNDS[len(wires)]):
+            if number == 0:
+                for times in (seen.ours, seen.kernel, seen.floor):
+                    times.forget()
+            timed(subject.attach, seen.ours.attach)
+            seen.kernel.attach.append(counted.take())
+            made = shown() if number < 0 else ""
+            timed(subject.detach, seen.ours.detach)
+            seen.kernel.detach.append(counted.take())
+            timed(lambda: transfer(host, space, wires), seen.floor.attach)
+            assert number >= 0 or made == shown(), "the two made different things"
+            timed(lambda: transfer(space, host, wires), seen.floor.detach)
+    host.close()
+    space.close()
+    return seen
+
+
+def shown() -> str:
+    """Return what the pod has."""
+    return "".join(
+        ip("-n", SPACE, *words)
+        for words in (
+            ("-o", "addr", "show", "scope", "global"),
+            ("-4", "route"),
+            ("-6", "route", "show", "root", "fd00::/16"),
+        )
+    )
+
+
+def in_process(rows: list[Row], notes: list[str], wires: Sequence[Wire]) -> dict[int, Times]:
+    """Add rows for each count and way; return the bare messages' times by count."""
+    ip("netns", "add", SPACE)
+    floors = {}
+    for count in ROUNDS:
+        say(f"attach: {ROUNDS[count]} rounds of {count} NICs, ours and bare messages in turn")
+        seen = interleaved(wires[:count])
+        floors[count] = seen.floor
+        every = zip(seen.ours.ways(), seen.kernel.ways(), seen.floor.ways(), strict=True)
+        for (way, ours), (_, kernel), (_, floor) in every:
+            rows += compared(f"{way} {count} NIC", ours, kernel, floor)
+            notes.append(
+                f"{way} {count} NIC, middle half: ours {spread(ours)}, bare {spread(floor)}"
+            )
+    ip("netns", "del", SPACE)
+    notes.append(
+        f"bare messages: the {MESSAGES} that a NIC takes (down, move, two addresses, up, route),"
+        " sockets open, numbers known. Nearly all of it is the move: the kernel waits for RCU"
+        " grace periods, so equal work varies by several milliseconds"
+    )
+    return floors
+
+
+def compared(
+    what: str, ours: Sequence[float], kernel: Sequence[float], floor: Sequence[float]
+) -> tuple[Row, Row]:
+    """Return ours against the bare messages, and against the kernel's part of ours."""
+    here, bare = statistics.median(ours), statistics.median(floor)
+    own = statistics.median(all_ - its for all_, its in zip(ours, kernel, strict=True))
+    share = statistics.median(all_ / its for all_, its in zip(ours, kernel, strict=True))
+    budget = f"≤ {BUDGET:.2f}"
+    return (
+        Row(
+            f"{what}, executor and records",
+            ms(here),
+            f"{ms(bare)} bare messages",
+            here / bare,
+            budget,
+            here / bare <= BUDGET,
+        ),
+        Row(
+            f"{what}, our part of it",
+            f"{ms(own)} beside the kernel's",
+            f"{ms(statistics.median(kernel))} the kernel's part of ours",
+            share,
+            budget,
+            share <= BUDGET,
+        ),
+    )
+
+
+def end_to_end(rows: list[Row], cri: Cri, wires: Sequence[Wire], floors: dict[int, Times]) -> None:
+    """Add what a claim adds to a runtime's RunPodSandbox and StopPodSandbox.
+
+    The shim's records are written here: what the shim takes is not part of the hook.
+    """
+    store = AllocationStore(ALLOCATIONS)
+    for count in PODS:
+        say(f"attach: {PODS[count]} pods with {count} NICs and as many without, in turn")
+        claimed, plain = Times(), Times()
+        for number in range(PODS[count]):
+            one_pod(cri, f"plain{count}-{number}", plain)
+            claim = allocation(wires[:count], f"claimed{count}-{number}")
+            store.put(claim)
+            one_pod(cri, claim.pod.name, claimed)
+            store.remove(claim.claim.uid)
+            wait_until("the NICs to be home", lambda: wires[-1].name in ip("-o", "link"))
+        for call, mine, base, bare in (
+            ("RunPodSandbox", claimed.attach, plain.attach, floors[count].attach),
+            ("StopPodSandbox", claimed.detach, plain.detach, floors[count].detach),
+        ):
+            here, without = statistics.median(mine), statistics.median(base)
+            rows.append(
+                Row(
+                    f"{call}, {count} NIC claim, against no claim",
+                    f"{ms(here)} (+{ms(here - without)})",
+                    f"{ms(without)} + {ms(statistics.median(bare))} floor",
+                    here / (without + statistics.median(bare)),
+                )
+            )
+
+
+def one_pod(cri: Cri, name: str, times: Times) -> None:
+    """Start and end a sandbox."""
+    begin = time.perf_counter()
+    pod = cri.run_pod(name)
+    times.attach.append(time.perf_counter() - begin)
+    timed(lambda: cri.stop_pod(pod.sandbox_id), times.detach)
+    cri.remove_pod(pod.sandbox_id)
+
+
+def run(rows: list[Row], notes: list[str], cri: Cri) -> None:
+    """Measure everything about attach."""
+    wires = make_wires(max(ROUNDS), "nic")
+    floors = in_process(rows, notes, wires)
+    plugin = Plugin()
+    plugin.start()
+    try:
+        one_pod(cri, "first", Times())
+        end_to_end(rows, cri, wires, floors)
+    finally:
+        plugin.stop()

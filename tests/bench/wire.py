@@ -1,0 +1,111 @@
+"""Messages a second through mux, ttrpc and session, without sockets."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from dranet_nri._gen import nri_pb2
+from dranet_nri.model import Edits
+from dranet_nri.wire.nri import PodEventKind
+from dranet_nri.wire.session import ContainerEvent, PluginSession, PodEvent
+from tests.bench.table import Row, say
+from tests.fakes.runtime import FakeRuntime, pod_message
+
+COUNT: Final = 3000
+LARGE: Final = 64 << 10
+LARGE_COUNT: Final = 1000
+TRIES: Final = 3  # the best counts: others only take time away
+
+
+def shaken() -> tuple[PluginSession, FakeRuntime]:
+    """Return two ends that have shaken hands."""
+    session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
+    runtime.receive(session.data_to_send())
+    runtime.accept()
+    runtime.configure()
+    runtime.synchronize()
+    session.receive_data(runtime.data_to_send())
+    runtime.receive(session.data_to_send())
+    return session, runtime
+
+
+def rate(count: int, work: Callable[[], object]) -> float:
+    """Return how many of count there are in a second of work."""
+    begin = time.perf_counter()
+    work()
+    return count / (time.perf_counter() - begin)
+
+
+def incoming(size: int, count: int) -> tuple[float, float]:
+    """Return calls a second from bytes to events, and what protobuf alone could parse."""
+    session, runtime = shaken()
+    pod = pod_message("box", netns="/run/netns/box")
+    if size:
+        pod.annotations["filler"] = "x" * size
+    requests = []
+    for _ in range(count):
+        runtime.pod_event(PodEventKind.RUN, pod)
+        requests.append(runtime.data_to_send())
+    payload = nri_pb2.RunPodSandboxRequest(pod=pod).SerializeToString()
+    events: list[object] = []
+
+    def ours() -> None:
+        for data in requests:
+            events.extend(session.receive_data(data))
+
+    def bare() -> None:
+        for _ in requests:
+            nri_pb2.RunPodSandboxRequest.FromString(payload)
+
+    result = rate(count, ours), rate(count, bare)
+    assert sum(isinstance(event, PodEvent) for event in events) == count
+    return result
+
+
+def outgoing(size: int, count: int) -> tuple[float, float]:
+    """Return answers a second from values to bytes, and what protobuf alone could write."""
+    session, runtime = shaken()
+    pod = pod_message("box", netns="/run/netns/box")
+    container = nri_pb2.Container(id="c", pod_sandbox_id="box", name="main")
+    env = tuple((f"NAME{number}", "x" * 1000) for number in range(size // 1000))
+    edits = Edits(env=env or (("DRA_NET_IFNAMES", "nic0"),))
+    for _ in range(count):
+        runtime.create_container(pod, container)
+    events = session.receive_data(runtime.data_to_send())
+    calls = [event.call for event in events if isinstance(event, ContainerEvent)]
+    sent: list[bytes] = []
+
+    def ours() -> None:
+        for call in calls:
+            session.reply(call, edits)
+            sent.append(session.data_to_send())
+
+    def bare() -> None:
+        for _ in calls:
+            adjust = nri_pb2.ContainerAdjustment(
+                env=[nri_pb2.KeyValue(key=key, value=value) for key, value in edits.env]
+            )
+            nri_pb2.CreateContainerResponse(adjust=adjust).SerializeToString()
+
+    result = rate(count, ours), rate(count, bare)
+    runtime.receive(b"".join(sent))
+    assert len(runtime.answers) >= count
+    return result
+
+
+def run(rows: list[Row], notes: list[str]) -> None:
+    """Measure both directions."""
+    say("wire: messages through mux, ttrpc and session")
+    for way, measure in (("runtime to plugin", incoming), ("plugin to runtime", outgoing)):
+        for label, size, count in (("small", 0, COUNT), ("64 KiB", LARGE, LARGE_COUNT)):
+            measure(size, count // 10)
+            ours, bare = max(measure(size, count) for _ in range(TRIES))
+            rows.append(
+                Row(
+                    f"wire, {way}, {label}",
+                    f"{ours:,.0f} /s",
+                    f"{bare:,.0f} /s",
+                    bare / ours,
+                )
+            )
+    notes.append("wire baseline: protobuf alone on the same payload; the ratio is of times")
