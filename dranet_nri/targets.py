@@ -17,7 +17,7 @@ from dranet_nri.model import (
     LinkState,
     Observed,
 )
-from dranet_nri.plan.network import PodNetwork, pod_network
+from dranet_nri.plan.network import PodNetwork, beside_each_other, pod_network
 from dranet_nri.plan.ops import Plan
 from dranet_nri.plan.planner import InPod, plan
 from dranet_nri.plan.port import Session
@@ -98,7 +98,14 @@ def resolve(
             f"interface name {twice[0]!r} is wanted by two devices of the pod;"
             " give each its own interface.name"
         )
-    return targets
+    return _beside_each_other(targets)
+
+
+def _beside_each_other(targets: tuple[Target, ...]) -> tuple[Target, ...]:
+    networks = iter(beside_each_other([each.network for each in targets if each.network]))
+    return tuple(
+        replace(target, network=next(networks)) if target.network else target for target in targets
+    )
 
 
 def _target(session: Session, wanted: AllocatedDevice, target: Target, now_s: int) -> Target:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from ipaddress import ip_interface
 
 from dranet_nri.model import Address, Link, LinkState, Ns, OffloadSizes, Route
+from dranet_nri.plan.network import effective_metric
 from dranet_nri.plan.ops import DelAltname, LinkSettings, Plan
 
 
@@ -55,7 +56,7 @@ def _route_key(route: Route) -> tuple[object, ...]:
         route.gateway,
         route.source,
         route.table,
-        route.metric or (1024 if ":" in route.destination else 0),  # IP6_RT_PRIO_USER
+        effective_metric(route),
         route.type,
         route.nexthops,
     )

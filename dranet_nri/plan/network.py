@@ -6,6 +6,9 @@ Rules:
    is one of them and its gateway is on link. A default route of table main is never inherited,
    because the pod's default route is the cluster network's; list it in `routes` to have it.
 3. Host rules follow the tables whose routes came along.
+4. Several devices of a pod may want the same route, as the parameters of a request with a count do.
+   The kernel has one slot for each metric, so the later ones get the next metrics: the first device
+   is preferred, the others stand by.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,6 +43,7 @@ MAIN: Final = 254
 RTPROT_STATIC: Final = 4
 # A rule without a priority gets one here, or a repeated plan would add it once more each time.
 DEFAULT_PRIORITY: Final = 32765  # what the kernel gives the first one, right before main's
+IP6_RT_PRIO_USER: Final = 1024  # linux/ipv6_route.h, for IPv6 routes without a metric
 IFA_F_NODAD: Final = 0x02  # linux/if_addr.h
 IFA_F_TEMPORARY: Final = 0x01  # the same bit says "secondary" for IPv4
 
@@ -160,6 +164,29 @@ def _inherited_routes(
         if fits(route, interfaces, (*configured, *inherited)):
             inherited.append(replace(route, expires_s=0))
     return tuple(inherited)
+
+
+def beside_each_other(networks: Sequence[PodNetwork]) -> tuple[PodNetwork, ...]:
+    """Return the networks of one pod's devices with routes that can stand beside each other."""
+    taken: set[tuple[str, int, int]] = set()
+    return tuple(
+        replace(network, routes=tuple(_in_a_free_slot(route, taken) for route in network.routes))
+        for network in networks
+    )
+
+
+def _in_a_free_slot(route: Route, taken: set[tuple[str, int, int]]) -> Route:
+    """Return the route with the next metric that no other one of its destination has."""
+    metric = effective_metric(route)
+    while (route.destination, route.table, metric) in taken:
+        metric += 1
+    taken.add((route.destination, route.table, metric))
+    return route if metric == effective_metric(route) else replace(route, metric=metric)
+
+
+def effective_metric(route: Route) -> int:
+    """Return the metric the kernel gives the route."""
+    return route.metric or (IP6_RT_PRIO_USER if _is_v6(route.destination) else 0)
 
 
 def fits(

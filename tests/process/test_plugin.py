@@ -17,8 +17,10 @@ from dranet_nri.model import (
     Container,
     ContainerClaim,
     Mount,
+    NetworkConfig,
     Phase,
     Pod,
+    RouteConfig,
 )
 from dranet_nri.plan.ops import AddAddress, MoveLink
 from tests.fakes.node import Node, pci_key
@@ -499,6 +501,23 @@ def test_hooks_of_one_sandbox_at_the_same_time_attach_once(node: Node) -> None:
     assert record is not None
     assert record.attempt == 1
     assert record.phase is Phase.ATTACHED
+
+
+def test_a_route_for_both_devices_of_a_request_is_on_both_with_metrics_of_their_own(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    config = NetworkConfig(routes=(RouteConfig("10.200.0.0/16", scope=253),))
+    node.allocate(pod, 1, 2, config=config)
+
+    run_pod(node, pod)
+
+    states = [node.kernel.state(f"eth{number}", node.netns(pod)) for number in (1, 2)]
+    routes = [[r for r in state.routes if r.scope == 253] for state in states if state]
+    assert [each[0].metric for each in routes] == [0, 1]
+    stop_pod(node, pod)
+    assert at_home(node, 1)
+    assert at_home(node, 2)
 
 
 def test_two_claims_of_one_pod_are_one_unit(node: Node) -> None:
