@@ -6,9 +6,12 @@ Replies are walked here, because a node has hundreds of links and only a few att
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from errno import EBADMSG
 from ipaddress import ip_address
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Final
+
+from dranet_nri.errors import KernelError
 
 ATTRIBUTE: Final = struct.Struct("=HH")  # struct nlattr, linux/netlink.h: length, type
 U32: Final = struct.Struct("=I")
@@ -20,11 +23,14 @@ Attributes = Sequence[tuple[str, Value]]
 
 
 def walk(data: bytes, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield type and payload of each attribute from offset on; a broken tail ends the walk."""
+    """Yield type and payload of each attribute from offset on; a broken tail ends the walk.
+
+    An attribute that is longer than what came is such a tail, as nla_ok has it (net/netlink.h).
+    """
     end = len(data)
     while offset + 4 <= end:
         length, kind = ATTRIBUTE.unpack_from(data, offset)
-        if length < 4:
+        if not 4 <= length <= end - offset:
             return
         yield kind & TYPE_MASK, data[offset + 4 : offset + length]
         offset += (length + 3) & ~3
@@ -36,11 +42,38 @@ def attributes(data: bytes, offset: int = 0) -> dict[int, bytes]:
 
 
 def u32(data: bytes | None, default: int = 0) -> int:
-    """Return a 32-bit attribute, or the default where it is absent."""
+    """Return a 32-bit attribute, or the default where it is absent.
+
+    Raises:
+        KernelError: EBADMSG, it is shorter.
+    """
     if data is None:
         return default
+    require(data, U32.size)
     value: int = U32.unpack_from(data)[0]
     return value
+
+
+def u8(data: bytes | None) -> int:
+    """Return an 8-bit attribute, 0 where it is absent.
+
+    Raises:
+        KernelError: EBADMSG, it is empty.
+    """
+    if data is None:
+        return 0
+    require(data, 1)
+    return data[0]
+
+
+def require(data: bytes, size: int) -> None:
+    """Check that a fixed part is there.
+
+    Raises:
+        KernelError: EBADMSG, there are fewer bytes.
+    """
+    if len(data) < size:
+        raise KernelError("read a netlink message", EBADMSG, f"{len(data)} bytes, not {size}")
 
 
 def text(data: bytes | None) -> str:
@@ -49,9 +82,15 @@ def text(data: bytes | None) -> str:
 
 
 def address(data: bytes | None) -> str:
-    """Return an IPv4 or IPv6 address attribute, "" where it is absent."""
+    """Return an IPv4 or IPv6 address attribute, "" where it is absent.
+
+    Raises:
+        KernelError: EBADMSG, it is neither 4 nor 16 bytes long.
+    """
     if data is None:
         return ""
+    if len(data) not in {4, 16}:
+        raise KernelError("read a netlink message", EBADMSG, f"address of {len(data)} bytes")
     return inet_ntop(AF_INET if len(data) == 4 else AF_INET6, data)
 
 

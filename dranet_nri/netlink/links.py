@@ -11,7 +11,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Link, OffloadSizes
-from dranet_nri.netlink.codec import attribute, attributes, text, u32, walk
+from dranet_nri.netlink.codec import attribute, attributes, require, text, u8, u32, walk
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 RTM_GETLINK: Final = 18
@@ -86,6 +86,7 @@ class Seen:
 
 
 def _seen(body: bytes) -> Seen:
+    require(body, INFO.size)
     _, arphrd, index, flags, _ = INFO.unpack_from(body)
     attrs = attributes(body, INFO.size)
     return Seen(text(attrs.get(IFLA_IFNAME)), index, arphrd, flags, attrs)
@@ -133,7 +134,7 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
     """Return the link in full; bus and parent serve where the kernel tells none."""
     attrs = seen.attrs
     told_bus, told_parent = seen.parent
-    state = attrs.get(IFLA_OPERSTATE, b"\0")[0]
+    state = u8(attrs.get(IFLA_OPERSTATE))
     lower = 0 if IFLA_LINK_NETNSID in attrs else u32(attrs.get(IFLA_LINK))
     return Link(
         index=seen.index,
@@ -145,7 +146,7 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
         min_mtu=u32(attrs.get(IFLA_MIN_MTU)),
         max_mtu=u32(attrs.get(IFLA_MAX_MTU)),
         up=bool(seen.flags & IFF_UP),
-        carrier=attrs.get(IFLA_CARRIER, b"\0")[0] == 1,
+        carrier=u8(attrs.get(IFLA_CARRIER)) == 1,
         operstate=OPERSTATES[state] if state < len(OPERSTATES) else "unknown",
         master=u32(attrs.get(IFLA_MASTER)),
         lower=0 if lower == seen.index else lower,

@@ -1,0 +1,41 @@
+"""What is read from netlink messages that are not as they should be."""
+
+from errno import EBADMSG
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.netlink.codec import ATTRIBUTE, address, attribute, attributes, u8, u32
+
+
+def test_an_attribute_that_is_longer_than_what_came_ends_the_walk() -> None:
+    data = attribute(1, b"a") + ATTRIBUTE.pack(9, 2) + b"cut."
+
+    assert attributes(data) == {1: b"a"}
+
+
+def test_an_attribute_may_end_without_its_padding() -> None:
+    assert attributes(ATTRIBUTE.pack(5, 2) + b"a") == {2: b"a"}
+
+
+def test_an_attribute_shorter_than_its_own_header_ends_the_walk() -> None:
+    assert attributes(attribute(1, b"a") + ATTRIBUTE.pack(3, 2) + bytes(8)) == {1: b"a"}
+
+
+def test_absent_numbers_are_zero() -> None:
+    assert (u8(None), u32(None), u32(None, 7)) == (0, 0, 7)
+
+
+def test_short_numbers_are_kernel_errors() -> None:
+    with pytest.raises(KernelError, match="0 bytes, not 1") as empty:
+        u8(b"")
+    with pytest.raises(KernelError, match="3 bytes, not 4"):
+        u32(bytes(3))
+
+    assert empty.value.code == EBADMSG
+
+
+@pytest.mark.parametrize("size", [0, 3, 5, 15, 17])
+def test_addresses_of_no_known_length_are_kernel_errors(size: int) -> None:
+    with pytest.raises(KernelError, match=f"address of {size} bytes"):
+        address(bytes(size))
