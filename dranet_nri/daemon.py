@@ -4,9 +4,10 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, assert_never
 
 import structlog
@@ -56,39 +57,54 @@ class SystemClock:
 
 @dataclass(slots=True)
 class Bell:
-    """Asks for a reconciliation: at once for news, after a growing delay for trouble."""
+    """Says when to reconcile: at once for news, after a growing delay for trouble, else sweep.
+
+    Trouble that a round meets itself, and what its own work stirs up, is for its result to tell.
+    """
 
     sweep_s: float
-    delay_s: float = FIRST_DELAY_S
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
-    _any: asyncio.Event = field(default_factory=asyncio.Event)
+    clock: Callable[[], float] = time.monotonic
+    _due: float = 0.0
+    _delay_s: float = FIRST_DELAY_S
+    _at_work: bool = False
+    _rung: asyncio.Event = field(default_factory=asyncio.Event)
 
     def news(self) -> None:
         """Say that the world changed."""
-        self._news.set()
-        self._any.set()
+        self._ring(0.0)
 
     def trouble(self) -> None:
-        """Say that something is left to be repaired."""
-        self._any.set()
+        """Say that something new is left to be repaired."""
+        if not self._at_work:
+            self._delay_s = FIRST_DELAY_S
+            self._ring(FIRST_DELAY_S)
+
+    def left_s(self) -> float:
+        """Return how long it is until the next round, in seconds."""
+        return max(0.0, self._due - self.clock())
 
     async def wait(self) -> None:
-        """Return when it is time to look: news, trouble after its delay, or the sweep."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._any.wait(), self.sweep_s)
-        if self._any.is_set():
+        """Return when it is time to look."""
+        while (left_s := self.left_s()) > 0:
+            self._rung.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), self.delay_s)
-        self._news.clear()
-        self._any.clear()
+                await asyncio.wait_for(self._rung.wait(), left_s)
+        self.begin()
+
+    def begin(self) -> None:
+        """Note that a round begins; what rings from now on is for the next one."""
+        self._due = inf
+        self._at_work = True
 
     def settle(self, *, pending: bool) -> None:
-        """Take in how the reconciliation went."""
-        if pending:
-            self.delay_s = min(self.delay_s * 2, self.sweep_s)
-            self.trouble()
-        else:
-            self.delay_s = FIRST_DELAY_S
+        """Take in how the round went."""
+        self._at_work = False
+        self._ring(self._delay_s if pending else self.sweep_s)
+        self._delay_s = min(self._delay_s * 2, self.sweep_s) if pending else FIRST_DELAY_S
+
+    def _ring(self, delay_s: float) -> None:
+        self._due = min(self._due, self.clock() + delay_s)
+        self._rung.set()
 
 
 class Daemon:
@@ -107,29 +123,37 @@ class Daemon:
         self._bell = Bell(settings.sweep_s)
 
     async def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, or until the runtime that launched us is gone."""
+        """Serve until SIGTERM or SIGINT, or until the runtime that launched us is gone.
+
+        The lock and the records are let go by the process's end, not here: a thread in the kernel
+        may still be at work, and the next instance must not begin before it is gone.
+        """
         settings = self._settings
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
         settings.run.mkdir(mode=0o755, parents=True, exist_ok=True)
         lock = PluginLock(settings.run / "lock")
-        await self._acquire(lock)
+        if not await self._acquired(lock, stop):
+            return
         kernel = NetlinkKernel(proc_root=str(settings.proc), sys_root=str(settings.sysfs))
         attachments = SharedAttachments(AttachmentStore(settings.attachments))
-        allocations = AllocationReader(settings.allocations, owner=None)
-        try:
-            plugin = self._plugin(kernel, attachments, allocations)
-            await plugin.reconcile()
-            await self._serve(plugin, allocations)
-        finally:
-            allocations.close()
-            attachments.close()
-            lock.release()
+        with AllocationReader(settings.allocations, owner=None) as allocations:
+            await self._serve(self._plugin(kernel, attachments, allocations), stop)
+        self._log.info("stopped")
 
-    async def _acquire(self, lock: PluginLock) -> None:
+    async def _acquired(self, lock: PluginLock, stop: asyncio.Event) -> bool:
+        """Wait for the lock; False if told to stop first."""
         if lock.try_acquire():
-            return
+            return True
         self._log.warning("another instance runs on this node, waiting for it to end")
-        while not lock.try_acquire():  # noqa: ASYNC110 - another process's flock tells nobody
-            await asyncio.sleep(LOCK_POLL_S)
+        while not stop.is_set():
+            # Another process's flock tells nobody when it is let go.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), LOCK_POLL_S)
+            if lock.try_acquire():
+                return True
+        return False
 
     def _plugin(
         self, kernel: NetlinkKernel, attachments: SharedAttachments, allocations: AllocationReader
@@ -152,38 +176,44 @@ class Daemon:
         )
         return Plugin(attacher, allocations, logger("plugin"), self._bell.news)
 
-    async def _serve(self, plugin: Plugin, allocations: AllocationReader) -> None:
+    async def _serve(self, plugin: Plugin, stop: asyncio.Event) -> None:
         connection = Connection(self._endpoint, plugin, self._notice)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, connection.close)
         events = DeviceEvents()
-        loop.add_reader(allocations.fileno(), self._allocations_changed, allocations)
+        loop.add_reader(plugin.allocations.fileno(), plugin.refresh)
         loop.add_reader(events.fileno(), self._devices_changed, events, plugin)
         try:
             async with asyncio.TaskGroup() as tasks:
                 repair = tasks.create_task(self._repair(plugin), name="repair")
+                told = tasks.create_task(self._stop_when_told(connection, stop), name="stop")
                 await connection.run()
                 repair.cancel()
+                told.cancel()
         finally:
-            loop.remove_reader(allocations.fileno())
+            loop.remove_reader(plugin.allocations.fileno())
             loop.remove_reader(events.fileno())
 
-    def _allocations_changed(self, allocations: AllocationReader) -> None:
-        if allocations.refresh():
-            self._bell.news()
+    async def _stop_when_told(self, connection: Connection, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._log.info("stopping")
+        connection.close()
 
     def _devices_changed(self, events: DeviceEvents, plugin: Plugin) -> None:
-        """Look at once when a device appears while one is missing: it may have come home."""
+        """Look soon when a device appears while one is missing: it may have come home."""
         appeared = [event for event in events.pending() if event.action in APPEARING]
         if appeared and plugin.pending():
-            self._bell.news()
+            self._bell.trouble()
 
     async def _repair(self, plugin: Plugin) -> None:
         """Reconcile for ever. Whatever one round meets, the next one comes."""
         while True:
             await self._bell.wait()
-            self._bell.settle(pending=await plugin.reconcile())
+            pending = True
+            try:
+                pending = await plugin.reconcile()
+            except Exception:  # noqa: BLE001 - the next round comes, whatever this one met
+                self._log.exception("repair failed")
+            self._bell.settle(pending=pending)
 
     def _notice(self, notice: Notice) -> None:
         match notice:

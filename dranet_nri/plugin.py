@@ -163,16 +163,11 @@ class Plugin:
             await self._tried("gate not closed", uid, self._close_stray_gate(uid))
             for uid in self.attacher.gate.claims()
         ]
-        return not all(well) or any(
-            not self._is_settled(each) for each in self.attacher.attachments.all()
-        )
+        return not all(well) or self.pending()
 
-    def awaits_device(self) -> bool:
-        """Whether a device is to come home, so that one that appears may be it.
-
-        Devices of failed attaches don't count: each retry makes them appear again.
-        """
-        return any(each.phase is Phase.DETACHING for each in self.attacher.attachments.all())
+    def pending(self) -> bool:
+        """Whether some claim is neither home nor attached with its gate open."""
+        return not all(self._is_settled(each) for each in self.attacher.attachments.all())
 
     async def _tried(
         self, failed: str, subject: str, work: Coroutine[object, object, None]
@@ -189,7 +184,6 @@ class Plugin:
         return False
 
     def _is_settled(self, record: Attachment) -> bool:
-        """Whether the claim is home, or attached with its gate open."""
         if record.phase is not Phase.ATTACHED:
             return record.phase is Phase.HOME
         allocation = self.allocations.get(record.claim.uid)

@@ -1,6 +1,7 @@
 """Flags and environment to frozen settings, parsed once."""
 
 import argparse
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ ALLOCATIONS: Final = Path("/var/lib/dranet-nri/allocations")
 RUN: Final = Path("/run/dranet-nri")
 CDI: Final = Path("/var/run/cdi")
 NRI_SOCKET: Final = Path("/var/run/nri/nri.sock")
+UNLIMITED: Final = 2**64 - 1  # RLIM_INFINITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Settings:
     allocations: Path = ALLOCATIONS
     run: Path = RUN
     cdi: Path = CDI
-    memlock: int | None = 2**64 - 1
+    memlock: int | None = UNLIMITED
     environment: bool = True
     sweep_s: float = 60.0
     proc: Path = Path("/proc")
@@ -82,7 +84,7 @@ def settings_from(args: argparse.Namespace) -> Settings:
     Raises:
         InvalidValueError: a flag's value is not usable; the text names flag, value and rule.
     """
-    if args.sweep <= 0:
+    if not args.sweep > 0:  # nor is it nan
         raise InvalidValueError(f"--sweep {args.sweep}: must be above 0 seconds")
     return Settings(
         nri_socket=args.nri_socket,
@@ -103,7 +105,7 @@ def _memlock(text: str) -> int | None:
     if text == "keep":
         return None
     if text == "unlimited":
-        return 2**64 - 1
-    if text.isascii() and text.isdigit():
+        return UNLIMITED
+    if re.fullmatch(r"[0-9]{1,20}", text) and int(text) <= UNLIMITED:
         return int(text)
-    raise InvalidValueError(f"--memlock {text!r}: must be bytes, 'unlimited' or 'keep'")
+    raise InvalidValueError(f"--memlock {text[:40]!r}: must be bytes, 'unlimited' or 'keep'")

@@ -387,16 +387,60 @@ def test_a_virtual_nic_that_cannot_come_home_keeps_its_namespace_alive(node: Nod
     assert not node.kernel.held
 
 
-def test_only_a_nic_on_its_way_home_is_awaited(node: Node) -> None:
+# --------------------------------------------------------------------------- restarts
+
+
+@pytest.mark.parametrize("gate", ["open", "closed"])
+@pytest.mark.parametrize("place", ["in the pod", "at home", "returned bare"])
+@pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
+@pytest.mark.parametrize("listed", [True, False], ids=["lives", "gone"])
+def test_whatever_a_crash_left_a_restart_makes_it_whole(
+    node: Node, recorded: Phase, place: str, gate: str, *, listed: bool
+) -> None:
     pod = node.pod("web")
-    node.allocate(pod, 1)
-    node.kernel.fail_on(AddAddress, times=1)
-    with pytest.raises(AttachError):
-        run_pod(node, pod)
-    assert not node.plugin.awaits_device(), "its own moves would wake it for ever"
-
+    claim = node.allocate(pod, 1)
     run_pod(node, pod)
-    node.kernel.fail_on(MoveLink)
-    stop_pod(node, pod)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    if place == "at home":
+        node.plugin.attacher.executor.detach(record, netns_alive=True)
+    elif place == "returned bare":
+        node.kernel.destroy_netns(node.netns(pod))
+        pod = node.pod("web")  # the runtime made it a new one under the same path
+    node.attachments.put(replace(record, phase=recorded))
+    if gate == "closed":
+        node.gate.close(claim.claim.uid)
+    node.restart()
 
-    assert node.plugin.awaits_device()
+    synchronize(node, *([pod] if listed else []))
+    node.run(node.plugin.reconcile)
+
+    if listed:
+        assert in_pod(node, 1, pod)
+        assert phase(node, claim) is Phase.ATTACHED
+        assert gate_open(node, claim)
+        stop_pod(node, pod)
+    assert on_host(node, 1)
+    assert phase(node, claim) is Phase.HOME
+    assert not gate_open(node, claim)
+    assert not node.kernel.held
+
+
+@pytest.mark.parametrize("place", ["in the pod", "at home"])
+@pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
+def test_before_the_runtime_is_there_a_restart_opens_no_gate_without_its_nic(
+    node: Node, recorded: Phase, place: str
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    run_pod(node, pod)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    if place == "at home":
+        node.plugin.attacher.executor.detach(record, netns_alive=True)
+    node.attachments.put(replace(record, phase=recorded))
+    node.restart()
+
+    node.run(node.plugin.reconcile)
+
+    assert gate_open(node, claim) == (recorded is Phase.ATTACHED and place == "in the pod")

@@ -1,0 +1,92 @@
+"""When the daemon reconciles, with its clock in the test's hands."""
+
+import asyncio
+
+import pytest
+
+from dranet_nri.daemon import FIRST_DELAY_S, Bell
+
+SWEEP_S = 60.0
+
+
+class Clock:
+    """Stands still until told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Return a clock."""
+    return Clock()
+
+
+@pytest.fixture
+def bell(clock: Clock) -> Bell:
+    """Return a bell whose first round is over."""
+    made = Bell(SWEEP_S, clock)
+    assert made.left_s() == 0, "the first round comes at once"
+    made.begin()
+    made.settle(pending=False)
+    return made
+
+
+def test_without_news_and_trouble_the_sweep_comes(bell: Bell) -> None:
+    assert bell.left_s() == SWEEP_S
+
+
+def test_news_are_looked_at_at_once(bell: Bell) -> None:
+    bell.news()
+
+    assert bell.left_s() == 0
+
+
+def test_news_during_a_round_bring_the_next_one(bell: Bell) -> None:
+    bell.begin()
+    bell.news()
+    bell.settle(pending=False)
+
+    assert bell.left_s() == 0
+
+
+def test_what_stays_in_trouble_is_looked_at_less_and_less_often(bell: Bell) -> None:
+    delays = []
+    for _ in range(12):
+        bell.begin()
+        bell.trouble()  # of the round's own making
+        bell.settle(pending=True)
+        delays.append(bell.left_s())
+
+    assert delays[:3] == pytest.approx([FIRST_DELAY_S, 2 * FIRST_DELAY_S, 4 * FIRST_DELAY_S])
+    assert delays[-1] == SWEEP_S
+
+
+def test_new_trouble_does_not_wait_for_the_old(bell: Bell, clock: Clock) -> None:
+    for _ in range(12):
+        bell.begin()
+        bell.settle(pending=True)
+    assert bell.left_s() == SWEEP_S
+
+    bell.trouble()
+
+    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+    clock.now += FIRST_DELAY_S / 2
+    bell.trouble()
+    assert bell.left_s() == pytest.approx(FIRST_DELAY_S / 2), "more of it postpones nothing"
+
+
+def test_who_waits_for_the_sweep_is_woken_by_news() -> None:
+    async def scene() -> None:
+        bell = Bell(SWEEP_S, Clock())
+        await bell.wait()
+        bell.settle(pending=False)
+        waiting = asyncio.create_task(bell.wait())
+        await asyncio.sleep(0)
+        bell.news()
+        await waiting
+
+    asyncio.run(scene())

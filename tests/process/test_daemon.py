@@ -1,0 +1,306 @@
+"""The daemon as a process, against a runtime on a real socket. No NIC of the machine is touched."""
+
+import asyncio
+import fcntl
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.model import (
+    AllocatedDevice,
+    Allocation,
+    Attachment,
+    Device,
+    DeviceKey,
+    ObjectRef,
+    Phase,
+)
+from dranet_nri.state.reader import AttachmentReader
+from dranet_nri.state.store import AllocationStore
+from dranet_nri.wire.nri import PodEventKind
+from tests.fakes.runtime import FakeRuntime, RuntimeConnection, RuntimeServer, pod_message
+
+ROOT = Path(__file__).parents[2]
+CLAIM = ObjectRef("default", "nics", "claim-nics")
+
+
+@dataclass
+class Site:
+    """The directories of one daemon, none of them the machine's."""
+
+    root: Path
+
+    @property
+    def socket(self) -> Path:
+        """Return where the runtime listens."""
+        return self.root / "nri.sock"
+
+    @property
+    def run(self) -> Path:
+        """Return the daemon's own directory."""
+        return self.root / "run"
+
+    def command(self, *flags: str) -> list[str]:
+        """Return the command line; flags come last and win."""
+        return [
+            *(sys.executable, "-m", "dranet_nri", "run"),
+            *("--nri-socket", str(self.socket), "--run-dir", str(self.run)),
+            *("--allocations-dir", str(self.root / "allocations")),
+            *("--cdi-dir", str(self.root / "cdi")),
+            *flags,
+        ]
+
+    def allocate(self, pod_uid: str) -> None:
+        """Record a claim for a NIC that this machine doesn't have."""
+        key = DeviceKey("pci", "ffff:ff:1f.7", "nosuchnic0", "ffff:ff:1f.7")
+        device = AllocatedDevice("nic", "node", Device("nosuchnic", key))
+        pod = ObjectRef("default", "pod-s1", pod_uid)
+        store = AllocationStore(self.root / "allocations")
+        store.put(Allocation(CLAIM, pod, (device,), "c0ffee", "8a1f5b1c"))
+        store.close()
+
+    def attachment(self) -> Attachment | None:
+        """Return what the daemon recorded for the claim."""
+        with AttachmentReader(self.run / "attachments", owner=None) as records:
+            return records.get(CLAIM.uid)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Return fresh directories."""
+    return Site(tmp_path)
+
+
+@contextmanager
+def daemon(site: Site, *flags: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a daemon; kill what is left of it."""
+    with subprocess.Popen(
+        site.command(*flags), cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Wait for the end; return status and log."""
+    _, log = process.communicate(timeout=30)
+    return process.returncode, log
+
+
+def until_logged(process: subprocess.Popen[str], text: str) -> str:
+    """Read the log up to a line with text; return that line."""
+    assert process.stderr is not None
+    return next(line for line in process.stderr if text in line)
+
+
+def play(scene: Coroutine[object, object, None]) -> None:
+    """Run a test's coroutine."""
+    asyncio.run(scene)
+
+
+async def connected(server: RuntimeServer) -> RuntimeConnection:
+    """Return a plugin that has shaken hands."""
+    runtime = await server.connection()
+    await runtime.handshake()
+    return runtime
+
+
+def test_it_registers_for_four_events_and_serves_a_pod_without_a_claim(site: Site) -> None:
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                runtime = await connected(server)
+                registration = runtime.runtime.registrations[0]
+                assert (registration.plugin_name, registration.plugin_idx) == ("dra.net", "00")
+                configured = await runtime.answer(runtime.runtime.configure())
+                assert configured.status is None
+                for kind in PodEventKind:
+                    pod = pod_message("s1", netns="/run/netns/nosuch")
+                    answer = await runtime.answer(runtime.runtime.pod_event(kind, pod))
+                    assert answer.status is None
+                process.send_signal(signal.SIGTERM)
+                assert (await asyncio.to_thread(ended, process))[0] == 0
+
+    play(scene())
+    assert site.attachment() is None
+
+
+def test_a_host_network_pod_with_a_claim_is_refused_with_the_reason(site: Site) -> None:
+    site.allocate("uid-s1")
+
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site):
+                runtime = await connected(server)
+                call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
+                answer = await runtime.answer(call)
+                assert answer.status is not None
+                assert "remove hostNetwork or the claim" in answer.status.message
+
+    play(scene())
+    record = site.attachment()
+    assert record is not None
+    assert record.phase is Phase.FAILED
+    assert record.failure is not None
+    assert "hostNetwork" in record.failure.message
+
+
+def test_a_claim_recorded_later_is_seen_and_released_again(site: Site) -> None:
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                runtime = await connected(server)
+                site.allocate("uid-s1")
+                call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
+                assert (await runtime.answer(call)).status is not None
+                call = runtime.runtime.pod_event(PodEventKind.STOP, pod_message("s1"))
+                assert (await runtime.answer(call)).status is None
+                with AttachmentReader(site.run / "attachments", owner=None) as records:
+                    store = AllocationStore(site.root / "allocations")
+                    store.remove(CLAIM.uid)
+                    store.close()
+                    await asyncio.to_thread(until_gone, records)
+                assert process.poll() is None
+
+    play(scene())
+
+
+def until_gone(records: AttachmentReader) -> None:
+    """Wait until the claim's record is removed."""
+    while records.refresh() is not None and records.get(CLAIM.uid) is not None:
+        assert select.select([records.fileno()], [], [], 30)[0], "the record stays"
+
+
+def test_a_second_instance_takes_over_when_the_first_is_killed(site: Site) -> None:
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as first:
+                await connected(server)
+                with daemon(site) as second:
+                    await asyncio.to_thread(until_logged, second, "another instance runs")
+                    first.kill()
+                    runtime = await connected(server)
+                    call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
+                    assert (await runtime.answer(call)).status is None
+
+    play(scene())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+def test_an_instance_that_waits_ends_when_told(site: Site, number: signal.Signals) -> None:
+    site.run.mkdir()
+    with (site.run / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with daemon(site) as process:
+            until_logged(process, "another instance runs")
+
+            process.send_signal(number)
+
+            status, log = ended(process)
+    assert status == 0
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+def test_an_instance_that_cannot_reach_a_runtime_ends_when_told(
+    site: Site, number: signal.Signals
+) -> None:
+    with daemon(site) as process:
+        until_logged(process, "disconnected")
+
+        process.send_signal(number)
+
+        status, log = ended(process)
+    assert status == 0
+    assert "Traceback" not in log
+
+
+def test_trouble_at_the_start_does_not_keep_it_from_serving(site: Site) -> None:
+    stray = site.root / "cdi" / "dra.net-stray.json"
+    stray.mkdir(parents=True)  # a spec that cannot be removed
+
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                runtime = await connected(server)
+                line = await asyncio.to_thread(until_logged, process, "gate not closed")
+                assert "stray" in line
+                call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
+                assert (await runtime.answer(call)).status is None
+
+    play(scene())
+
+
+def test_a_launched_instance_serves_its_socket_and_ends_with_it(site: Site) -> None:
+    async def scene(process: subprocess.Popen[str], ours: socket.socket) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=ours)
+        runtime = RuntimeConnection(reader, writer, FakeRuntime())
+        await runtime.handshake()
+        registration = runtime.runtime.registrations[0]
+        assert (registration.plugin_name, registration.plugin_idx) == ("launched", "42")
+        await runtime.close()
+        status, _ = await asyncio.to_thread(ended, process)
+        assert status == 0
+
+    ours, theirs = socket.socketpair()
+    identity = {
+        "NRI_PLUGIN_SOCKET": str(theirs.fileno()),
+        "NRI_PLUGIN_NAME": "launched",
+        "NRI_PLUGIN_IDX": "42",
+    }
+    with subprocess.Popen(
+        site.command(),
+        cwd=ROOT,
+        env={**os.environ, **identity},
+        pass_fds=(theirs.fileno(),),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        theirs.close()
+        try:
+            play(scene(process, ours))
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "said"),
+    [
+        (("--sweep", "0"), 1, "--sweep 0.0: must be above 0 seconds"),
+        (("--sweep", "nan"), 1, "--sweep nan: must be above 0 seconds"),
+        (("--sweep", "soon"), 2, "argument --sweep: invalid float value: 'soon'"),
+        (("--memlock", "lots"), 1, "--memlock 'lots': must be bytes, 'unlimited' or 'keep'"),
+        (("--memlock", "9" * 5000), 1, "must be bytes, 'unlimited' or 'keep'"),
+        (("--memlock", str(2**64)), 1, "must be bytes, 'unlimited' or 'keep'"),
+        (("--plugin-index", "7"), 1, "plugin index '7': must be two digits"),
+        (("--plugin-name", "a b"), 1, "plugin name 'a b'"),
+        (("--nri-socket", "/" + "a" * 200), 1, "longer than 107 bytes"),
+        (("--run-dir", "/proc/nosuch/run"), 1, "/proc/nosuch"),
+        (("--run-dir", "/dev/null/run"), 1, "/dev/null/run"),
+        (("--nosuch",), 2, "unrecognized arguments: --nosuch"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
+)
+def test_a_bad_flag_is_answered_with_one_clear_line(
+    site: Site, flags: tuple[str, ...], status: int, said: str
+) -> None:
+    with daemon(site, *flags) as process:
+        ended_with, log = ended(process)
+
+    assert ended_with == status
+    last = log.strip().splitlines()[-1]
+    assert last.startswith("dranet-nri")
+    assert said in last
+    assert "Traceback" not in log
