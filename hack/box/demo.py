@@ -45,12 +45,15 @@ def run(*command: str) -> str:
 
 def allocate(uid: str, name: str) -> tuple[str, ...]:
     """Allocate the example's claim to a pod; return the CDI ids its containers must carry."""
-    printed = run(
-        "dra-shim", "allocate", "--claim", str(EXAMPLE / "claim.yaml"),
-        "--class", str(EXAMPLE / "class.yaml"), "--node", "box",
-        "--pod", uid, "--pod-name", f"default/{name}", "--container", "main=fast",
-        "--output", "json",
-    )  # fmt: skip
+    command = (
+        *("dra-shim", "allocate", "--claim", str(EXAMPLE / "claim.yaml")),
+        *("--class", str(EXAMPLE / "class.yaml"), "--node", "box"),
+        *("--pod", uid, "--pod-name", f"default/{name}", "--container", "main=fast"),
+    )
+    run(*command)
+    # Asked again, it says the same: allocating is idempotent.
+    again = (*command, "--output", "json")
+    printed = subprocess.run(again, capture_output=True, text=True, check=True).stdout
     return tuple(each["id"] for each in json.loads(printed)["claims"][0]["cdi"])
 
 
