@@ -1,0 +1,104 @@
+"""Targets of the documents: parameters and manifests of users, records of another process."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from dra_shim.claims import parse_manifests
+from dranet_nri.config import (
+    ConfigEntry,
+    ConfigSource,
+    load_json,
+    network_config_to_json,
+    parse_network_config,
+    select_config,
+)
+from dranet_nri.errors import ConfigError, StateError
+from dranet_nri.model import DRIVER_NAME
+from dranet_nri.state.record import (
+    MAX_RECORD,
+    decode_allocation,
+    decode_attachment,
+    encode_allocation,
+    encode_attachment,
+    salvage_pod_uid,
+)
+from tests.fuzz.target import TOKENS, Target, assert_readable, text_of
+
+
+def configure(data: bytes) -> None:
+    """Any text is a configuration that survives writing and merging, or a readable ConfigError."""
+    text = text_of(data)
+    try:
+        config = parse_network_config(text)
+    except ConfigError as error:
+        assert_readable(error.violations)
+        return
+    assert parse_network_config(network_config_to_json(config)) == config
+    document = load_json(text)
+    assert isinstance(document, Mapping)
+    entries = [
+        ConfigEntry(source, DRIVER_NAME, document)
+        for source in (ConfigSource.CLASS, ConfigSource.CLAIM)
+    ]
+    assert select_config(entries, "nic") == config
+
+
+def read_manifests(data: bytes) -> None:
+    """Any text is claims, classes and other objects, or a readable ConfigError."""
+    try:
+        parse_manifests(text_of(data))
+    except ConfigError as error:
+        assert_readable(error.violations)
+
+
+def read_record(data: bytes) -> None:
+    """Any bytes are a record that is written and read back unchanged, or a readable StateError."""
+    salvage_pod_uid(data)
+    with suppress(StateError):
+        allocation = decode_allocation(data)
+        written = encode_allocation(allocation)
+        assert len(written) <= MAX_RECORD
+        assert decode_allocation(written) == allocation
+    try:
+        attachment = decode_attachment(data)
+    except StateError as error:
+        assert_readable([str(error)])
+        return
+    written = encode_attachment(attachment)
+    assert len(written) <= MAX_RECORD
+    assert decode_attachment(written) == attachment
+
+
+_SCALARS = (
+    *(b"null", b"true", b"0", b"-1", b"1.0", b"1e999", b"NaN", b"[]", b"{}", b'""', b'"x"'),
+    *(b'"\\ud800"', b'"\\u0000"', b'"\\u00e9"', b"\xed\xa0\x80", b"\xff", b"\0"),
+    *(b"18446744073709551616", b"9" * 400, b"[" * 40, b'{"a":' * 40),
+)
+_FIELDS = (
+    *(b'"interface"', b'"name"', b'"addresses"', b'"mtu"', b'"hardwareAddr"', b'"routes"'),
+    *(b'"rules"', b'"neighbors"', b'"destination"', b'"gateway"', b'"scope"', b'"table"'),
+    *(b'"vrf"', b'"acceptRA"', b'"ethtool"', b'"type"', b'"IPVLAN"', b'"dhcp"', b'"10.0.0.1/24"'),
+    *(b'"::1"', b'"::ffff:1.2.3.4"', b'"fe80::1%eth0"', b'"02:00:00:00:00:01"'),
+)
+_YAML = (
+    *(b"- ", b": ", b"? ", b"&a ", b"*a", b"<<: *a\n", b"---\n", b"...\n", b"|\n", b">-\n", b"#"),
+    *(b"!!float ", b"!!int ", b"!!bool ", b"!!null ", b"!!str ", b"!!set ", b"!x ", b"!<%FF> "),
+    *(b"0x", b"0b", b"0o7", b"1:30", b"+", b"_", b".inf", b".nan", b"2001-01-01", b"yes", b"="),
+    *(b"%YAML 1.1\n---\n", b"%TAG ! x:\n---\n", b'"\\U00110000"', b'"\\xff"', b"\t", b"\r", b"'"),
+    *(b"0x" + b"f" * 4000, b"kind: List\nitems:\n", b"items", b"[", b"]", b"{", b"}", b"\n", b"  "),
+)
+_CLAIM = (
+    *(b"matchAttribute", b"distinctAttribute", b"firstAvailable", b"exactly", b"adminAccess"),
+    *(b"tolerations", b"capacity", b"allocationMode", b"All", b"count", b"opaque", b"cel"),
+    *(b"resource.k8s.io/v1beta1", b"DeviceClass", b"ResourceClaimTemplate", b"generateName"),
+)
+
+TARGETS = {
+    "config": Target(configure, (*_SCALARS, *_FIELDS), TOKENS),
+    "claims": Target(read_manifests, (*_SCALARS, *_FIELDS, *_YAML, *_CLAIM), TOKENS),
+    "records": Target(
+        read_record,
+        (*_SCALARS, b'"version"', b'"kind"', b'"Allocation"', b'"uid"', b'"devices"', b'"pod"'),
+        TOKENS,
+    ),
+}

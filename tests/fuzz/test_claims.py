@@ -1,0 +1,10 @@
+"""Fuzz target claims; its invariant is the docstring of its function."""
+
+import pytest
+
+from tests.fuzz.running import check
+
+
+@pytest.mark.timeout(0)
+def test_manifests_of_any_text_are_taken_or_refused() -> None:
+    check("claims")
