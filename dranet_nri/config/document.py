@@ -18,6 +18,9 @@ from dranet_nri.errors import ConfigError, InvalidValueError
 T = TypeVar("T")
 
 MAX_SHOWN: Final = 60  # characters of a value in a message; a line stays readable
+# YAML may hold longer numbers in hexadecimal, which Python may refuse to write in decimal
+# (str_digits_check_threshold of sys.int_info).
+_MOST_BITS: Final = 2048
 INT32: Final = (-(2**31), 2**31 - 1)
 
 
@@ -29,6 +32,8 @@ def show(value: object) -> str:
                 repr(value)[1:-1].replace("\\'", "'") if value.isprintable() else ascii(value)[1:-1]
             )
             text = f'"{body}"'
+        case int() if value.bit_length() > _MOST_BITS:
+            text = hex(value)
         case None | bool() | int() | float():
             text = json.dumps(value)
         case Mapping():

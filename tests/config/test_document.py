@@ -43,6 +43,8 @@ def test_findings_are_raised_together_and_none_raises_nothing() -> None:
         (None, "null"),
         (True, "true"),
         (1.5, "1.5"),
+        (2**2048 - 1, f"{str(2**2048 - 1)[:57]}..."),
+        (16**5000, "0x1" + "0" * 54 + "..."),
         ("it's", '"it\'s"'),
         ("a\n", '"a\\n"'),
         ({"a": 1, "b": 2}, "object with a, b"),
