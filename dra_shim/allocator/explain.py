@@ -1,75 +1,107 @@
 """A search without an answer → lines that say why, device by device."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from dra_shim.allocator.candidates import Candidate, Slot, Stock, attribute_of, typed_attribute
-from dranet_nri.config import show
-from dranet_nri.model import AttributeValue, Version
+from dra_shim.allocator.books import Typed, typed_attribute
+from dra_shim.allocator.candidates import Candidate, Part, Want, show_attribute
+from dra_shim.allocator.errors import AllocationError
+from dra_shim.allocator.search import Search
+from dra_shim.allocator.supply import Supply
+from dra_shim.cel import SelectorError
+
+_REMEDY = "free a device, or relax the selectors or constraints"
 
 
-def explain(slots: Sequence[Slot], stock: Stock) -> tuple[str, ...]:
-    """Return why the slots cannot all be filled: the hopeless ones, or all if each has a chance."""
-    hopeless = [slot for slot in slots if _best(slot) < slot.request.count]
+def explain(wants: Sequence[Want], supply: Supply) -> tuple[str, ...]:
+    """Return why not all can be met: the hopeless ones, or all if each has a chance."""
+    hopeless = [want for want in wants if _is_hopeless(want, supply)]
     lines: list[str] = []
-    for slot in hopeless or slots:
-        lines += _slot_lines(slot, stock, alone=slot in hopeless)
+    for want in hopeless or wants:
+        for part in want.parts:
+            lines += _part_lines(part, supply, alone=bool(hopeless))
     return tuple(lines)
 
 
-def _best(slot: Slot) -> int:
-    """Return how many devices the slot could get if it were alone."""
-    free = [candidate for candidate in slot.candidates if not candidate.reason]
-    if not slot.constraints:
-        return len(free)
-    groups = Counter(
-        tuple(typed_attribute(each.device, c.attribute) for c in slot.constraints)
-        for each in free
-        if not _missing(each, slot)
+def _is_hopeless(want: Want, supply: Supply) -> bool:
+    """Whether the want cannot be met even if it were alone."""
+    try:
+        return not Search((want,), supply).run()
+    except (SelectorError, AllocationError):
+        return False
+
+
+def _best(part: Part) -> int:
+    """Return how many devices the part could get if it were alone, or a little more."""
+    groups: dict[tuple[Typed | None, ...], list[Candidate]] = {}
+    for each in part.options:
+        if not _missing(each, part):
+            agreed = tuple(
+                typed_attribute(each.offer, one.attribute)
+                for one in part.constraints
+                if not one.distinct
+            )
+            groups.setdefault(agreed, []).append(each)
+    return max((_most_distinct(group, part) for group in groups.values()), default=0)
+
+
+def _most_distinct(group: Sequence[Candidate], part: Part) -> int:
+    values = (
+        len({typed_attribute(each.offer, one.attribute) for each in group})
+        for one in part.constraints
+        if one.distinct
     )
-    return max(groups.values(), default=0)
+    return min(values, default=len(group))
 
 
-def _missing(candidate: Candidate, slot: Slot) -> list[str]:
+def _missing(candidate: Candidate, part: Part) -> list[str]:
     return [
-        constraint.attribute
-        for constraint in slot.constraints
-        if attribute_of(candidate.device, constraint.attribute) is None
+        f"{each.kind} {each.attribute}"
+        for each in part.constraints
+        if candidate.offer.attribute(each.attribute) is None
     ]
 
 
-def _slot_lines(slot: Slot, stock: Stock, *, alone: bool) -> Iterator[str]:
-    title = f"claim {slot.label}: request {slot.request.name}"
-    count = slot.request.count
-    needed = f"needs {count} device{'s' if count > 1 else ''}"
-    if alone:
-        found = f"{_best(slot)} of {len(slot.candidates)} can be had together"
-        yield f"{title}: {needed}, {found}; free a device, or relax the selectors or constraints"
-    else:
-        yield (
-            f"{title}: {needed} and could have them alone, but not together with the other "
-            "requests; free a device, or relax the selectors or constraints"
-        )
-    for candidate in slot.candidates:
-        yield f"{title}: device {candidate.device.name}: {_state(candidate, slot)}"
-    for name, why in stock.excluded:
+def _part_lines(part: Part, supply: Supply, *, alone: bool) -> Iterator[str]:
+    title = f"claim {part.label}: request {part.request.name}"
+    yield f"{title}: {_headline(part, alone=alone)}"
+    for candidate in part.candidates:
+        yield f"{title}: device {candidate.offer.name}: {_state(candidate, part)}"
+    for name, why in supply.excluded:
         yield f"{title}: device {name}: not published: {why}"
 
 
-def _state(candidate: Candidate, slot: Slot) -> str:
-    if candidate.reason:
-        return candidate.reason
-    if candidate.failure is not None:
+def _headline(part: Part, *, alone: bool) -> str:
+    count = part.count
+    needed = f"needs {count} device{'s' if count > 1 else ''}"
+    if part.request.every:
+        needed = f"needs every device that its selectors choose ({len(part.options)})"
+    if part.blocked:
+        return f"{needed}: {part.blocked}; {_REMEDY}"
+    if not alone:
+        return (
+            f"{needed} and could have them alone, but not together with the other requests; "
+            f"{_REMEDY}"
+        )
+    best = _best(part)
+    if best < count:
+        return f"{needed}, {best} of {len(part.candidates)} can be had together; {_REMEDY}"
+    return (
+        f"{needed}, but no {count} of the {len(part.options)} that fit go together; {_REMEDY}, "
+        "or ask for less capacity"
+    )
+
+
+def _state(candidate: Candidate, part: Part) -> str:
+    if candidate.failure is not None and not candidate.holder:
         return candidate.failure.reason
-    missing = _missing(candidate, slot)
+    if candidate.why_not:
+        return candidate.why_not
+    missing = _missing(candidate, part)
     if missing:
-        return f"matchAttribute {missing[0]}: the device has no such attribute"
+        return f"{missing[0]}: the device has no such attribute"
     values = [
-        f"{each.attribute} is {_shown(attribute_of(candidate.device, each.attribute))}"
-        for each in slot.constraints
+        f"{each.kind}: {each.attribute} is {show_attribute(value)}"
+        for each in part.constraints
+        if (value := candidate.offer.attribute(each.attribute)) is not None
     ]
-    return f"fits; matchAttribute: {', '.join(values)}" if values else "fits"
-
-
-def _shown(value: AttributeValue | None) -> str:
-    return value.text if isinstance(value, Version) else show(value)
+    return "; ".join(["fits", *values])

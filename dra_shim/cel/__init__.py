@@ -9,7 +9,8 @@ Rules:
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from fractions import Fraction
+from typing import Final, Protocol
 
 from dra_shim.cel.library import (
     Environment,
@@ -18,11 +19,20 @@ from dra_shim.cel.library import (
     selector_environment,
     with_empty_domains,
 )
-from dra_shim.cel.values import semver
+from dra_shim.cel.seen import names_in
+from dra_shim.cel.values import semver, tagged
 from dranet_nri.errors import DranetError
-from dranet_nri.model import DRIVER_NAME, AttributeValue, Device, Version
+from dranet_nri.model import AttributeValue, Device, Version
 
-__all__ = ["MAX_EXPRESSION", "Selector", "SelectorError", "compile_selector", "filter_devices"]
+__all__ = [
+    "MAX_EXPRESSION",
+    "Selector",
+    "SelectorError",
+    "Subject",
+    "compile_selector",
+    "filter_devices",
+    "names_in",
+]
 
 MAX_EXPRESSION: Final = 10 * 1024  # CELSelectorExpressionMaxLength, k8s.io/api/resource
 
@@ -48,6 +58,30 @@ class SelectorError(DranetError):
         self.reason = reason
 
 
+class Subject(Protocol):
+    """A device as a selector sees it."""
+
+    @property
+    def driver(self) -> str:
+        """Return the name of its driver."""
+
+    @property
+    def name(self) -> str:
+        """Return its name, for messages."""
+
+    @property
+    def attributes(self) -> tuple[tuple[str, AttributeValue], ...]:
+        """Return (name, value) pairs; a name without a domain is of the driver's."""
+
+    @property
+    def amounts(self) -> tuple[tuple[str, Fraction], ...]:
+        """Return (name, amount) pairs of its capacity, named like attributes."""
+
+    @property
+    def shared(self) -> bool:
+        """Return allowMultipleAllocations."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selector:
     """A compiled device selector."""
@@ -55,13 +89,13 @@ class Selector:
     expression: str
     _program: Program
 
-    def matches(self, device: Device, driver: str = DRIVER_NAME) -> bool:
-        """Return whether a driver's device is selected.
+    def matches(self, device: Subject) -> bool:
+        """Return whether a device is selected.
 
         Raises:
             SelectorError: the expression fails on this device; the scheduler would give up.
         """
-        result = self._program.eval(data=_activation(device, driver))
+        result = self._program.eval(data=_activation(device))
         value = result.value()
         if isinstance(value, bool):
             return value
@@ -122,18 +156,28 @@ def _compile(environment: Environment, expression: str) -> Program:
         raise SelectorError(expression, "; ".join(places) or " ".join(str(error).split())) from None
 
 
-def _activation(device: Device, driver: str) -> dict[str, object]:
+def _activation(device: Subject) -> dict[str, object]:
     attributes: dict[str, dict[str, object]] = {}
     for name, value in device.attributes:
-        domain, _, identifier = name.rpartition("/")
-        known = attributes.setdefault(domain or driver, {})
-        known[identifier] = semver(value.text) if isinstance(value, Version) else value
+        known = semver(value.text) if isinstance(value, Version) else value
+        _file(attributes, name, known, device.driver)
+    capacity: dict[str, dict[str, object]] = {}
+    for name, amount in device.amounts:
+        _file(capacity, name, tagged(amount), device.driver)
     return {
-        "device.driver": driver,
+        "device.driver": device.driver,
         "device.attributes": attributes,
-        "device.capacity": {},
-        "device.allowMultipleAllocations": False,
+        "device.capacity": capacity,
+        "device.allowMultipleAllocations": device.shared,
     }
+
+
+def _file(domains: dict[str, dict[str, object]], name: str, value: object, driver: str) -> None:
+    """Put a value under its domain; a name with the driver's own domain beats one without."""
+    domain, _, identifier = name.rpartition("/")
+    known = domains.setdefault(domain or driver, {})
+    if domain or identifier not in known:
+        known[identifier] = value
 
 
 def _variant(value: AttributeValue) -> dict[str, object]:

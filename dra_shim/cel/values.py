@@ -44,6 +44,30 @@ def quantity(text: str) -> Tagged:
     return {_QUANTITY: str(Fraction(form["number"].rstrip(".")) * scale)}
 
 
+def parse_amount(text: str) -> Fraction:
+    """Return the exact amount that text spells.
+
+    Raises:
+        ValueError: text is no quantity.
+    """
+    return amount(quantity(text))
+
+
+def tagged(value: Fraction) -> Tagged:
+    """Return an amount as CEL carries it."""
+    return {_QUANTITY: str(value)}
+
+
+def show_amount(value: Fraction) -> str:
+    """Return an amount for messages, with the suffix that makes it shortest."""
+    texts = [
+        f"{value / unit}{suffix}"
+        for suffix, unit in _SUFFIXES.items()
+        if (value / unit).denominator == 1
+    ]
+    return min(texts, key=len, default=f"{float(value):g}")
+
+
 def semver(text: str) -> Tagged:
     """Return the semantic version that text spells; build metadata plays no part in comparing."""
     form = _SEMVER_FORM.fullmatch(text)

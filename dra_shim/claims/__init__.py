@@ -3,7 +3,10 @@
 manifests.py   YAML or JSON text → plain documents
 names.py       the name rules of Kubernetes
 kinds.py       what a claim, a template and a class are here
+offers.py      what a slice and its devices are here
 devices.py     `spec.devices` of a claim: requests, constraints, configuration
+needs.py       what a request tolerates and asks of a capacity
+slices.py      `spec` of a slice: devices, counters, taints
 parse.py       one document → one value, by apiVersion and kind
 """
 
@@ -20,24 +23,42 @@ from dra_shim.claims.kinds import (
     Request,
     ResourceClaim,
     ResourceClaimTemplate,
+    Toleration,
 )
 from dra_shim.claims.manifests import load_manifests
 from dra_shim.claims.names import parse_label, parse_subdomain
+from dra_shim.claims.offers import (
+    Capacity,
+    Counter,
+    DeviceId,
+    Offer,
+    Policy,
+    ResourceSlice,
+    Taint,
+)
 from dra_shim.claims.parse import parse_document, parse_manifests
 
 __all__ = [
     "MAX_DEVICES",
+    "Capacity",
     "Cel",
     "ClaimSpec",
     "Constraint",
+    "Counter",
     "DeviceClass",
+    "DeviceId",
     "DeviceRequest",
     "Document",
+    "Offer",
     "OtherObject",
     "Parameters",
+    "Policy",
     "Request",
     "ResourceClaim",
     "ResourceClaimTemplate",
+    "ResourceSlice",
+    "Taint",
+    "Toleration",
     "load_manifests",
     "parse_document",
     "parse_label",

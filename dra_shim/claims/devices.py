@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from dra_shim.cel import SelectorError, compile_selector
-from dra_shim.cel.values import is_quantity
 from dra_shim.claims.kinds import Cel, ClaimSpec, Constraint, DeviceRequest, Request
 from dra_shim.claims.names import parse_driver, parse_label, parse_qualified, parse_subdomain
+from dra_shim.claims.needs import capacity, tolerations
 from dranet_nri.config import (
     MAX_PARAMETERS,
     ConfigEntry,
@@ -25,14 +25,12 @@ from dranet_nri.model import DRIVER_NAME
 MAX_DEVICES: Final = 32  # AllocationResultsMaxSize
 _MAX_LIST: Final = 32  # requests, constraints, config, selectors
 _MAX_SUBREQUESTS: Final = 8  # FirstAvailableDeviceRequestMaxSize
-_MAX_TOLERATIONS: Final = 16
 
 _SUBREQUEST: Final = (
     *("deviceClassName", "selectors", "allocationMode", "count"),
     *("tolerations", "capacity"),
 )
 _EXACTLY: Final = (*_SUBREQUEST, "adminAccess")
-_TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
 
 Fields = dict[str, Node]
 
@@ -139,8 +137,6 @@ def _subrequests(node: Node, request: str) -> tuple[DeviceRequest, ...]:
 def _device_request(node: Node, fields: Fields, title: str) -> DeviceRequest:
     device_class = required(node, fields, "deviceClassName")
     every = _is_all(fields)
-    if "tolerations" in fields:
-        _check_tolerations(fields["tolerations"])
     admin = fields["adminAccess"].boolean() if "adminAccess" in fields else False
     return DeviceRequest(
         name=title,
@@ -149,7 +145,8 @@ def _device_request(node: Node, fields: Fields, title: str) -> DeviceRequest:
         count=_count(fields, every=every),
         every=every,
         admin_access=bool(admin),
-        capacity=tuple(_capacity(fields["capacity"])) if "capacity" in fields else (),
+        capacity=tuple(capacity(fields["capacity"])) if "capacity" in fields else (),
+        tolerations=tolerations(fields["tolerations"]) if "tolerations" in fields else (),
     )
 
 
@@ -188,37 +185,6 @@ def _selector(node: Node) -> Cel | None:
         expression.complain(error.reason)
         return None
     return Cel(text, expression.path)
-
-
-def _check_tolerations(node: Node) -> None:
-    for item in node.items(_MAX_TOLERATIONS):
-        fields = item.fields(_TOLERATION)
-        seconds = fields.pop("tolerationSeconds", None)
-        if seconds is not None:
-            seconds.integer(-(2**63), 2**63 - 1)
-        words = {name: field.text() for name, field in fields.items()}
-        for name, allowed in (
-            ("operator", ("Exists", "Equal")),
-            ("effect", ("NoSchedule", "NoExecute", "None")),
-        ):
-            if words.get(name) not in {None, "", *allowed}:
-                fields[name].complain(f"must be one of {', '.join(allowed)}")
-        if words.get("operator") == "Exists" and words.get("value"):
-            fields["value"].complain("not possible with operator Exists; remove it")
-
-
-def _capacity(node: Node) -> Iterator[tuple[str, str]]:
-    fields = node.fields(("requests",))
-    if "requests" not in fields:
-        return
-    for name, entry in fields["requests"].entries().items():
-        quantity = str(entry.value) if type(entry.value) is int else entry.text()
-        if quantity is None:
-            continue
-        if is_quantity(quantity):
-            yield name, quantity
-        else:
-            entry.complain("must be a quantity such as 10Gi, 500m or 1.5")
 
 
 # --------------------------------------------------------------------------- the rest

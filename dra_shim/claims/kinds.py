@@ -1,7 +1,9 @@
 """What a claim, a template and a class are here, whatever API version they were written in."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
+from dra_shim.claims.offers import ResourceSlice, Taint
 from dranet_nri.config import ConfigEntry
 from dranet_nri.model import NetworkConfig
 
@@ -15,6 +17,29 @@ class Cel:
 
 
 @dataclass(frozen=True, slots=True)
+class Toleration:
+    """Taints a request does not mind; what is empty holds for all.
+
+    Attributes:
+        exists: operator Exists: whatever the taint's value.
+        effect: "NoSchedule" or "NoExecute".
+    """
+
+    key: str = ""
+    value: str = ""
+    exists: bool = False
+    effect: str = ""
+
+    def covers(self, taint: Taint) -> bool:
+        """Whether the taint is tolerated, by the rules of those of nodes."""
+        if self.effect not in {"", taint.effect}:
+            return False
+        if self.key not in {"", taint.key}:
+            return False
+        return self.exists or self.value == taint.value
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceRequest:
     """Devices of one class: `exactly`, or one entry of `firstAvailable`.
 
@@ -22,7 +47,7 @@ class DeviceRequest:
         name: as it stands in the allocation result, "req" or "req/sub".
         count: how many; meaningless with every.
         every: allocationMode All.
-        capacity: (qualified name, quantity) asked of a device that can be shared.
+        capacity: (name, amount) asked of each device.
     """
 
     name: str
@@ -31,7 +56,8 @@ class DeviceRequest:
     count: int = 1
     every: bool = False
     admin_access: bool = False
-    capacity: tuple[tuple[str, str], ...] = ()
+    capacity: tuple[tuple[str, Fraction], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +82,11 @@ class Constraint:
     requests: tuple[str, ...] = ()
     distinct: bool = False
     path: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Return the field that asks for it."""
+        return "distinctAttribute" if self.distinct else "matchAttribute"
 
     def covers(self, request: str) -> bool:
         """Whether devices of a request are bound; the main request's name covers its parts."""
@@ -115,4 +146,6 @@ class OtherObject:
     name: str
 
 
-Document = ResourceClaim | ResourceClaimTemplate | DeviceClass | Parameters | OtherObject
+Document = (
+    ResourceClaim | ResourceClaimTemplate | DeviceClass | ResourceSlice | Parameters | OtherObject
+)

@@ -13,6 +13,7 @@ MAX_IDENTIFIER: Final = 32  # DeviceMaxIDLength
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _LABEL_FORM: Final = re.compile(_LABEL)
 _SUBDOMAIN_FORM: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_WORD_FORM: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _IDENTIFIER_FORM: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -53,5 +54,31 @@ def parse_qualified(text: str) -> str:
         raise InvalidValueError(
             "must end in a C identifier after the /: "
             f"letters, digits and _, at most {MAX_IDENTIFIER} characters"
+        )
+    return text
+
+
+def parse_attribute_name(text: str) -> str:
+    """Return the name of an attribute or capacity; without a domain it is of the driver's."""
+    if "/" not in text:
+        parse_qualified(f"driver/{text}")
+        return text
+    return parse_qualified(text)
+
+
+def parse_taint_key(text: str) -> str:
+    """Return the key of a taint: a label name, with or without a DNS subdomain in front."""
+    domain, slash, name = text.rpartition("/")
+    if slash:
+        parse_subdomain(domain)
+    parse_word(name)
+    return text
+
+
+def parse_word(text: str) -> str:
+    """Return a label name or value that is not empty."""
+    if not _WORD_FORM.fullmatch(text) or len(text) > MAX_LABEL:
+        raise InvalidValueError(
+            f"must be 1 to {MAX_LABEL} letters, digits, -, _ and ., a letter or digit at both ends"
         )
     return text

@@ -15,6 +15,8 @@ from dra_shim.claims.kinds import (
 )
 from dra_shim.claims.manifests import load_manifests
 from dra_shim.claims.names import parse_label, parse_subdomain
+from dra_shim.claims.offers import ResourceSlice
+from dra_shim.claims.slices import slice_spec
 from dranet_nri.config import (
     ConfigSource,
     Findings,
@@ -29,7 +31,7 @@ GROUP: Final = "resource.k8s.io"
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 
 # Kinds of the group that are not looked into.
-_UNREAD: Final = ("ResourceSlice", "DeviceTaintRule", "ResourcePoolStatusRequest")
+_UNREAD: Final = ("DeviceTaintRule", "ResourcePoolStatusRequest")
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = (
     *("name", "generateName", "namespace", "uid", "labels", "annotations", "finalizers"),
@@ -177,8 +179,15 @@ def _class(node: Node, fields: Fields, flat: bool) -> DeviceClass:  # noqa: ARG0
     return DeviceClass(name, selectors(inner), configs(inner, ConfigSource.CLASS, None))
 
 
+def _slice(node: Node, fields: Fields, flat: bool) -> ResourceSlice:  # noqa: FBT001
+    _, name, _ = _metadata(node, fields)
+    spec = required(node, fields, "spec")
+    return slice_spec(spec, name, basic=flat) if spec else ResourceSlice(name, "", "")
+
+
 _READERS: Final[Mapping[str, Callable[[Node, Fields, bool], Document]]] = {
     "ResourceClaim": _claim,
     "ResourceClaimTemplate": _template,
     "DeviceClass": _class,
+    "ResourceSlice": _slice,
 }

@@ -127,6 +127,7 @@ def _allocated(
         classes,
         stock,
         node_name(args.node),
+        new_uid=lambda: str(uuid4()),
         first_valid_config=args.first_valid_config,
     )
     boot = boot_id()
@@ -188,7 +189,7 @@ def _rows(record: Allocation) -> list[tuple[str, ...]]:
             each.request,
             each.device.name,
             str(each.device.attribute("dra.net/ifName") or "-"),
-            ids[each.request],
+            ids.get(each.request, "-"),
         )
         for each in record.devices
     ]

@@ -10,6 +10,7 @@ from dra_shim.claims import (
     Parameters,
     ResourceClaim,
     ResourceClaimTemplate,
+    ResourceSlice,
     parse_manifests,
 )
 from dra_shim.commands.documents import STDIN, read_text
@@ -20,8 +21,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.add_argument(
         "files", nargs="+", metavar="FILE",
-        help="ResourceClaims, ResourceClaimTemplates, DeviceClasses (YAML or JSON, several "
-        "documents), or one bare NetworkConfig; - for standard input",
+        help="ResourceClaims, ResourceClaimTemplates, DeviceClasses, ResourceSlices (YAML or JSON, "
+        "several documents), or one bare NetworkConfig; - for standard input",
     )  # fmt: skip
 
 
@@ -49,8 +50,8 @@ def _verdict(document: Document) -> str:
         case ResourceClaim(namespace, name) | ResourceClaimTemplate(namespace, name):
             full = f"{namespace}/{name}" if namespace else name
             return f"{type(document).__name__} {full} is valid"
-        case DeviceClass(name):
-            return f"DeviceClass {name} is valid"
+        case DeviceClass(name) | ResourceSlice(name):
+            return f"{type(document).__name__} {name} is valid"
         case Parameters():
             return "NetworkConfig is valid"
         case OtherObject(kind, name):

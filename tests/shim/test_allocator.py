@@ -8,18 +8,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.allocator import AllocationError, Stock, Wanted, allocate
+from dra_shim.allocator import AllocationError, Stock, Wanted
+from dra_shim.allocator import allocate as allocate_with
 from dra_shim.allocator.search import MAX_TRIES
 from dra_shim.cel import SelectorError
 from dra_shim.claims import Cel, ClaimSpec, Constraint, DeviceClass, DeviceRequest, Request
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.errors import ConfigError
-from dranet_nri.model import AttributeValue, Device, DeviceKey, InterfaceConfig, Version
+from dranet_nri.model import (
+    AllocatedDevice,
+    AttributeValue,
+    Device,
+    DeviceKey,
+    InterfaceConfig,
+    Version,
+)
 
 ROOT = "resource.kubernetes.io/pcieRoot"
 NUMA = "dra.net/numaNode"
 CLASS = DeviceClass("dranet", (Cel('device.driver == "dra.net"'),))
 CLASSES = {"dranet": CLASS}
+
+
+def allocate(
+    claims: Sequence[Wanted],
+    classes: Mapping[str, DeviceClass],
+    stock: Stock,
+    node: str,
+    *,
+    first_valid_config: bool = False,
+) -> tuple[tuple[AllocatedDevice, ...], ...]:
+    return allocate_with(
+        claims, classes, stock, node, new_uid=no_shares, first_valid_config=first_valid_config
+    )
+
+
+def no_shares() -> str:
+    raise AssertionError("no device of an inventory is shared")
 
 
 def nic(name: str, attributes: Mapping[str, AttributeValue] | None = None) -> Device:
@@ -299,15 +324,11 @@ def test_a_search_that_would_not_end_gives_up_and_says_what_to_do() -> None:
         (ClaimSpec(), "requests no device; add a request"),
         (ClaimSpec((request(cls="x"),)), "request nic: class 'x' is not among the given files (found: dranet)"),
         (ClaimSpec((request(count=20), request("b", 20))), "asks for 40 devices; a claim holds at most 32"),
-        (ClaimSpec((request(),), (Constraint(ROOT, distinct=True, path="constraints[0]"),)), "constraints[0]: distinctAttribute is not supported by this version"),
-        (ClaimSpec((Request("nic", (DeviceRequest("nic/a", "dranet"),)),)), "request nic: firstAvailable is not supported by this version; use exactly"),
-        (ClaimSpec((Request("nic", (DeviceRequest("nic", "dranet", every=True),)),)), "request nic: allocationMode All is not supported by this version"),
-        (ClaimSpec((Request("nic", (DeviceRequest("nic", "dranet", admin_access=True),)),)), "request nic: adminAccess is not supported"),
-        (ClaimSpec((Request("nic", (DeviceRequest("nic", "dranet", capacity=(("a/b", "1"),)),)),)), "request nic: capacity requests are not supported"),
+        (ClaimSpec((Request("nic", (DeviceRequest("nic/a", "dranet"), DeviceRequest("nic/b", "y"))),)), "request nic/b: class 'y' is not among the given files (found: dranet)"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_what_this_version_cannot_allocate_is_refused_by_name(spec: ClaimSpec, reason: str) -> None:
+def test_what_no_search_can_meet_is_refused_by_name(spec: ClaimSpec, reason: str) -> None:
     (line,) = refused([Wanted("default/nics", spec)], Stock((nic("a"),)))
 
     assert line.startswith(f"claim default/nics: {reason}")

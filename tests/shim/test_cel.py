@@ -3,14 +3,23 @@
 
 import subprocess
 import sys
+from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dra_shim.cel import MAX_EXPRESSION, SelectorError, compile_selector, filter_devices
+from dra_shim.cel import (
+    MAX_EXPRESSION,
+    SelectorError,
+    compile_selector,
+    filter_devices,
+    names_in,
+)
 from dra_shim.cel.library import with_empty_domains
-from dra_shim.cel.values import compare, quantity, semver
+from dra_shim.cel.values import compare, parse_amount, quantity, semver, show_amount
+from dra_shim.claims import Capacity, Offer
 from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
 
@@ -21,9 +30,10 @@ def device(name: str = "pci-0000-8a-00-0", **attributes: AttributeValue) -> Devi
     return Device(name, DeviceKey("pci", "0000:8a:00.0", "eth1"), tuple(sorted(qualified.items())))
 
 
-NIC = Device(
+NIC = Offer(
+    "dra.net",
+    "node",
     "pci-0000-8a-00-0",
-    DeviceKey("pci", "0000:8a:00.0", "eth1"),
     (
         ("bare", "x"),
         ("dra.net/firmware", Version("22.39.1002-rc.1+build")),
@@ -131,13 +141,63 @@ def test_the_environment_is_that_of_kubernetes(expression: str, expected: bool) 
 
 
 def test_another_drivers_device_files_bare_names_under_that_driver() -> None:
-    gpu = Device("gpu-0", DeviceKey("", "", "gpu0"), (("index", 1),))
+    gpu = Offer("gpu.nvidia.com", "node", "gpu-0", (("index", 1),))
     selector = compile_selector(
         'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].index < 2'
     )
 
-    assert selector.matches(gpu, "gpu.nvidia.com")
-    assert not selector.matches(gpu)
+    assert selector.matches(gpu)
+    assert not selector.matches(replace(gpu, driver="dra.net"))
+
+
+def test_a_name_with_the_drivers_domain_beats_the_bare_one() -> None:
+    gpu = Offer("g.x", "node", "gpu-0", (("g.x/index", 1), ("index", 2)))
+
+    assert compile_selector('device.attributes["g.x"].index == 1').matches(gpu)
+    assert compile_selector('device.attributes["g.x"].index == 1').matches(
+        replace(gpu, attributes=gpu.attributes[::-1])
+    )
+
+
+def test_capacity_is_a_quantity_under_the_drivers_domain() -> None:
+    gpu = Offer(
+        "g.x", "node", "gpu-0", (), (Capacity("memory", Fraction(80 << 30)),), shared=True
+    )  # fmt: skip
+    selector = compile_selector(
+        'device.capacity["g.x"].memory.compareTo(quantity("80Gi")) == 0 '
+        "&& device.allowMultipleAllocations"
+    )
+
+    assert selector.matches(gpu)
+    assert not selector.matches(replace(gpu, shared=False))
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("true", ()),
+        ("device.driver == 'x' && device . driver != 'y'", (("driver", ""),)),
+        ("device.allowMultipleAllocations", (("allowMultipleAllocations", ""),)),
+        ('device.attributes["a.b"].x == 1 || device.attributes[\'a.b\']["y"] == 2', (("attributes", "a.b/x"), ("attributes", "a.b/y"))),
+        ('device.attributes["a"].?x.orValue(1) == 1', (("attributes", "a/x"),)),
+        ('device.attributes["a"].name.startsWith("n")', (("attributes", "a/name"),)),
+        ("device.capacity['g']['memory'].sign() > 0", (("capacity", "g/memory"),)),
+        ('"x" in device.attributes["a"]', ()),
+    ],
+)  # fmt: skip
+def test_the_values_an_expression_looks_at_are_found(
+    expression: str, names: tuple[tuple[str, str], ...]
+) -> None:
+    assert names_in(expression) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("0", "0"), ("10Gi", "10Gi"), ("1024Mi", "1Gi"), ("10G", "10G"), ("1500", "1500"),
+     ("1.5", "1500m"), ("1e-12", "1e-12"), ("250m", "250m")],
+)  # fmt: skip
+def test_an_amount_is_shown_as_short_as_it_can_be_exactly(text: str, shown: str) -> None:
+    assert show_amount(parse_amount(text)) == shown
 
 
 @pytest.mark.parametrize(
@@ -247,15 +307,18 @@ def test_what_semver_org_forbids_is_no_version(text: str) -> None:
 # --------------------------------------------------------------------------- the filter
 
 
+DEVICE = Device("pci-0000-8a-00-0", DeviceKey("pci", "0000:8a:00.0", "eth1"), NIC.attributes)
+
+
 def test_without_a_filter_all_devices_are_kept() -> None:
-    assert filter_devices("", [NIC]) == (NIC,)
+    assert filter_devices("", [DEVICE]) == (DEVICE,)
 
 
 def test_dranets_default_filter_drops_veth_and_keeps_the_rest() -> None:
     veth = device("veth0", type="veth")
     untyped = device("pci-x", rdma=True)
 
-    assert filter_devices(DEFAULT_FILTER, [NIC, veth, untyped]) == (NIC, untyped)
+    assert filter_devices(DEFAULT_FILTER, [DEVICE, veth, untyped]) == (DEVICE, untyped)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +335,7 @@ def test_dranets_default_filter_drops_veth_and_keeps_the_rest() -> None:
     ids=["int", "bool", "version", "unset-reads-as-zero", "false-drops", "failure-keeps", "other-drops"],
 )  # fmt: skip
 def test_the_filter_keeps_and_drops_as_dranets(expression: str, kept: bool) -> None:
-    assert filter_devices(expression, [NIC]) == ((NIC,) if kept else ())
+    assert filter_devices(expression, [DEVICE]) == ((DEVICE,) if kept else ())
 
 
 def test_a_filter_that_cannot_be_compiled_is_refused() -> None:

@@ -3,6 +3,7 @@
 
 import json
 from contextlib import suppress
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from dra_shim.claims import (
     Request,
     ResourceClaim,
     ResourceClaimTemplate,
+    Toleration,
     parse_document,
     parse_manifests,
 )
@@ -192,7 +194,8 @@ def test_every_field_of_a_claim_is_read() -> None:
             requests=(
                 Request("nic", (
                     DeviceRequest("nic", "dranet", count=2, admin_access=True,
-                                  capacity=(("dra.net/bandwidth", "10G"), ("dra.net/lanes", "4"))),
+                                  capacity=(("dra.net/bandwidth", Fraction(10**10)), ("dra.net/lanes", Fraction(4))),
+                                  tolerations=(Toleration("a", "b", effect="NoSchedule"), Toleration(exists=True))),
                 )),
                 Request("any", (
                     DeviceRequest("any/fast", "a"),
@@ -248,13 +251,13 @@ def test_a_document_without_kind_is_a_network_configuration() -> None:
 def test_other_objects_are_named_and_not_looked_into() -> None:
     found = parse_manifests(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {x: 1}\n---\n"
-        "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: x\n---\n"
+        "apiVersion: resource.k8s.io/v1\nkind: DeviceTaintRule\nmetadata: x\n---\n"
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {}\n"
     )
 
     assert found == (
         OtherObject("Pod", "p"),
-        OtherObject("ResourceSlice", ""),
+        OtherObject("DeviceTaintRule", ""),
         OtherObject("Deployment", ""),
     )
 
@@ -341,6 +344,11 @@ BROKEN = [
     (claim(requests=[exactly(tolerations=[{"operator": "In"}])]), "tolerations[0].operator: \"In\": must be one of Exists, Equal"),
     (claim(requests=[exactly(tolerations=[{"effect": "PreferNoSchedule"}])]), "must be one of NoSchedule, NoExecute, None"),
     (claim(requests=[exactly(tolerations=[{"operator": "Exists", "value": "x"}])]), "not possible with operator Exists"),
+    (claim(requests=[exactly(tolerations=[{"effect": "NoSchedule"}])]), "needs key, or operator Exists to tolerate every taint; add one"),
+    (claim(requests=[exactly(tolerations=[{"key": "-"}])]), 'tolerations[0].key: "-": must be 1 to 63 letters'),
+    (claim(requests=[exactly(tolerations=[{"key": "a", "value": "b c"}])]), 'tolerations[0].value: "b c": must be 1 to 63 letters'),
+    (claim(requests=[exactly(capacity={"requests": {"a-b": "1"}})]), "capacity.requests.a-b: \"1\": its name must end in a C identifier"),
+    (claim(requests=[exactly(capacity={"requests": {"a": "-1"}})]), "must not be negative"),
     (claim(requests=[exactly(tolerations=[{"key": 1}])]), "tolerations[0].key: 1: must be a string"),
     (claim(requests=[exactly(tolerations=[{"tolerationSeconds": "x"}])]), "must be a whole number"),
     (claim(requests=[exactly(capacity={"requests": {"dra.net/x": "ten"}})]), f'{R}.exactly.capacity.requests.dra.net/x: "ten": must be a quantity'),

@@ -1,0 +1,134 @@
+"""Who has what while a search goes on: devices, capacity, counters, and what constraints compare.
+
+Rules:
+1. distinctAttribute means pairwise different, as its API says. Schedulers up to 1.35 remember one
+   value for each request, so that of three devices the third is compared with the second only: a
+   claim they meet that way is refused here, and nothing they would refuse is given.
+2. A device with adminAccess is nobody's: it draws on nothing, but is given to a claim only once,
+   and a later request of the pod cannot have it for itself.
+3. The shares of a shared device draw on its pool's counters once.
+"""
+
+from fractions import Fraction
+
+from dra_shim.allocator.candidates import Candidate, Part, show_attribute
+from dra_shim.allocator.supply import Supply
+from dra_shim.cel.values import show_amount
+from dra_shim.claims import Constraint, DeviceId, Offer
+from dranet_nri.model import AttributeValue
+
+# With the type, so that true is not 1.
+Typed = tuple[str, AttributeValue]
+
+
+class Books:
+    """The state of one search. What was taken last is given back first."""
+
+    def __init__(self, supply: Supply) -> None:
+        """Start with what the supply says is in use."""
+        self._takers: dict[DeviceId, list[Part]] = {}
+        self._consumed: dict[tuple[DeviceId, str], Fraction] = {}
+        self._compared: dict[tuple[int, Constraint], list[Typed]] = {}
+        self._left: dict[tuple[str, str, str, str], Fraction] = {}
+        for pool in supply.pools:
+            for counter in pool.counters:
+                key = (pool.driver, pool.name, counter.set, counter.name)
+                self._left[key] = counter.value
+            for offer in pool.offers:
+                if offer.id in supply.in_use:
+                    self._draw(offer, -1)
+
+    def obstacle(self, part: Part, candidate: Candidate) -> str:
+        """Return why a part cannot take a device now, "" if it can."""
+        found = self.taken(part, candidate) or self.exhausted(part, candidate)
+        for constraint in part.constraints:
+            found = found or self.conflict(part, candidate.offer, constraint)
+        return found
+
+    def taken(self, part: Part, candidate: Candidate) -> str:
+        """Return who has a device that is not to be had twice, "" if nobody has."""
+        takers = self._takers.get(candidate.offer.id, [])
+        if candidate.offer.shared:
+            return ""
+        if part.request.admin_access:
+            takers = [each for each in takers if each.claim == part.claim]
+        return (
+            f"given to claim {takers[0].label} request {takers[0].request.name}" if takers else ""
+        )
+
+    def exhausted(self, part: Part, candidate: Candidate) -> str:
+        """Return which capacity or counter is used up, "" if none is."""
+        offer = candidate.offer
+        values = dict(offer.amounts)
+        for name, amount in candidate.share.amounts:
+            left = values[name] - self._consumed.get((offer.id, name), Fraction())
+            if amount > left:
+                return f"capacity {name}: needs {show_amount(amount)}, {show_amount(left)} is left"
+        if part.request.admin_access or self._draws_already(offer):
+            return ""
+        for used in offer.counters:
+            left = self._left.get((offer.driver, offer.pool, used.set, used.name), Fraction())
+            if used.value > left:
+                return (
+                    f"counter {used.set}/{used.name}: needs {show_amount(used.value)}, "
+                    f"{show_amount(left)} is left"
+                )
+        return ""
+
+    def conflict(self, part: Part, offer: Offer, constraint: Constraint) -> str:
+        """Return how a device breaks a constraint, "" if it does not."""
+        value = typed_attribute(offer, constraint.attribute)
+        if value is None:
+            return f"{constraint.kind} {constraint.attribute}: the device has no such attribute"
+        others = self._compared.get((part.claim, constraint), [])
+        if constraint.distinct:
+            if value in others:
+                shown = show_attribute(value[1])
+                return f"{constraint.kind} {constraint.attribute}: another device has {shown} too"
+        elif others and value != others[0]:
+            return (
+                f"{constraint.kind} {constraint.attribute}: is {show_attribute(value[1])}, "
+                f"other devices have {show_attribute(others[0][1])}"
+            )
+        return ""
+
+    def take(self, part: Part, candidate: Candidate) -> None:
+        """Take a device that has no obstacle."""
+        offer = candidate.offer
+        if not part.request.admin_access and not self._draws_already(offer):
+            self._draw(offer, -1)
+        self._takers.setdefault(offer.id, []).append(part)
+        self._consume(candidate, 1)
+        for constraint in part.constraints:
+            value = typed_attribute(offer, constraint.attribute)
+            assert value is not None, "a device without the attribute has an obstacle"
+            self._compared.setdefault((part.claim, constraint), []).append(value)
+
+    def give_back(self, part: Part, candidate: Candidate) -> None:
+        """Give back the device that was taken last."""
+        offer = candidate.offer
+        self._takers[offer.id].pop()
+        self._consume(candidate, -1)
+        if not part.request.admin_access and not self._draws_already(offer):
+            self._draw(offer, 1)
+        for constraint in part.constraints:
+            self._compared[part.claim, constraint].pop()
+
+    def _draws_already(self, offer: Offer) -> bool:
+        return any(not each.request.admin_access for each in self._takers.get(offer.id, []))
+
+    def _consume(self, candidate: Candidate, sign: int) -> None:
+        for name, amount in candidate.share.amounts:
+            key = (candidate.offer.id, name)
+            self._consumed[key] = self._consumed.get(key, Fraction()) + sign * amount
+
+    def _draw(self, offer: Offer, sign: int) -> None:
+        for used in offer.counters:
+            key = (offer.driver, offer.pool, used.set, used.name)
+            self._left[key] = self._left.get(key, Fraction()) + sign * used.value
+
+
+def typed_attribute(offer: Offer, name: str) -> Typed | None:
+    """Return an attribute with its type; None if the device has none."""
+    value = offer.attribute(name)
+    return None if value is None else (type(value).__name__, value)

@@ -1,0 +1,131 @@
+"""Every check of every device, for people: what each request saw, and what came of it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dra_shim.allocator.candidates import (
+    Candidate,
+    Check,
+    Outcome,
+    Part,
+    Want,
+    show_attribute,
+)
+from dra_shim.allocator.search import Search
+from dra_shim.cel.values import show_amount
+from dra_shim.claims import Constraint, Offer
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReport:
+    """One device as one request saw it."""
+
+    offer: Offer
+    chosen: bool
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartReport:
+    """One request, or one entry of firstAvailable.
+
+    Attributes:
+        claim: how messages call its claim.
+        asks: what it asks for, in words.
+        blocked: why it cannot be met whatever else happens, "" if it can.
+    """
+
+    claim: str
+    request: str
+    asks: str
+    blocked: str
+    devices: tuple[DeviceReport, ...]
+
+
+def report(wants: Sequence[Want], search: Search) -> tuple[PartReport, ...]:
+    """Return what each part saw, against what the search gave; before it ran, that is nothing."""
+    picked = {
+        (part.claim, part.request.name, candidate.offer.id)
+        for picks in search.chosen
+        for part, candidate in picks
+    }
+    return tuple(
+        PartReport(
+            part.label,
+            part.request.name,
+            _asks(part),
+            part.blocked,
+            tuple(
+                _device(part, candidate, search, picked=(part.claim, part.request.name,
+                                                         candidate.offer.id) in picked)
+                for candidate in part.candidates
+            ),
+        )
+        for want in wants
+        for part in want.parts
+    )  # fmt: skip
+
+
+def _asks(part: Part) -> str:
+    request = part.request
+    words = [
+        "every device" if request.every else f"{part.count} device{'s' if part.count > 1 else ''}"
+    ]
+    words.append(f"of class {request.device_class}")
+    if request.admin_access:
+        words.append("with adminAccess")
+    if request.capacity:
+        asked = ", ".join(f"{name} {show_amount(value)}" for name, value in request.capacity)
+        words.append(f"with capacity {asked}")
+    return " ".join(words)
+
+
+def _device(part: Part, candidate: Candidate, search: Search, *, picked: bool) -> DeviceReport:
+    checks = [
+        *_availability(part, candidate, search, picked=picked),
+        *candidate.checks,
+        *_amounts(part, candidate, search, picked=picked),
+        *(_constraint(part, candidate, search, each, picked=picked) for each in part.constraints),
+    ]
+    return DeviceReport(candidate.offer, picked, tuple(checks))
+
+
+def _availability(
+    part: Part, candidate: Candidate, search: Search, *, picked: bool
+) -> Iterator[Check]:
+    taken = "" if picked else search.books.taken(part, candidate)
+    why = candidate.holder or taken
+    free = "in use does not matter" if part.request.admin_access else "free"
+    yield Check("availability", _outcome(why), why or free)
+    if candidate.barrier:
+        yield Check("usability", Outcome.FAILED, candidate.barrier)
+    elif candidate.offer.taints:
+        taints = ", ".join(map(str, candidate.offer.taints))
+        yield Check("usability", Outcome.PASSED, f"tainted {taints}, tolerated or without effect")
+
+
+def _amounts(part: Part, candidate: Candidate, search: Search, *, picked: bool) -> Iterator[Check]:
+    offer = candidate.offer
+    if candidate.barrier or not (candidate.share.amounts or offer.counters):
+        return
+    needs = [
+        *(f"capacity {name} {show_amount(value)}" for name, value in candidate.share.amounts),
+        *(f"counter {each.set}/{each.name} {show_amount(each.value)}" for each in offer.counters),
+    ]
+    why = "" if picked else search.books.exhausted(part, candidate)
+    yield Check("capacity and counters", _outcome(why), why or f"needs {', '.join(needs)}")
+
+
+def _constraint(
+    part: Part, candidate: Candidate, search: Search, constraint: Constraint, *, picked: bool
+) -> Check:
+    what = f"{constraint.kind} {constraint.attribute}"
+    value = candidate.offer.attribute(constraint.attribute)
+    shown = "missing" if value is None else show_attribute(value)
+    why = "" if picked else search.books.conflict(part, candidate.offer, constraint)
+    text = why.removeprefix(f"{what}: ") or f"is {shown}"
+    return Check(what, _outcome(why), text, ((constraint.attribute, shown),))
+
+
+def _outcome(why: str) -> Outcome:
+    return Outcome.FAILED if why else Outcome.PASSED

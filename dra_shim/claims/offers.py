@@ -1,0 +1,118 @@
+"""What drivers offer: ResourceSlices and their devices, whatever API version they came in."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dranet_nri.model import AttributeValue
+
+DeviceId = tuple[str, str, str]  # driver, pool, device
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """Why a device should not be taken; effect NoSchedule, NoExecute, or None, which only tells."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+    def __str__(self) -> str:
+        """Return key=value:effect, as kubectl writes it."""
+        return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a request for part of a capacity is rounded (CapacityRequestPolicy).
+
+    Attributes:
+        default: what a request that does not ask consumes; None for all of it.
+        values: what may be consumed, ascending; empty for no such list.
+        low: the least that is consumed; None for no range.
+        high: the most that may be asked.
+        step: consumed is low plus a multiple of it.
+    """
+
+    default: Fraction | None = None
+    values: tuple[Fraction, ...] = ()
+    low: Fraction | None = None
+    high: Fraction | None = None
+    step: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """One capacity of a device, named like an attribute."""
+
+    name: str
+    value: Fraction
+    policy: Policy = Policy()
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """One counter of a counter set: what a pool has of it, or what a device consumes."""
+
+    set: str
+    name: str
+    value: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A device as its driver publishes it.
+
+    Attributes:
+        attributes: (name, value); a name without a domain is of the driver's.
+        counters: what it consumes of its pool when allocated.
+        shared: allowMultipleAllocations.
+        node: the one node it is for, "" if the slice says, or any.
+    """
+
+    driver: str
+    pool: str
+    name: str
+    attributes: tuple[tuple[str, AttributeValue], ...] = ()
+    capacity: tuple[Capacity, ...] = ()
+    counters: tuple[Counter, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    shared: bool = False
+    node: str = ""
+
+    @property
+    def id(self) -> DeviceId:
+        """Return what identifies it."""
+        return self.driver, self.pool, self.name
+
+    @property
+    def amounts(self) -> tuple[tuple[str, Fraction], ...]:
+        """Return (name, amount) of its capacity."""
+        return tuple((each.name, each.value) for each in self.capacity)
+
+    def attribute(self, name: str) -> AttributeValue | None:
+        """Return an attribute by its qualified name; the driver's own may lack the domain."""
+        known = dict(self.attributes)
+        value = known.get(name)
+        if value is None and name.startswith(f"{self.driver}/"):
+            return known.get(name.removeprefix(f"{self.driver}/"))
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSlice:
+    """Part of a pool.
+
+    Attributes:
+        count: how many slices the pool has in this generation.
+        node: the one node it is for, "" for several or any.
+        counters: of the pool; a slice holds these or devices.
+    """
+
+    name: str
+    driver: str
+    pool: str
+    generation: int = 1
+    count: int = 1
+    node: str = ""
+    offers: tuple[Offer, ...] = ()
+    counters: tuple[Counter, ...] = ()
