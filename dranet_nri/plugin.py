@@ -8,10 +8,11 @@ Rules:
    runtime a sandbox record; then the sandbox is accepted and the gate holds its containers.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -22,7 +23,10 @@ from dranet_nri.executor import is_away
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
 from dranet_nri.state.reader import AllocationReader
 
+PATIENCE_S: Final = 10.0  # for one repair; usual ones take milliseconds
 MAX_REJECTIONS: Final = 3  # containerd before 2.2.6 and 2.3.3 leaks a sandbox for each
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -34,7 +38,9 @@ class Plugin:
     log: structlog.typing.FilteringBoundLogger
     news: Callable[[], None]
     synchronized: bool = False
+    patience_s: float = PATIENCE_S
     rejections: Counter[str] = field(default_factory=Counter)
+    _repairs: dict[str, asyncio.Task[bool]] = field(default_factory=dict)
 
     # ------------------------------------------------------------------- hooks
 
@@ -152,15 +158,15 @@ class Plugin:
             if not self._has_claims(uid):
                 del self.rejections[uid]
         well = [
-            await self._tried("repair failed", str(each.claim), self._reconcile_one(each))
+            await self._repaired("repair failed", str(each.claim), self._reconcile_one, each)
             for each in self.attacher.attachments.all()
         ]
         well += [
-            await self._tried("late attach failed", str(pod), self._attach_late(pod))
+            await self._repaired("late attach failed", str(pod), self._attach_late, pod)
             for pod in tuple(self.attacher.live.values())
         ]
         well += [
-            await self._tried("gate not closed", uid, self._close_stray_gate(uid))
+            await self._repaired("gate not closed", uid, self._close_stray_gate, uid)
             for uid in self.attacher.gate.claims()
         ]
         return not all(well) or self.pending()
@@ -168,6 +174,19 @@ class Plugin:
     def pending(self) -> bool:
         """Whether some claim is neither home nor attached with its gate open."""
         return not all(self._is_settled(each) for each in self.attacher.attachments.all())
+
+    async def _repaired(
+        self, failed: str, subject: str, work: Callable[[T], Coroutine[object, object, None]], of: T
+    ) -> bool:
+        """Do one repair. One that hangs in the kernel is left to itself, and not begun again."""
+        name = f"{subject}: {failed}"
+        task = self._repairs.get(name)
+        if task is None:
+            task = asyncio.create_task(self._tried(failed, subject, work(of)), name=name)
+            self._repairs[name] = task
+            task.add_done_callback(lambda _done: self._repairs.pop(name))
+            await asyncio.wait({task}, timeout=self.patience_s)
+        return task.done() and task.result()
 
     async def _tried(
         self, failed: str, subject: str, work: Coroutine[object, object, None]
@@ -216,13 +235,12 @@ class Plugin:
         return not self.synchronized or record.sandbox_id in self.attacher.live
 
     async def _attach_late(self, pod: Pod) -> None:
-        if pod.sandbox_id not in self.attacher.live:
+        claims = self._claims(pod)
+        if pod.sandbox_id not in self.attacher.live or self.attacher.are_attached(claims, pod):
             return
         if pod.netns_path and self.attacher.kernel.identify(pod.netns_path) is None:
             del self.attacher.live[pod.sandbox_id]
-            return
-        claims = self._claims(pod)
-        if not self.attacher.are_attached(claims, pod):
+        else:
             await self.attacher.attach(pod, claims)
 
     async def _close_stray_gate(self, claim_uid: str) -> None:

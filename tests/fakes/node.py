@@ -23,12 +23,16 @@ from dranet_nri.model import (
     Allocation,
     Attachment,
     CharDevice,
+    Container,
     ContainerClaim,
     Device,
     DeviceKey,
+    Edits,
+    Mount,
     NetnsId,
     NetworkConfig,
     ObjectRef,
+    Phase,
     Pod,
 )
 from dranet_nri.plugin import Plugin
@@ -37,6 +41,8 @@ from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.fakes.kernel import FakeKernel
 
 T = TypeVar("T")
+
+LATER = 1e9  # a deadline nobody meets
 
 
 @dataclass(slots=True)
@@ -225,3 +231,54 @@ class Node:
     def run(self, work: Callable[[], Coroutine[object, object, T]]) -> T:
         """Run one coroutine of the plugin to its end."""
         return asyncio.run(work())
+
+    # ------------------------------------------------------------------ hooks and what they did
+
+    def run_pod(self, pod: Pod) -> None:
+        """Do RunPodSandbox."""
+        self.run(lambda: self.plugin.run_pod_sandbox(pod, LATER))
+
+    def stop_pod(self, pod: Pod) -> None:
+        """Do StopPodSandbox."""
+        self.run(lambda: self.plugin.stop_pod_sandbox(pod))
+
+    def create(self, pod: Pod, *mounts: Mount, name: str = "app") -> Edits:
+        """Do CreateContainer."""
+        container = Container("c", pod.sandbox_id, name, mounts=mounts)
+        return self.run(lambda: self.plugin.create_container(pod, container, LATER))
+
+    def synchronize(self, *pods: Pod, rounds: int = 1) -> None:
+        """Do Synchronize and what follows it."""
+
+        async def work() -> None:
+            await self.plugin.synchronize(pods, ())
+            for _ in range(rounds):
+                await self.plugin.reconcile()
+
+        self.run(work)
+
+    def reconcile(self) -> bool:
+        """Do one round of repair; return whether something is left."""
+        return self.run(self.plugin.reconcile)
+
+    def phase(self, claim: Allocation) -> Phase | None:
+        """Return the recorded phase of the claim."""
+        record = self.attachments.get(claim.claim.uid)
+        return record.phase if record else None
+
+    def gate_open(self, claim: Allocation) -> bool:
+        """Whether the claim's CDI spec exists."""
+        return self.gate.spec_path(claim.claim.uid).exists()
+
+    def at_home(self, number: int) -> bool:
+        """Whether the NIC is on the host as it was."""
+        state = self.kernel.state(f"eth{number}")
+        return (
+            state is not None
+            and state.link.up
+            and [each.cidr for each in state.addresses] == [f"10.0.{number}.5/24"]
+        )
+
+    def in_pod(self, number: int, pod: Pod) -> bool:
+        """Whether the NIC is in the sandbox."""
+        return self.kernel.state(f"eth{number}", self.netns(pod)) is not None

@@ -12,20 +12,16 @@ import pytest
 from dranet_nri.edits import cdi_ids
 from dranet_nri.errors import AttachError, DranetError, RefusedError
 from dranet_nri.model import (
-    Allocation,
     CharDevice,
     Container,
     ContainerClaim,
     Mount,
     NetworkConfig,
     Phase,
-    Pod,
     RouteConfig,
 )
 from dranet_nri.plan.ops import AddAddress, MoveLink
-from tests.fakes.node import Node, pci_key
-
-LATER = 1e9  # a deadline nobody meets
+from tests.fakes.node import LATER, Node, pci_key
 
 
 @pytest.fixture
@@ -36,48 +32,17 @@ def node(tmp_path: Path) -> Iterator[Node]:
     made.close()
 
 
-def run_pod(node: Node, pod: Pod) -> None:
-    """Do RunPodSandbox."""
-    node.run(lambda: node.plugin.run_pod_sandbox(pod, LATER))
-
-
-def stop_pod(node: Node, pod: Pod) -> None:
-    """Do StopPodSandbox."""
-    node.run(lambda: node.plugin.stop_pod_sandbox(pod))
-
-
-def phase(node: Node, claim: Allocation) -> Phase | None:
-    """Return the recorded phase of the claim."""
-    record = node.attachments.get(claim.claim.uid)
-    return record.phase if record else None
-
-
-def gate_open(node: Node, claim: Allocation) -> bool:
-    """Whether the claim's CDI spec exists."""
-    return node.gate.spec_path(claim.claim.uid).exists()
-
-
-def at_home(node: Node, number: int) -> bool:
-    """Whether the NIC is on the host as it was."""
-    state = node.kernel.state(f"eth{number}")
-    return (
-        state is not None
-        and state.link.up
-        and [each.cidr for each in state.addresses] == [f"10.0.{number}.5/24"]
-    )
-
-
 def test_a_claimed_nic_is_in_the_pod_with_its_address_and_the_gate_is_open(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
 
-    run_pod(node, pod)
+    node.run_pod(pod)
 
     state = node.kernel.state("eth1", node.netns(pod))
     assert state is not None
     assert state.link.up
     assert [each.cidr for each in state.addresses] == ["10.0.1.5/24"]
-    assert phase(node, claim) is Phase.ATTACHED
+    assert node.phase(claim) is Phase.ATTACHED
     spec = json.loads(node.gate.spec_path(claim.claim.uid).read_bytes())
     assert [f"{spec['kind']}={each['name']}" for each in spec["devices"]] == [
         cdi for _, cdi in cdi_ids(claim)
@@ -87,38 +52,38 @@ def test_a_claimed_nic_is_in_the_pod_with_its_address_and_the_gate_is_open(node:
 def test_a_stopped_pod_leaves_the_host_as_it_was_and_the_gate_closed(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1, 2)
-    run_pod(node, pod)
+    node.run_pod(pod)
 
-    stop_pod(node, pod)
+    node.stop_pod(pod)
 
-    assert at_home(node, 1)
-    assert at_home(node, 2)
-    assert phase(node, claim) is Phase.HOME
-    assert not gate_open(node, claim)
+    assert node.at_home(1)
+    assert node.at_home(2)
+    assert node.phase(claim) is Phase.HOME
+    assert not node.gate_open(claim)
     assert not node.kernel.held
 
 
 def test_the_record_goes_when_the_claim_is_released_and_its_devices_are_home(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
-    run_pod(node, pod)
-    stop_pod(node, pod)
-    node.run(node.plugin.reconcile)
-    assert phase(node, claim) is Phase.HOME
+    node.run_pod(pod)
+    node.stop_pod(pod)
+    node.reconcile()
+    assert node.phase(claim) is Phase.HOME
 
     node.allocations.remove(claim.claim.uid)
-    node.run(node.plugin.reconcile)
+    node.reconcile()
 
-    assert phase(node, claim) is None
+    assert node.phase(claim) is None
 
 
 def test_case_42_a_pod_without_a_request_is_left_alone(node: Node) -> None:
     pod = node.pod("plain")
 
-    run_pod(node, pod)
+    node.run_pod(pod)
 
     assert node.plugin.is_unclaimed(pod)
-    assert at_home(node, 1)
+    assert node.at_home(1)
     assert not node.attachments.all()
 
 
@@ -134,10 +99,10 @@ def test_case_42_a_host_network_pod_with_a_claim_is_refused(node: Node, path: st
     claim = node.allocate(pod, 1)
 
     with pytest.raises(RefusedError, match="hostNetwork"):
-        run_pod(node, pod)
+        node.run_pod(pod)
 
-    assert at_home(node, 1)
-    assert not gate_open(node, claim)
+    assert node.at_home(1)
+    assert not node.gate_open(claim)
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     assert record.failure is not None
@@ -149,33 +114,33 @@ def test_case_42_a_missing_namespace_file_is_refused(node: Node) -> None:
     node.allocate(pod, 1)
 
     with pytest.raises(RefusedError, match=r"/run/netns/never-made does not exist"):
-        run_pod(node, pod)
+        node.run_pod(pod)
 
 
 def test_case_43_hooks_that_come_twice_or_out_of_order_change_nothing(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
     first = node.attachments.get(claim.claim.uid)
 
-    run_pod(node, pod)
+    node.run_pod(pod)
     assert node.attachments.get(claim.claim.uid) == first
 
-    stop_pod(node, replace(pod, netns_path=""))  # containerd 1.7 and 2.0 name no namespace
-    stop_pod(node, pod)
+    node.stop_pod(replace(pod, netns_path=""))  # containerd 1.7 and 2.0 name no namespace
+    node.stop_pod(pod)
     node.run(lambda: node.plugin.remove_pod_sandbox(pod))
-    assert at_home(node, 1)
-    stop_pod(node, node.pod("never-seen"))
+    assert node.at_home(1)
+    node.stop_pod(node.pod("never-seen"))
 
 
 def test_case_43_a_removal_without_a_stop_brings_the_nic_home(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
 
     node.run(lambda: node.plugin.remove_pod_sandbox(pod))
 
-    assert at_home(node, 1)
+    assert node.at_home(1)
 
 
 def test_case_43_a_stop_after_the_namespace_died_restores_what_the_kernel_returned(
@@ -183,14 +148,14 @@ def test_case_43_a_stop_after_the_namespace_died_restores_what_the_kernel_return
 ) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
     node.kernel.remove_netns(node.netns(pod))  # CRI-O unmounts it before the hook
 
-    stop_pod(node, pod)
-    node.run(node.plugin.reconcile)
+    node.stop_pod(pod)
+    node.reconcile()
 
-    assert at_home(node, 1)
-    assert phase(node, claim) is Phase.HOME
+    assert node.at_home(1)
+    assert node.phase(claim) is Phase.HOME
 
 
 def test_case_45_undo_events_after_our_own_error_are_harmless(node: Node) -> None:
@@ -199,21 +164,21 @@ def test_case_45_undo_events_after_our_own_error_are_harmless(node: Node) -> Non
     node.kernel.fail_on(AddAddress, times=1)
 
     with pytest.raises(AttachError, match=r"add address 10.0.1.5/24"):
-        run_pod(node, pod)
-    stop_pod(node, pod)
+        node.run_pod(pod)
+    node.stop_pod(pod)
     node.run(lambda: node.plugin.remove_pod_sandbox(pod))
 
-    assert at_home(node, 1)
-    assert not gate_open(node, claim)
+    assert node.at_home(1)
+    assert not node.gate_open(claim)
 
 
 def test_case_46_an_old_sandboxs_removal_leaves_the_new_one_alone(node: Node) -> None:
     old = node.pod("web", "one")
     node.allocate(old, 1)
-    run_pod(node, old)
-    stop_pod(node, old)
+    node.run_pod(old)
+    node.stop_pod(old)
     new = node.pod("web", "two")
-    run_pod(node, new)
+    node.run_pod(new)
 
     node.run(lambda: node.plugin.remove_pod_sandbox(old))
 
@@ -223,34 +188,34 @@ def test_case_46_an_old_sandboxs_removal_leaves_the_new_one_alone(node: Node) ->
 def test_a_new_sandbox_takes_over_what_the_old_one_still_has(node: Node) -> None:
     old = node.pod("web", "one")
     claim = node.allocate(old, 1)
-    run_pod(node, old)
+    node.run_pod(old)
 
     new = node.pod("web", "two")
-    run_pod(node, new)
+    node.run_pod(new)
 
     assert node.kernel.state("eth1", node.netns(new)) is not None
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     assert record.sandbox_id == "two"
-    stop_pod(node, new)
-    assert at_home(node, 1)
+    node.stop_pod(new)
+    assert node.at_home(1)
 
 
 def test_a_device_that_does_not_come_home_is_never_forgotten(node: Node) -> None:
     old = node.pod("web", "one")
     claim = node.allocate(old, 1)
-    run_pod(node, old)
+    node.run_pod(old)
     node.kernel.fail_on(MoveLink, EBUSY)
 
     with pytest.raises(RefusedError, match="still on their way back"):
-        run_pod(node, node.pod("web", "two"))
+        node.run_pod(node.pod("web", "two"))
 
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     assert record.sandbox_id == "one"
     assert record.phase is Phase.DETACHING
     node.kernel.heal()
-    node.run(node.plugin.reconcile)
+    node.reconcile()
     assert node.kernel.state("eth1", node.netns(node.pod("web", "two"))) is not None
 
 
@@ -262,7 +227,7 @@ def test_case_48_a_container_of_an_unattached_pod_is_attached_first(node: Node) 
         lambda: node.plugin.create_container(pod, Container("c", pod.sandbox_id, "app"), LATER)
     )
 
-    assert phase(node, claim) is Phase.ATTACHED
+    assert node.phase(claim) is Phase.ATTACHED
     assert ("DRA_NET_NICS_NIC1_IFNAMES", "eth1") in edits.env
 
 
@@ -281,13 +246,13 @@ def test_case_48_a_container_that_lists_the_claim_is_refused_while_attaching_fai
     edits = node.run(lambda: node.plugin.create_container(pod, sidecar, LATER))
 
     assert edits.env == ()
-    assert at_home(node, 1)
+    assert node.at_home(1)
 
 
 def test_case_49_devices_that_the_request_shows_already_are_not_sent_again(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1, 2, rdma=True)
-    run_pod(node, pod)
+    node.run_pod(pod)
     shown = Container("c", pod.sandbox_id, "app", device_paths=("/dev/infiniband/uverbs1",))
 
     edits = node.run(lambda: node.plugin.create_container(pod, shown, LATER))
@@ -300,8 +265,8 @@ def test_case_51_after_a_runtime_restart_the_list_decides(node: Node) -> None:
     gone, kept, new = node.pod("gone"), node.pod("kept"), node.pod("new")
     node.allocate(gone, 1, claim="one")
     node.allocate(kept, 2, claim="two")
-    run_pod(node, gone)
-    run_pod(node, kept)
+    node.run_pod(gone)
+    node.run_pod(kept)
     before = node.attachments.get("claim-two")
     node.kernel.remove_netns(node.netns(gone))
     node.allocate(new, 1, claim="three")
@@ -324,7 +289,7 @@ def test_case_51_after_a_runtime_restart_the_list_decides(node: Node) -> None:
 def test_case_51_a_sandbox_that_the_runtime_forgot_is_detached(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
 
     async def synchronize() -> None:
         await node.plugin.synchronize((), ())
@@ -332,21 +297,21 @@ def test_case_51_a_sandbox_that_the_runtime_forgot_is_detached(node: Node) -> No
 
     node.run(synchronize)
 
-    assert at_home(node, 1)
+    assert node.at_home(1)
 
 
 def test_case_52_a_plugin_restart_tears_nothing_down(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
 
     node.restart()
-    node.run(node.plugin.reconcile)
+    node.reconcile()
 
     assert node.kernel.state("eth1", node.netns(pod)) is not None
-    assert gate_open(node, claim)
-    stop_pod(node, pod)
-    assert at_home(node, 1)
+    assert node.gate_open(claim)
+    node.stop_pod(pod)
+    assert node.at_home(1)
 
 
 def test_case_52_a_broken_record_refuses_its_pod_and_no_other(node: Node) -> None:
@@ -359,8 +324,8 @@ def test_case_52_a_broken_record_refuses_its_pod_and_no_other(node: Node) -> Non
     path.write_text(json.dumps(text))
 
     with pytest.raises(RefusedError, match="cannot be used"):
-        run_pod(node, pod)
-    run_pod(node, other)
+        node.run_pod(pod)
+    node.run_pod(other)
 
     assert node.kernel.state("eth2", node.netns(other)) is not None
     assert path.exists()
@@ -370,13 +335,13 @@ def test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name(node: N
     pod, thief = node.pod("web"), node.pod("thief")
     node.allocate(pod, 1, claim="mine")
     forged = node.allocate(thief, 1, claim="forged")
-    run_pod(node, pod)
+    node.run_pod(pod)
 
     with pytest.raises(RefusedError, match=r"held by pod default/web \(claim default/mine\)"):
-        run_pod(node, thief)
+        node.run_pod(thief)
 
     assert node.kernel.state("eth1", node.netns(pod)) is not None
-    assert not gate_open(node, forged)
+    assert not node.gate_open(forged)
 
 
 def test_a_container_with_a_foreign_claims_file_is_refused_with_the_holders_name(
@@ -384,7 +349,7 @@ def test_a_container_with_a_foreign_claims_file_is_refused_with_the_holders_name
 ) -> None:
     pod, second = node.pod("web"), node.pod("second")
     claim = node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
     source = f"{node.gate.metadata_dir}/{claim.claim.uid}/nic1/metadata.json"
     container = Container("c", second.sandbox_id, "app", mounts=(Mount(source, "/x"),))
 
@@ -399,37 +364,37 @@ def test_after_three_rejections_the_sandbox_is_accepted_and_the_gate_holds(node:
     for number in range(3):
         pod = node.pod("web", f"try{number}")
         with pytest.raises(AttachError):
-            run_pod(node, pod)
-        stop_pod(node, pod)
+            node.run_pod(pod)
+        node.stop_pod(pod)
 
     last = node.pod("web", "try3")
-    run_pod(node, last)
+    node.run_pod(last)
 
-    assert not gate_open(node, claim)
+    assert not node.gate_open(claim)
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
     assert record.failure is not None
     assert record.failure.count == 4
     node.kernel.heal()
-    node.run(node.plugin.reconcile)
-    assert gate_open(node, claim)
+    node.reconcile()
+    assert node.gate_open(claim)
     assert node.kernel.state("eth1", node.netns(last)) is not None
 
 
 def test_a_device_that_left_its_pod_closes_the_gate_and_is_brought_back(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
     inside = node.kernel.state("eth1", node.netns(pod))
     assert inside is not None
     node.kernel.remove_link("eth1", node.netns(pod))
-    node.run(node.plugin.reconcile)
-    assert not gate_open(node, claim)
+    node.reconcile()
+    assert not node.gate_open(claim)
 
     node.kernel.add_link("eth1", parent=pci_key(1).parent)  # the driver was bound again
-    node.run(node.plugin.reconcile)
+    node.reconcile()
 
-    assert gate_open(node, claim)
+    assert node.gate_open(claim)
     assert node.kernel.state("eth1", node.netns(pod)) is not None
 
 
@@ -438,49 +403,49 @@ def test_a_crash_between_closing_the_gate_and_coming_home_does_not_open_it_again
 ) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
     node.kernel.fail_on(MoveLink, EBUSY)
-    stop_pod(node, pod)
+    node.stop_pod(pod)
     node.kernel.heal()
 
     node.restart()
-    node.run(node.plugin.reconcile)
+    node.reconcile()
 
-    assert not gate_open(node, claim)
-    assert at_home(node, 1)
+    assert not node.gate_open(claim)
+    assert node.at_home(1)
 
 
 def test_a_namespace_whose_path_is_gone_is_let_go_after_thirty_seconds(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
     netns = node.netns(pod)
     node.kernel.fail_on(MoveLink, EBUSY)
     node.kernel.remove_netns(netns)
-    stop_pod(node, pod)
+    node.stop_pod(pod)
     node.clock.seconds += 29
-    node.run(node.plugin.reconcile)
+    node.reconcile()
     assert node.kernel.alive(netns)
 
     node.clock.seconds += 1
-    node.run(node.plugin.reconcile)
+    node.reconcile()
     assert not node.kernel.alive(netns)  # now the kernel itself returns the NIC
-    node.run(node.plugin.reconcile)
+    node.reconcile()
 
-    assert at_home(node, 1)
+    assert node.at_home(1)
 
 
 def test_an_allocation_that_disappears_is_no_reason_to_detach(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
     node.allocations.remove(claim.claim.uid)
 
-    node.run(node.plugin.reconcile)
+    node.reconcile()
 
     assert node.kernel.state("eth1", node.netns(pod)) is not None
-    stop_pod(node, pod)
-    assert at_home(node, 1)
+    node.stop_pod(pod)
+    assert node.at_home(1)
 
 
 def test_hooks_of_one_sandbox_at_the_same_time_attach_once(node: Node) -> None:
@@ -510,14 +475,14 @@ def test_a_route_for_both_devices_of_a_request_is_on_both_with_metrics_of_their_
     config = NetworkConfig(routes=(RouteConfig("10.200.0.0/16", scope=253),))
     node.allocate(pod, 1, 2, config=config)
 
-    run_pod(node, pod)
+    node.run_pod(pod)
 
     states = [node.kernel.state(f"eth{number}", node.netns(pod)) for number in (1, 2)]
     routes = [[r for r in state.routes if r.scope == 253] for state in states if state]
     assert [each[0].metric for each in routes] == [0, 1]
-    stop_pod(node, pod)
-    assert at_home(node, 1)
-    assert at_home(node, 2)
+    node.stop_pod(pod)
+    assert node.at_home(1)
+    assert node.at_home(2)
 
 
 def test_two_claims_of_one_pod_are_one_unit(node: Node) -> None:
@@ -527,9 +492,9 @@ def test_two_claims_of_one_pod_are_one_unit(node: Node) -> None:
     node.kernel.fail_at(4)
 
     with pytest.raises(DranetError):
-        run_pod(node, pod)
+        node.run_pod(pod)
 
-    assert at_home(node, 1)
-    assert at_home(node, 2)
-    assert phase(node, first) is Phase.FAILED
-    assert phase(node, second) is Phase.FAILED
+    assert node.at_home(1)
+    assert node.at_home(2)
+    assert node.phase(first) is Phase.FAILED
+    assert node.phase(second) is Phase.FAILED

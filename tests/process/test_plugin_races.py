@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import RefusedError
-from dranet_nri.model import Container, Phase, Pod
-from tests.fakes.node import Node
-
-LATER = 1e9  # a deadline nobody meets
+from dranet_nri.model import Container, Phase
+from tests.fakes.node import LATER, Node
 
 
 @pytest.fixture
@@ -20,16 +18,6 @@ def node(tmp_path: Path) -> Iterator[Node]:
     made = Node(tmp_path)
     yield made
     made.close()
-
-
-def run_pod(node: Node, pod: Pod) -> None:
-    """Do RunPodSandbox."""
-    node.run(lambda: node.plugin.run_pod_sandbox(pod, LATER))
-
-
-def in_pod(node: Node, pod: Pod) -> bool:
-    """Whether the first NIC is in the sandbox."""
-    return node.kernel.state("eth1", node.netns(pod)) is not None
 
 
 def test_a_stop_during_a_late_attach_brings_the_nic_home(node: Node) -> None:
@@ -93,7 +81,7 @@ def test_a_sandbox_that_is_attached_to_stays_though_the_list_lacks_it(node: Node
 
     node.run(work)
 
-    assert in_pod(node, pod)
+    assert node.in_pod(1, pod)
 
 
 def test_a_job_of_a_hook_that_left_goes_on_and_is_forgotten(node: Node) -> None:
@@ -113,7 +101,7 @@ def test_a_job_of_a_hook_that_left_goes_on_and_is_forgotten(node: Node) -> None:
 
     node.run(work)
 
-    assert in_pod(node, pod)
+    assert node.in_pod(1, pod)
 
 
 @pytest.mark.parametrize("newest_first", [True, False], ids=["newest first", "newest last"])
@@ -122,14 +110,14 @@ def test_an_old_sandbox_in_the_runtimes_list_takes_nothing_from_the_new_one(
 ) -> None:
     old, new = node.pod("web", "one"), replace(node.pod("web", "two"), pid=7)
     node.allocate(new, 1)
-    run_pod(node, new)
+    node.run_pod(new)
 
     async def work() -> None:
         listed = (new, old) if newest_first else (old, new)
         await node.plugin.synchronize(listed, ())
         for _ in range(3):
             await node.plugin.reconcile()
-            assert in_pod(node, new)
+            assert node.in_pod(1, new)
 
     node.run(work)
 
@@ -137,7 +125,7 @@ def test_an_old_sandbox_in_the_runtimes_list_takes_nothing_from_the_new_one(
 def test_a_running_sandbox_gets_the_nic_that_a_stopped_one_still_has(node: Node) -> None:
     old, new = node.pod("web", "one"), replace(node.pod("web", "two"), pid=7)
     node.allocate(old, 1)
-    run_pod(node, old)
+    node.run_pod(old)
 
     async def work() -> None:
         await node.plugin.synchronize((new, old), ())
@@ -145,16 +133,43 @@ def test_a_running_sandbox_gets_the_nic_that_a_stopped_one_still_has(node: Node)
 
     node.run(work)
 
-    assert in_pod(node, new)
+    assert node.in_pod(1, new)
 
 
 def test_a_container_in_an_old_sandbox_takes_nothing_from_the_new_one(node: Node) -> None:
     old, new = node.pod("web", "one"), node.pod("web", "two")
     node.allocate(old, 1)
-    run_pod(node, old)
-    run_pod(node, new)
+    node.run_pod(old)
+    node.run_pod(new)
 
     with pytest.raises(RefusedError, match="sandbox two"):
         node.run(lambda: node.plugin.create_container(old, Container("c", "one", "app"), LATER))
 
-    assert in_pod(node, new)
+    assert node.in_pod(1, new)
+
+
+def test_a_repair_that_hangs_in_the_kernel_holds_up_no_other(node: Node) -> None:
+    stuck, other = node.pod("stuck"), node.pod("web")
+    node.allocate(stuck, 1, claim="one")
+    node.allocate(other, 2, claim="two")
+    working = node.plugin.attacher.executor
+    paused = node.pause()
+    node.plugin.patience_s = 0
+
+    async def work() -> None:
+        await node.plugin.synchronize((stuck,), ())
+        assert await node.plugin.reconcile(), "something is left"
+        await asyncio.to_thread(paused.begun.wait)
+        node.plugin.attacher.executor = working
+        node.plugin.patience_s = LATER
+        await node.plugin.synchronize((stuck, other), ())
+
+        assert await node.plugin.reconcile(), "the one that hangs is left, and not begun again"
+
+        assert node.in_pod(2, other)
+        paused.go.set()
+        await node.plugin.attacher.idle(stuck.sandbox_id)
+
+    node.run(work)
+
+    assert node.in_pod(1, stuck)

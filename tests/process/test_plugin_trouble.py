@@ -11,7 +11,6 @@ from dranet_nri.edits import cdi_ids
 from dranet_nri.errors import AttachError, RefusedError
 from dranet_nri.model import (
     Allocation,
-    Container,
     ContainerClaim,
     DeviceKey,
     Mount,
@@ -21,8 +20,6 @@ from dranet_nri.model import (
 from dranet_nri.plan.ops import AddAddress, MoveLink
 from tests.fakes.node import Node, pci_key
 
-LATER = 1e9  # a deadline nobody meets
-
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
@@ -30,58 +27,6 @@ def node(tmp_path: Path) -> Iterator[Node]:
     made = Node(tmp_path)
     yield made
     made.close()
-
-
-def run_pod(node: Node, pod: Pod) -> None:
-    """Do RunPodSandbox."""
-    node.run(lambda: node.plugin.run_pod_sandbox(pod, LATER))
-
-
-def stop_pod(node: Node, pod: Pod) -> None:
-    """Do StopPodSandbox."""
-    node.run(lambda: node.plugin.stop_pod_sandbox(pod))
-
-
-def create(node: Node, pod: Pod, *mounts: Mount, name: str = "app") -> None:
-    """Do CreateContainer."""
-    container = Container("c", pod.sandbox_id, name, mounts=mounts)
-    node.run(lambda: node.plugin.create_container(pod, container, LATER))
-
-
-def synchronize(node: Node, *pods: Pod) -> None:
-    """Do Synchronize and what follows it."""
-
-    async def work() -> None:
-        await node.plugin.synchronize(pods, ())
-        await node.plugin.reconcile()
-
-    node.run(work)
-
-
-def phase(node: Node, claim: Allocation) -> Phase | None:
-    """Return the recorded phase of the claim."""
-    record = node.attachments.get(claim.claim.uid)
-    return record.phase if record else None
-
-
-def gate_open(node: Node, claim: Allocation) -> bool:
-    """Whether the claim's CDI spec exists."""
-    return node.gate.spec_path(claim.claim.uid).exists()
-
-
-def on_host(node: Node, number: int) -> bool:
-    """Whether the NIC is on the host as it was."""
-    state = node.kernel.state(f"eth{number}")
-    return (
-        state is not None
-        and state.link.up
-        and [each.cidr for each in state.addresses] == [f"10.0.{number}.5/24"]
-    )
-
-
-def in_pod(node: Node, number: int, pod: Pod) -> bool:
-    """Whether the NIC is in the sandbox."""
-    return node.kernel.state(f"eth{number}", node.netns(pod)) is not None
 
 
 # --------------------------------------------------------------------------- a full disk
@@ -93,14 +38,14 @@ def test_on_a_full_disk_a_pod_is_refused_and_nothing_is_moved_or_held(node: Node
     node.disk.room = 0
 
     with pytest.raises(OSError, match="No space left"):
-        run_pod(node, pod)
+        node.run_pod(pod)
 
-    assert on_host(node, 1)
+    assert node.at_home(1)
     assert not node.kernel.held
     node.disk.room = None
-    node.run(node.plugin.reconcile)
-    assert in_pod(node, 1, pod)
-    assert gate_open(node, claim)
+    node.reconcile()
+    assert node.in_pod(1, pod)
+    assert node.gate_open(claim)
 
 
 def test_a_pod_that_a_full_disk_keeps_refusing_is_accepted_after_three_times(node: Node) -> None:
@@ -108,11 +53,11 @@ def test_a_pod_that_a_full_disk_keeps_refusing_is_accepted_after_three_times(nod
     node.disk.room = 0
     for number in range(3):
         with pytest.raises(OSError, match="No space left"):
-            run_pod(node, node.pod("web", f"try{number}"))
+            node.run_pod(node.pod("web", f"try{number}"))
 
-    run_pod(node, node.pod("web", "try3"))
+    node.run_pod(node.pod("web", "try3"))
 
-    assert not gate_open(node, claim)
+    assert not node.gate_open(claim)
 
 
 def test_a_disk_that_is_full_before_the_result_leaves_the_gate_shut_until_a_retry(
@@ -123,32 +68,32 @@ def test_a_disk_that_is_full_before_the_result_leaves_the_gate_shut_until_a_retr
     node.disk.room = 1
 
     with pytest.raises(OSError, match="No space left"):
-        run_pod(node, pod)
-    assert not gate_open(node, claim)
+        node.run_pod(pod)
+    assert not node.gate_open(claim)
 
     node.disk.room = None
-    node.run(node.plugin.reconcile)
-    assert phase(node, claim) is Phase.ATTACHED
-    assert gate_open(node, claim)
-    stop_pod(node, pod)
-    assert on_host(node, 1)
+    node.reconcile()
+    assert node.phase(claim) is Phase.ATTACHED
+    assert node.gate_open(claim)
+    node.stop_pod(pod)
+    assert node.at_home(1)
 
 
 def test_a_full_disk_keeps_no_nic_from_coming_home_and_no_pod_from_stopping(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
-    synchronize(node, pod)
-    assert in_pod(node, 1, pod)
+    node.synchronize(pod)
+    assert node.in_pod(1, pod)
     node.disk.room = 0
 
-    stop_pod(node, pod)
+    node.stop_pod(pod)
 
-    assert on_host(node, 1)
-    assert not gate_open(node, claim)
-    assert node.run(node.plugin.reconcile), "it is still to be recorded"
+    assert node.at_home(1)
+    assert not node.gate_open(claim)
+    assert node.reconcile(), "it is still to be recorded"
     node.disk.room = None
-    assert not node.run(node.plugin.reconcile)
-    assert phase(node, claim) is Phase.HOME
+    assert not node.reconcile()
+    assert node.phase(claim) is Phase.HOME
     assert not node.kernel.held
 
 
@@ -157,15 +102,15 @@ def test_a_gate_that_could_not_be_written_is_trouble_until_it_is(node: Node) -> 
     claim = node.allocate(pod, 1)
     node.disk.room = 2  # intent and result
 
-    run_pod(node, pod)
+    node.run_pod(pod)
 
-    assert phase(node, claim) is Phase.ATTACHED
-    assert not gate_open(node, claim)
+    assert node.phase(claim) is Phase.ATTACHED
+    assert not node.gate_open(claim)
     assert "trouble" in node.bell
-    assert node.run(node.plugin.reconcile)
+    assert node.reconcile()
     node.disk.room = None
-    assert not node.run(node.plugin.reconcile)
-    assert gate_open(node, claim)
+    assert not node.reconcile()
+    assert node.gate_open(claim)
 
 
 # --------------------------------------------------------------------------- refusals
@@ -174,11 +119,11 @@ def test_a_gate_that_could_not_be_written_is_trouble_until_it_is(node: Node) -> 
 def test_refused_sandboxes_leave_no_namespace_held(node: Node) -> None:
     old = node.pod("web", "one")
     node.allocate(old, 1)
-    run_pod(node, old)
+    node.run_pod(old)
     node.kernel.fail_on(MoveLink, EBUSY)
     for number in range(3):
         with pytest.raises(RefusedError, match="on their way back"):
-            run_pod(node, node.pod("web", f"try{number}"))
+            node.run_pod(node.pod("web", f"try{number}"))
 
     assert node.kernel.held == {node.netns(old)}
 
@@ -192,12 +137,12 @@ def test_a_pod_with_a_broken_record_is_refused_three_times_and_then_held_by_the_
     path.write_bytes(path.read_bytes().replace(b"0000:01:00.0", b"nonsense"))
     for _ in range(3):
         with pytest.raises(RefusedError, match="cannot be used"):
-            run_pod(node, pod)
+            node.run_pod(pod)
 
-    run_pod(node, pod)
+    node.run_pod(pod)
 
     with pytest.raises(RefusedError, match="cannot be used"):
-        create(node, pod)
+        node.create(pod)
 
 
 def test_rejections_are_forgotten_with_the_pods_claims(node: Node) -> None:
@@ -205,11 +150,11 @@ def test_rejections_are_forgotten_with_the_pods_claims(node: Node) -> None:
     claim = node.allocate(pod, 1)
     node.kernel.fail_on(MoveLink, EBUSY)
     with pytest.raises(AttachError):
-        run_pod(node, pod)
-    stop_pod(node, pod)
+        node.run_pod(pod)
+    node.stop_pod(pod)
     node.allocations.remove(claim.claim.uid)
 
-    node.run(node.plugin.reconcile)
+    node.reconcile()
 
     assert not node.plugin.rejections
 
@@ -218,18 +163,18 @@ def test_an_rdma_device_without_an_interface_serves_one_pod(node: Node) -> None:
     pod, thief = node.pod("web"), node.pod("thief")
     mine = rdma_only(node, pod, "mine")
     rdma_only(node, thief, "forged")
-    run_pod(node, pod)
+    node.run_pod(pod)
 
     with pytest.raises(RefusedError, match=r"held by pod default/web \(claim default/mine\)"):
-        run_pod(node, thief)
+        node.run_pod(thief)
     stolen = rdma_only(node, thief, "mine")
     with pytest.raises(RefusedError, match=r"held by pod default/web"):
-        run_pod(node, thief)
+        node.run_pod(thief)
 
-    assert phase(node, mine) is Phase.ATTACHED
-    stop_pod(node, pod)
-    run_pod(node, thief)
-    assert phase(node, stolen) is Phase.ATTACHED
+    assert node.phase(mine) is Phase.ATTACHED
+    node.stop_pod(pod)
+    node.run_pod(thief)
+    assert node.phase(stolen) is Phase.ATTACHED
 
 
 def rdma_only(node: Node, pod: Pod, name: str) -> Allocation:
@@ -250,14 +195,14 @@ def test_a_container_with_the_claims_file_needs_the_nic_whatever_the_record_list
     claim = node.allocate(pod, 1, containers=(ContainerClaim("app"),))
     node.kernel.fail_on(MoveLink, EBUSY)
     with pytest.raises(AttachError):
-        run_pod(node, pod)
+        node.run_pod(pod)
     source = f"{node.gate.metadata_dir}/{claim.claim.uid}/nic1/metadata.json"
 
     with pytest.raises(AttachError):
-        create(node, pod, Mount(source, "/x"), name="unlisted")
+        node.create(pod, Mount(source, "/x"), name="unlisted")
     node.allocations.remove(claim.claim.uid)
     with pytest.raises(RefusedError, match="not attached"):
-        create(node, pod, Mount(source, "/x"), name="unlisted")
+        node.create(pod, Mount(source, "/x"), name="unlisted")
 
 
 # --------------------------------------------------------------------------- reconcile
@@ -266,28 +211,28 @@ def test_a_container_with_the_claims_file_needs_the_nic_whatever_the_record_list
 def test_what_cannot_be_repaired_keeps_nothing_else_from_repair(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
     (node.root / "cdi" / "dra.net-a.json").mkdir()  # a spec that cannot be removed
     stray = node.root / "cdi" / "dra.net-b.json"
     stray.write_text("{}")
 
-    synchronize(node)
+    node.synchronize()
 
-    assert on_host(node, 1)
+    assert node.at_home(1)
     assert not stray.exists()
 
 
 def test_a_claim_that_was_given_another_nic_gets_that_one(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
     claim = node.allocate(pod, 2)
 
     for _ in range(2):
-        node.run(node.plugin.reconcile)
+        node.reconcile()
 
-    assert on_host(node, 1)
-    assert in_pod(node, 2, pod)
+    assert node.at_home(1)
+    assert node.in_pod(2, pod)
     assert (
         cdi_ids(claim)[0][1].partition("=")[2] in node.gate.spec_path(claim.claim.uid).read_text()
     )
@@ -297,20 +242,20 @@ def test_a_nic_that_vanished_costs_the_pods_other_claim_nothing(node: Node) -> N
     pod = node.pod("web")
     first = node.allocate(pod, 1, claim="first")
     second = node.allocate(pod, 2, claim="second")
-    run_pod(node, pod)
+    node.run_pod(pod)
     node.kernel.remove_link("eth2", node.netns(pod))
     for _ in range(2):
-        node.run(node.plugin.reconcile)
-    assert gate_open(node, first)
-    assert not gate_open(node, second)
+        node.reconcile()
+    assert node.gate_open(first)
+    assert not node.gate_open(second)
 
     node.kernel.add_link("eth2", parent=pci_key(2).parent)  # it is back, and can't be set up
     node.kernel.fail_on(AddAddress)
-    node.run(node.plugin.reconcile)
+    node.reconcile()
 
-    assert in_pod(node, 1, pod)
-    assert phase(node, first) is Phase.ATTACHED
-    assert gate_open(node, first)
+    assert node.in_pod(1, pod)
+    assert node.phase(first) is Phase.ATTACHED
+    assert node.gate_open(first)
 
 
 def test_a_half_done_attach_goes_home_when_its_claim_is_released(node: Node) -> None:
@@ -318,26 +263,26 @@ def test_a_half_done_attach_goes_home_when_its_claim_is_released(node: Node) -> 
     claim = node.allocate(pod, 1)
     node.disk.room = 1
     with pytest.raises(OSError, match="No space left"):
-        run_pod(node, pod)
+        node.run_pod(pod)
     node.disk.room = None
     node.allocations.remove(claim.claim.uid)
 
     for _ in range(2):
-        node.run(node.plugin.reconcile)
+        node.reconcile()
 
-    assert on_host(node, 1)
-    assert phase(node, claim) is None
+    assert node.at_home(1)
+    assert node.phase(claim) is None
     assert not node.kernel.held
 
 
 def test_after_a_restart_a_namespace_is_held_though_its_claim_is_released(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
-    run_pod(node, pod)
+    node.run_pod(pod)
     node.allocations.remove(claim.claim.uid)
     node.restart()
 
-    node.run(node.plugin.reconcile)
+    node.reconcile()
 
     assert node.kernel.held == {node.netns(pod)}
 
@@ -353,7 +298,7 @@ def test_a_sandbox_that_stopped_while_others_were_repaired_is_not_attached(node:
 
     node.run(work)
 
-    assert phase(node, claim) is None
+    assert node.phase(claim) is None
 
 
 def test_a_record_that_a_hook_saw_first_still_rings_the_bell(node: Node) -> None:
@@ -371,76 +316,17 @@ def test_a_virtual_nic_that_cannot_come_home_keeps_its_namespace_alive(node: Nod
     (given,) = allocation.devices
     device = replace(given.device, name="net-dummy0", key=DeviceKey("", "", "dummy0"))
     node.allocations.put(replace(allocation, devices=(replace(given, device=device),)))
-    run_pod(node, pod)
+    node.run_pod(pod)
     netns = node.netns(pod)
     node.kernel.fail_on(MoveLink, EBUSY)
     node.kernel.remove_netns(netns)
-    stop_pod(node, pod)
+    node.stop_pod(pod)
     node.clock.seconds += 31
 
-    node.run(node.plugin.reconcile)
+    node.reconcile()
 
     assert node.kernel.alive(netns), "it would die with its namespace"
     node.kernel.heal()
-    node.run(node.plugin.reconcile)
+    node.reconcile()
     assert node.kernel.state("dummy0") is not None
     assert not node.kernel.held
-
-
-# --------------------------------------------------------------------------- restarts
-
-
-@pytest.mark.parametrize("gate", ["open", "closed"])
-@pytest.mark.parametrize("place", ["in the pod", "at home", "returned bare"])
-@pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
-@pytest.mark.parametrize("listed", [True, False], ids=["lives", "gone"])
-def test_whatever_a_crash_left_a_restart_makes_it_whole(
-    node: Node, recorded: Phase, place: str, gate: str, *, listed: bool
-) -> None:
-    pod = node.pod("web")
-    claim = node.allocate(pod, 1)
-    run_pod(node, pod)
-    record = node.attachments.get(claim.claim.uid)
-    assert record is not None
-    if place == "at home":
-        node.plugin.attacher.executor.detach(record, netns_alive=True)
-    elif place == "returned bare":
-        node.kernel.destroy_netns(node.netns(pod))
-        pod = node.pod("web")  # the runtime made it a new one under the same path
-    node.attachments.put(replace(record, phase=recorded))
-    if gate == "closed":
-        node.gate.close(claim.claim.uid)
-    node.restart()
-
-    synchronize(node, *([pod] if listed else []))
-    node.run(node.plugin.reconcile)
-
-    if listed:
-        assert in_pod(node, 1, pod)
-        assert phase(node, claim) is Phase.ATTACHED
-        assert gate_open(node, claim)
-        stop_pod(node, pod)
-    assert on_host(node, 1)
-    assert phase(node, claim) is Phase.HOME
-    assert not gate_open(node, claim)
-    assert not node.kernel.held
-
-
-@pytest.mark.parametrize("place", ["in the pod", "at home"])
-@pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
-def test_before_the_runtime_is_there_a_restart_opens_no_gate_without_its_nic(
-    node: Node, recorded: Phase, place: str
-) -> None:
-    pod = node.pod("web")
-    claim = node.allocate(pod, 1)
-    run_pod(node, pod)
-    record = node.attachments.get(claim.claim.uid)
-    assert record is not None
-    if place == "at home":
-        node.plugin.attacher.executor.detach(record, netns_alive=True)
-    node.attachments.put(replace(record, phase=recorded))
-    node.restart()
-
-    node.run(node.plugin.reconcile)
-
-    assert gate_open(node, claim) == (recorded is Phase.ATTACHED and place == "in the pod")

@@ -1,0 +1,74 @@
+"""The plugin begins anew: whatever was recorded, wherever the NIC is, whatever the gate says."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.model import Phase
+from tests.fakes.node import Node
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """Return a node with two NICs."""
+    made = Node(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("gate", ["open", "closed"])
+@pytest.mark.parametrize("place", ["in the pod", "at home", "returned bare"])
+@pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
+@pytest.mark.parametrize("listed", [True, False], ids=["lives", "gone"])
+def test_whatever_a_crash_left_a_restart_makes_it_whole(
+    node: Node, recorded: Phase, place: str, gate: str, *, listed: bool
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    if place == "at home":
+        node.plugin.attacher.executor.detach(record, netns_alive=True)
+    elif place == "returned bare":
+        node.kernel.destroy_netns(node.netns(pod))
+        pod = node.pod("web")  # the runtime made it a new one under the same path
+    node.attachments.put(replace(record, phase=recorded))
+    if gate == "closed":
+        node.gate.close(claim.claim.uid)
+    node.restart()
+
+    node.synchronize(*([pod] if listed else []))
+    node.reconcile()
+
+    if listed:
+        assert node.in_pod(1, pod)
+        assert node.phase(claim) is Phase.ATTACHED
+        assert node.gate_open(claim)
+        node.stop_pod(pod)
+    assert node.at_home(1)
+    assert node.phase(claim) is Phase.HOME
+    assert not node.gate_open(claim)
+    assert not node.kernel.held
+
+
+@pytest.mark.parametrize("place", ["in the pod", "at home"])
+@pytest.mark.parametrize("recorded", [Phase.INTENT, Phase.ATTACHED, Phase.FAILED, Phase.DETACHING])
+def test_before_the_runtime_is_there_a_restart_opens_no_gate_without_its_nic(
+    node: Node, recorded: Phase, place: str
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    if place == "at home":
+        node.plugin.attacher.executor.detach(record, netns_alive=True)
+    node.attachments.put(replace(record, phase=recorded))
+    node.restart()
+
+    node.reconcile()
+
+    assert node.gate_open(claim) == (recorded is Phase.ATTACHED and place == "in the pod")
