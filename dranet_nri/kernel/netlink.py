@@ -3,6 +3,7 @@
 Rules:
 1. A session has one socket a namespace, opened by a thread that died in there.
 2. An op is one message that changes something; look-ups before and after it don't count.
+3. Between two ops a session tells links, rules and sysctls as it read them first.
 """
 
 import os
@@ -165,6 +166,8 @@ class NetlinkSession:
     def apply(self, op: Op) -> None:
         """Do op; see the port for what it owes."""
         what = str(op)
+        for each in self._spaces.values():
+            each.forget()
         if isinstance(op, MoveLink):
             source, target = self._space(op.source, what), self._space(op.target, what)
             links.move(

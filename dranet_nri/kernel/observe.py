@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from dranet_nri.kernel.locate import locate
-from dranet_nri.kernel.rules import dump_rules
 from dranet_nri.kernel.space import Space
-from dranet_nri.model import DeviceKey, Link, LinkState, Observed, Rule
-from dranet_nri.netlink.links import Seen, dump_links, link_from
+from dranet_nri.model import DeviceKey, Link, LinkState, Observed
+from dranet_nri.netlink.links import Seen, link_from
 
 Parents = dict[str, tuple[str, str]]  # bus and name of the parent, by link name
 
@@ -19,8 +18,8 @@ def observe(
     Raises:
         KernelError: a dump failed.
     """
-    on_host = dump_links(host.netlink, host.ns)
-    in_pod = dump_links(pod.netlink, pod.ns) if pod is not None else ()
+    on_host = host.links()
+    in_pod = pod.links() if pod is not None else ()
     host_parents: Parents = {}
     pod_parents: Parents = {}
     if key.parent and not any(seen.parent[1] for seen in (*on_host, *in_pod)):
@@ -33,15 +32,13 @@ def observe(
         _candidates(on_host, key, key.name, host_parents),
         _candidates(in_pod, key, pod_name, pod_parents),
     )
-    host_rules = dump_rules(host.netlink, host.ns)
-    pod_rules = dump_rules(pod.netlink, pod.ns) if pod is not None else ()
     return Observed(
-        host=_state(host, here, on_host, host_rules),
-        pod=_state(pod, there, in_pod, pod_rules),
+        host=_state(host, here),
+        pod=_state(pod, there),
         taken_host_names=_taken(on_host, here),
         taken_pod_names=_taken(in_pod, there),
-        host_rules=host_rules,
-        pod_rules=pod_rules,
+        host_rules=host.rules(),
+        pod_rules=pod.rules() if pod is not None else (),
     )
 
 
@@ -57,10 +54,8 @@ def _candidates(
     )
 
 
-def _state(
-    space: Space | None, link: Link | None, links: tuple[Seen, ...], rules: tuple[Rule, ...]
-) -> LinkState | None:
-    return None if space is None or link is None else space.state(link, links, rules)
+def _state(space: Space | None, link: Link | None) -> LinkState | None:
+    return None if space is None or link is None else space.state(link)
 
 
 def _taken(links: tuple[Seen, ...], own: Link | None) -> frozenset[str]:

@@ -7,14 +7,17 @@ from dranet_nri.kernel.addresses import dump_addresses
 from dranet_nri.kernel.neighbours import dump_neighbours
 from dranet_nri.kernel.netns import run_inside, socket_in
 from dranet_nri.kernel.routes import dump_routes, without_implied
-from dranet_nri.kernel.rules import rules_of
+from dranet_nri.kernel.rules import dump_rules, rules_of
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl
-from dranet_nri.netlink.links import IFLA_AF_SPEC, Seen, index_of
+from dranet_nri.netlink.links import IFLA_AF_SPEC, Seen, dump_links, index_of
 from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, prepared
 
 
 class Space:
     """A namespace with its one socket.
+
+    What serves several devices of a pod alike is read once and told again, until something is
+    changed: a node has hundreds of links.
 
     Attributes:
         ns: which of the plan's two namespaces it is.
@@ -36,6 +39,31 @@ class Space:
             os.close(nsfd)
             raise
         self._proc_root = proc_root
+        self._links: tuple[Seen, ...] | None = None
+        self._rules: tuple[Rule, ...] | None = None
+        self._sysctls: dict[str, tuple[Sysctl, ...]] = {}
+        self._defaults: sysctl.Values | None = None
+
+    def forget(self) -> None:
+        """Read everything anew from now on, for something is about to change.
+
+        The defaults of sysctls stay: they are an administrator's, no op is theirs.
+        """
+        self._links = None
+        self._rules = None
+        self._sysctls.clear()
+
+    def links(self) -> tuple[Seen, ...]:
+        """Return every link of the namespace."""
+        if self._links is None:
+            self._links = dump_links(self.netlink, self.ns)
+        return self._links
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return every rule of the namespace."""
+        if self._rules is None:
+            self._rules = dump_rules(self.netlink, self.ns)
+        return self._rules
 
     def close(self) -> None:
         """Close socket and descriptor. Idempotent."""
@@ -48,16 +76,12 @@ class Space:
         """Return the ifindex of the link of that name; KernelError ENODEV if there is none."""
         return index_of(self.netlink, what, name)
 
-    def state(self, link: Link, links: tuple[Seen, ...], rules: tuple[Rule, ...]) -> LinkState:
+    def state(self, link: Link) -> LinkState:
         """Return everything of one link.
 
         Of sysctls, a host's tell what a move resets, and a pod's what a claim can set.
-
-        Args:
-            link: the link.
-            links: every link of the namespace, for the names of masters and legs.
-            rules: every rule of the namespace.
         """
+        links = self.links()
         names = {seen.index: seen.name for seen in links}
         if self.ns is Ns.POD:
             specs = (seen.attrs.get(IFLA_AF_SPEC, b"") for seen in links if seen.name == link.name)
@@ -71,7 +95,7 @@ class Space:
             master_name=names.get(link.master, "") if link.master else "",
             addresses=addresses,
             routes=routes,
-            rules=rules_of(rules, link.name, {route.table for route in routes}),
+            rules=rules_of(self.rules(), link.name, {route.table for route in routes}),
             neighbours=dump_neighbours(self.netlink, self.ns, link.index, link.name),
             sysctls=sysctls,
         )
@@ -80,10 +104,13 @@ class Space:
         """Return the sysctls of the link that a move resets and that differ from the defaults."""
 
         def read() -> tuple[Sysctl, ...]:
-            defaults = sysctl.read_values(self._proc_root, "default")
-            return sysctl.changed(sysctl.read_values(self._proc_root, name), defaults)
+            if self._defaults is None:
+                self._defaults = sysctl.read_values(self._proc_root, "default")
+            return sysctl.changed(sysctl.read_values(self._proc_root, name), self._defaults)
 
-        return run_inside(self.fd, read)
+        if name not in self._sysctls:
+            self._sysctls[name] = run_inside(self.fd, read)
+        return self._sysctls[name]
 
     def set_sysctl(self, what: str, name: str, wanted: Sysctl) -> None:
         """Write one sysctl of the link of that name."""
