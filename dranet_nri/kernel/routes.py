@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from errno import EAFNOSUPPORT, EEXIST, EOPNOTSUPP
+from functools import lru_cache
 from ipaddress import ip_interface, ip_network
 from socket import AF_INET, AF_INET6
 from typing import Final
@@ -56,7 +57,8 @@ RTN_DERIVED: Final = frozenset({2, 3, 4, 5})  # local, broadcast, anycast, multi
 IP6_RT_PRIO_USER: Final = 1024  # linux/ipv6_route.h: the metric of a route without one
 IP6_RT_PRIO_ADDRCONF: Final = 256
 USER_HZ: Final = 100  # the unit of rta_expires, on every architecture that runs Kubernetes
-IMPLIED_V6: Final = tuple(map(ip_network, ("fe80::/64", "ff00::/8")))
+IMPLIED_V6: Final = frozenset({"fe80::/64", "ff00::/8"})  # as inet_ntop writes them
+PARSED: Final = 256  # addresses whose network is remembered; a device is observed again and again
 
 _HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct rtmsg
 _HOP: Final = struct.Struct("=HBBi")  # struct rtnexthop: length, flags, hops, ifindex
@@ -104,6 +106,7 @@ def without_implied(routes: Sequence[Route], addresses: Sequence[Address]) -> tu
     return tuple(route for route in routes if not _is_implied(route, implied))
 
 
+@lru_cache(PARSED)
 def _connected(address: Address) -> tuple[tuple[str, int], ...]:
     """Return destination and metric of the routes that the address brings with it."""
     interface = ip_interface(address.cidr)
@@ -116,8 +119,7 @@ def _connected(address: Address) -> tuple[tuple[str, int], ...]:
 
 
 def _is_implied(route: Route, implied: set[tuple[str, int]]) -> bool:
-    network = ip_network(route.destination)
-    if network.version == 6 and network in IMPLIED_V6:
+    if route.destination in IMPLIED_V6:
         return True
     if route.protocol != RTPROT_KERNEL:
         return False
