@@ -109,9 +109,15 @@ def play(scene: Coroutine[object, object, None]) -> None:
     asyncio.run(scene)
 
 
-async def connected(server: RuntimeServer) -> RuntimeConnection:
-    """Return a plugin that has shaken hands."""
-    runtime = await server.connection()
+async def connected(server: RuntimeServer, process: subprocess.Popen[str]) -> RuntimeConnection:
+    """Return a plugin that has shaken hands; fail with its log if it ends instead."""
+    arrival = asyncio.ensure_future(server.connection())
+    end = asyncio.ensure_future(asyncio.to_thread(process.wait))
+    await asyncio.wait({arrival, end}, return_when=asyncio.FIRST_COMPLETED)
+    if not arrival.done():
+        assert process.stderr is not None
+        pytest.fail(f"the daemon ended: {process.stderr.read()}")
+    runtime = arrival.result()
     await runtime.handshake()
     return runtime
 
@@ -120,7 +126,7 @@ def test_it_registers_for_four_events_and_serves_a_pod_without_a_claim(site: Sit
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
-                runtime = await connected(server)
+                runtime = await connected(server, process)
                 registration = runtime.runtime.registrations[0]
                 assert (registration.plugin_name, registration.plugin_idx) == ("dra.net", "00")
                 configured = await runtime.answer(runtime.runtime.configure())
@@ -141,8 +147,8 @@ def test_a_host_network_pod_with_a_claim_is_refused_with_the_reason(site: Site) 
 
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
-            with daemon(site):
-                runtime = await connected(server)
+            with daemon(site) as process:
+                runtime = await connected(server, process)
                 call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
                 answer = await runtime.answer(call)
                 assert answer.status is not None
@@ -160,7 +166,7 @@ def test_a_claim_recorded_later_is_seen_and_released_again(site: Site) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
-                runtime = await connected(server)
+                runtime = await connected(server, process)
                 site.allocate("uid-s1")
                 call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
                 assert (await runtime.answer(call)).status is not None
@@ -186,11 +192,11 @@ def test_a_second_instance_takes_over_when_the_first_is_killed(site: Site) -> No
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as first:
-                await connected(server)
+                await connected(server, first)
                 with daemon(site) as second:
                     await asyncio.to_thread(until_logged, second, "another instance runs")
                     first.kill()
-                    runtime = await connected(server)
+                    runtime = await connected(server, second)
                     call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
                     assert (await runtime.answer(call)).status is None
 
@@ -233,7 +239,7 @@ def test_trouble_at_the_start_does_not_keep_it_from_serving(site: Site) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
             with daemon(site) as process:
-                runtime = await connected(server)
+                runtime = await connected(server, process)
                 line = await asyncio.to_thread(until_logged, process, "gate not closed")
                 assert "stray" in line
                 call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
