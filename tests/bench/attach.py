@@ -28,7 +28,7 @@ from tests.box.waiting import wait_until
 SPACE: Final = "bench-pod"
 SPACE_PATH: Final = f"/run/netns/{SPACE}"
 BUDGET: Final = 1.2
-ROUNDS: Final = {1: 60, 8: 16}
+ROUNDS: Final = {1: 100, 8: 24}
 PODS: Final = {1: 16, 8: 8}
 WARM_UP: Final = 2
 BEAT_S: Final = 0.02  # longer than a grace period
