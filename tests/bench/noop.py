@@ -83,7 +83,7 @@ class Stopped(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Write, then stop the watch."""
         self._inner.write(data)
-        self.written_s = time.perf_counter()
+        self.written_s = time.thread_time()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Pass it on."""
@@ -102,7 +102,7 @@ class Stopwatch(asyncio.Protocol):
     """A link on a real socket, timed from the bytes of a call to those of its answer.
 
     Attributes:
-        started_s: when the last bytes came.
+        started_s: CPU time of the thread when the last bytes came.
         transport: what the link writes to.
     """
 
@@ -119,7 +119,7 @@ class Stopwatch(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Start the watch."""
-        self.started_s = time.perf_counter()
+        self.started_s = time.thread_time()
         self._link.data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -305,7 +305,7 @@ def run(rows: list[Row], notes: list[str], cri: Cri) -> None:
     """Measure everything about pods without claims."""
     own_time(rows)
     notes.append(
-        "our time: from the bytes of a call off the socket to those of its answer on it, in the"
-        f" quietest of {PASSES} passes; the baseline answers without looking anybody up"
+        "our time: of the thread's CPU, from a call's bytes off the socket to its answer's on it,"
+        f" in the quietest of {PASSES} passes; the baseline answers without looking anybody up"
     )
     whole_pods(rows, notes, cri)

@@ -22,7 +22,7 @@ LIMIT_S: Final = 30.0
 DEPENDENCIES: Final = (
     "import argparse, asyncio, ctypes, json, logging, socket, structlog, pyudev;"
     "import google.protobuf.descriptor_pool;"
-    "from pyroute2.netlink.rtnl import fibmsg, ifaddrmsg, ifinfmsg, ndmsg, rtmsg"
+    "import dranet_nri.kernel.messages"  # the part of pyroute2 that is needed
 )
 IMPORTS: Final = "import dranet_nri.cli, dranet_nri.commands.run, dranet_nri.daemon"
 TIMED: Final = (
