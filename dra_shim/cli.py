@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from dra_shim.allocator import AllocationError
-from dra_shim.commands import allocate, release, validate
+from dra_shim.commands import allocate, explain, release, validate
 from dranet_nri.errors import ConfigError, DranetError
 
 Add = Callable[[argparse.ArgumentParser], None]
@@ -16,6 +16,8 @@ VERBS: tuple[tuple[str, str, Add, Do], ...] = (
      validate.add_flags, validate.main),
     ("allocate", "give a pod the devices its claims ask for, and record it; changes the node",
      allocate.add_flags, allocate.main),
+    ("explain", "say for each device why a claim can or cannot have it; changes nothing",
+     explain.add_flags, explain.main),
     ("release", "take an allocation back; changes the node",
      release.add_flags, release.main),
 )  # fmt: skip

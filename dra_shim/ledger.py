@@ -7,7 +7,7 @@ Rules:
 """
 
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,7 @@ from dranet_nri.errors import RefusedError
 from dranet_nri.files import Fs
 from dranet_nri.model import Allocation, Device, ObjectRef, Phase
 from dranet_nri.state.lock import OperationLock
-from dranet_nri.state.reader import AttachmentReader
+from dranet_nri.state.reader import AllocationReader, AttachmentReader
 from dranet_nri.state.store import AllocationStore
 
 _LOCK: Final = ".lock"
@@ -103,20 +103,11 @@ class Ledger:
 
     def in_use(self) -> dict[str, str]:
         """Return device name → who has it."""
-        used: dict[str, str] = {}
-        with AttachmentReader(self._state.attachments, owner=None) as attachments:
-            for held in attachments.records():
-                if held.phase in _HOLDING:
-                    who = f"pod {held.pod}, which has not given it back (claim {held.claim})"
-                    used |= {each.device.name: who for each in held.devices if not each.home}
-        for record in self._store.records():
-            who = f"claim {record.claim} of pod {record.pod}"
-            used |= {each.device.name: who for each in record.devices if not each.admin_access}
-        return used
+        return _in_use(self._state, self._store.records())
 
     def known_devices(self) -> tuple[Device, ...]:
         """Return the devices of all records, with the facts of when they were allocated."""
-        return tuple(each.device for record in self._store.records() for each in record.devices)
+        return _devices(self._store.records())
 
     def of_pod(self, pod_uid: str) -> tuple[Allocation, ...]:
         """Return the records of a pod's claims."""
@@ -167,6 +158,35 @@ class Ledger:
                 self._store.put(old)
             elif uid not in self._store.broken:
                 self._store.remove(uid)
+
+
+def observe(state: State) -> tuple[tuple[Device, ...], dict[str, str]]:
+    """Return what `known_devices` and `in_use` of a ledger would, without lock and without writing.
+
+    Raises:
+        StateError: inotify is not to be had.
+        OSError: a directory cannot be read.
+    """
+    with AllocationReader(state.allocations, owner=None) as reader:
+        records = tuple(reader.records())
+    return _devices(records), _in_use(state, records)
+
+
+def _devices(records: Iterable[Allocation]) -> tuple[Device, ...]:
+    return tuple(each.device for record in records for each in record.devices)
+
+
+def _in_use(state: State, records: Iterable[Allocation]) -> dict[str, str]:
+    used: dict[str, str] = {}
+    with AttachmentReader(state.attachments, owner=None) as attachments:
+        for held in attachments.records():
+            if held.phase in _HOLDING:
+                who = f"pod {held.pod}, which has not given it back (claim {held.claim})"
+                used |= {each.device.name: who for each in held.devices if not each.home}
+    for record in records:
+        who = f"claim {record.claim} of pod {record.pod}"
+        used |= {each.device.name: who for each in record.devices if not each.admin_access}
+    return used
 
 
 @contextmanager

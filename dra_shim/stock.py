@@ -1,15 +1,19 @@
-"""The devices of the node: live, or as a file of `dranet-nri inventory --output json` has them."""
+"""The devices of the node: live, as `dranet-nri inventory --output json` has them, or as slices."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from dra_shim.allocator import Stock
 from dra_shim.cel import filter_devices
-from dra_shim.claims import parse_label
-from dranet_nri.config import Findings, Node, load_json
+from dra_shim.claims import Document, ResourceSlice, parse_label
+from dranet_nri.config import Findings, Node, did_you_mean, load_json
+from dranet_nri.errors import ConfigError
 from dranet_nri.facts.scan import scan
 from dranet_nri.inventory import Inventory, merge_known
 from dranet_nri.model import AttributeValue, Device, DeviceKey
+
+MAX_NAMES: Final = 10  # in a message
 
 
 def stock_of(
@@ -66,6 +70,39 @@ def parse_inventory(text: str) -> Inventory:
     return Inventory(
         tuple(sorted(devices, key=lambda device: device.name)), tuple(sorted(excluded))
     )
+
+
+def slices_among(documents: Sequence[Document]) -> tuple[ResourceSlice, ...]:
+    """Return the slices among documents."""
+    return tuple(each for each in documents if isinstance(each, ResourceSlice))
+
+
+def node_of_slices(slices: Sequence[ResourceSlice], wanted: str) -> str:
+    """Return the node that slices are for, "" if they name none.
+
+    Raises:
+        ConfigError: they name several and none is wanted, or not the wanted one.
+    """
+    named = {each.node for each in slices} | {
+        offer.node for each in slices for offer in each.offers
+    }
+    nodes = sorted(named - {""})
+    if wanted:
+        if nodes and wanted not in nodes and "" not in {each.node for each in slices}:
+            hint = did_you_mean(wanted, nodes)
+            raise ConfigError(
+                [f"--node {wanted}: no slice is for it{hint}; there are {_few(nodes)}"]
+            )
+        return wanted
+    if len(nodes) > 1:
+        raise ConfigError([f"the slices are for several nodes; choose with --node: {_few(nodes)}"])
+    return nodes[0] if nodes else ""
+
+
+def _few(names: Sequence[str]) -> str:
+    """Return names for a message, not all of a large cluster's."""
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
 
 
 def _items(fields: Mapping[str, Node], name: str) -> list[Node]:

@@ -45,6 +45,7 @@ __all__ = [
     "Wanted",
     "allocate",
     "choose",
+    "config_for",
     "explained",
     "pools_of",
     "supply_of",
@@ -109,7 +110,7 @@ def allocate(
         claim, device = claims[grant.claim], devices[grant.offer.name]
         config = NetworkConfig()
         if not grant.admin_access:  # else whoever has the device configures it
-            config = _config(claim, classes, grant.request, first_valid=first_valid_config)
+            config = config_for(claim, classes, grant.request, first_valid=first_valid_config)
             _check_rdma_only(claim.label, device, config)
         main = grant.request.partition("/")[0]
         results[grant.claim].append(
@@ -188,9 +189,14 @@ def _grants(search: Search, new_uid: Callable[[], str]) -> tuple[Grant, ...]:
     )
 
 
-def _config(
+def config_for(
     claim: Wanted, classes: Mapping[str, DeviceClass], request: str, *, first_valid: bool
 ) -> NetworkConfig:
+    """Return the configuration of a request ("req" or "req/sub"): the class's, then the claim's.
+
+    Raises:
+        ConfigError: it is not valid.
+    """
     users: dict[str, list[str]] = {}
     for each in claim.spec.requests:
         for part in each.alternatives:

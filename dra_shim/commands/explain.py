@@ -1,0 +1,245 @@
+"""The verb `explain`: for each device, why a claim can or cannot have it. Changes nothing."""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from dra_shim.allocator import (
+    Check,
+    Grant,
+    PartReport,
+    Supply,
+    Wanted,
+    config_for,
+    explained,
+    pools_of,
+    supply_of,
+)
+from dra_shim.cel.values import show_amount
+from dra_shim.claims import DeviceClass, Document, ResourceClaim, ResourceClaimTemplate
+from dra_shim.commands.documents import read_documents
+from dra_shim.ledger import observe
+from dra_shim.podclaims import classes_of
+from dra_shim.settings import DEFAULT_NAMESPACE, add_state_flags, state_from
+from dra_shim.stock import node_of_slices, read_inventory, slices_among, stock_of
+from dranet_nri.config import network_config_to_object
+from dranet_nri.errors import ConfigError
+from dranet_nri.facts.host import node_name
+from dranet_nri.inventory import DEFAULT_FILTER
+from dranet_nri.model import DRIVER_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What was found.
+
+    Attributes:
+        parts: every check of every device.
+        grants: (what is given, how messages call its claim, its configuration).
+        why: why the claims cannot be met, empty if they can.
+    """
+
+    parts: tuple[PartReport, ...]
+    grants: tuple[tuple[Grant, str, object], ...]
+    why: tuple[str, ...]
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's flags."""
+    add = parser.add_argument
+    add(
+        "--claim",
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="ResourceClaims or ResourceClaimTemplates of one pod; - for standard input; may be "
+        "given several times, as all that name a FILE",
+    )
+    add(
+        "--class", dest="classes", action="append", default=[], metavar="FILE", help="DeviceClasses"
+    )
+    add(
+        "--slices",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="ResourceSlices, such as kubectl get resourceslices -o yaml prints; instead of this "
+        "node's devices. A nodeSelector in them is taken to match",
+    )
+    add(
+        "--inventory",
+        type=Path,
+        metavar="FILE",
+        help="output of 'dranet-nri inventory --output json', instead of this node's devices; "
+        "with --slices, instead of our driver's slices",
+    )
+    add(
+        "--filter",
+        default=DEFAULT_FILTER,
+        metavar="CEL",
+        help="devices of the inventory to consider, as dranet's flag; '' for all",
+    )
+    add(
+        "--node",
+        default="",
+        metavar="NAME",
+        help="the node to allocate on (default: that of the slices, or the host name)",
+    )
+    add("--output", choices=("text", "json"), default="text", help="form")
+    add_state_flags(parser)  # fmt: skip
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print every check and the decision; return 0 if the claims can be met, else 1.
+
+    Raises:
+        DranetError: says what is wrong with the files.
+        OSError: the records or the inventory cannot be read.
+    """
+    documents = read_documents([*args.claim, *args.classes, *args.slices])
+    claims = _claims(documents)
+    classes = classes_of(documents)
+    parts, grants, why = explained(
+        claims, classes, _supply(args, documents), new_uid=lambda: str(uuid4())
+    )
+    found = _configured(parts, grants, why, claims, classes)
+    print(json.dumps(_document(found), indent=2) if args.output == "json" else _text(found))
+    return 1 if found.why else 0
+
+
+def _claims(documents: Sequence[Document]) -> list[Wanted]:
+    claims = [
+        Wanted(f"{each.namespace or DEFAULT_NAMESPACE}/{each.name}", each.spec)
+        for each in documents
+        if isinstance(each, ResourceClaim | ResourceClaimTemplate)
+    ]
+    if not claims:
+        raise ConfigError(["no ResourceClaim or ResourceClaimTemplate among the files; add one"])
+    return claims
+
+
+def _supply(args: argparse.Namespace, documents: Sequence[Document]) -> Supply:
+    slices = slices_among(documents)
+    from_inventory = args.inventory is not None or not args.slices
+    node = node_of_slices(slices, args.node) if args.slices else ""
+    pools = pools_of(slices, node) if args.slices else ()
+    if not from_inventory:
+        return Supply(pools)
+    known, in_use = observe(state_from(args))
+    stock = stock_of(read_inventory(args.inventory), known, in_use, args.filter)
+    own = supply_of(stock, node_name(args.node or node))
+    others = [pool for pool in pools if pool.driver != DRIVER_NAME]
+    ordered = sorted([*own.pools, *others], key=lambda pool: (pool.driver, pool.name))
+    return Supply(tuple(ordered), own.in_use, own.excluded)
+
+
+def _configured(
+    parts: tuple[PartReport, ...],
+    grants: Sequence[Grant],
+    why: tuple[str, ...],
+    claims: Sequence[Wanted],
+    classes: dict[str, DeviceClass],
+) -> Explanation:
+    """Add the configuration of each device of ours; one that is not valid undoes the decision."""
+    found: list[tuple[Grant, str, object]] = []
+    for grant in grants:
+        claim = claims[grant.claim]
+        config: object = None
+        if grant.offer.driver == DRIVER_NAME and not grant.admin_access:
+            try:
+                config = network_config_to_object(
+                    config_for(claim, classes, grant.request, first_valid=False)
+                )
+            except ConfigError as error:
+                why = (*why, *(f"claim {claim.label}: {line}" for line in error.violations))
+        found.append((grant, claim.label, config))
+    return Explanation(parts, () if why else tuple(found), tuple(dict.fromkeys(why)))
+
+
+# --------------------------------------------------------------------------- printing
+
+
+def _text(found: Explanation) -> str:
+    lines: list[str] = []
+    for part in found.parts:
+        lines.append(f"claim {part.claim}: request {part.request}: {part.asks}")
+        if part.blocked:
+            lines.append(f"  cannot be met: {part.blocked}")
+        for device in part.devices:
+            chosen = ": chosen" if device.chosen else ""
+            lines.append(f"  device {'/'.join(device.offer.id)}{chosen}")
+            lines += (f"    {_check_text(check)}" for check in device.checks)
+    lines.append(f"decision: the claims {'cannot' if found.why else 'can'} be met")
+    lines += (f"  {line}" for line in found.why)
+    lines += (f"  {line}" for line in _grant_lines(found))
+    return "\n".join(lines)
+
+
+def _check_text(check: Check) -> str:
+    saw = ", ".join(f"{name} is {value}" for name, value in check.saw)
+    shown = f"  [{saw}]" if saw and f"is {check.saw[0][1]}" != check.text else ""
+    return f"{check.outcome:<6}  {check.what}: {check.text}{shown}"
+
+
+def _grant_lines(found: Explanation) -> Iterator[str]:
+    for grant, label, _ in found.grants:
+        line = f"claim {label}: request {grant.request}: {'/'.join(grant.offer.id)}"
+        if grant.admin_access:
+            line += ", adminAccess: it stays where it is"
+        elif grant.share_id:
+            parts = [f"{name} {show_amount(value)}" for name, value in grant.consumed]
+            line += f", shared: {', '.join(parts) or 'no capacity'}"
+        yield line
+
+
+def _document(found: Explanation) -> dict[str, object]:
+    return {
+        "met": not found.why,
+        "why": list(found.why),
+        "decision": [_grant_document(*each) for each in found.grants],
+        "requests": [
+            {
+                "claim": part.claim,
+                "request": part.request,
+                "asks": part.asks,
+                "blocked": part.blocked,
+                "devices": [
+                    {
+                        **_device_id(device.offer.id),
+                        "chosen": device.chosen,
+                        "checks": [_check_document(check) for check in device.checks],
+                    }
+                    for device in part.devices
+                ],
+            }
+            for part in found.parts
+        ],
+    }
+
+
+def _grant_document(grant: Grant, label: str, config: object) -> dict[str, object]:
+    return {
+        "claim": label,
+        "request": grant.request,
+        **_device_id(grant.offer.id),
+        "adminAccess": grant.admin_access,
+        "shareID": grant.share_id,
+        "consumedCapacity": {name: show_amount(value) for name, value in grant.consumed},
+        "config": config,
+    }
+
+
+def _check_document(check: Check) -> dict[str, object]:
+    return {
+        "check": check.what,
+        "outcome": str(check.outcome),
+        "text": check.text,
+        "saw": dict(check.saw),
+    }
+
+
+def _device_id(identity: tuple[str, str, str]) -> dict[str, str]:
+    return dict(zip(("driver", "pool", "device"), identity, strict=True))

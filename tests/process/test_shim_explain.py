@@ -1,0 +1,266 @@
+"""`dra-shim explain` as people run it: every check of every device, and the decision."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.shim.story_nodes import a4_highgpu, nd_h100
+
+CLASSES = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: dranet}
+spec: {selectors: [{cel: {expression: device.driver == "dra.net"}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.nvidia.com}
+spec: {selectors: [{cel: {expression: device.driver == "gpu.nvidia.com"}}]}
+"""
+PAIR = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: pair, namespace: ml}
+spec:
+  spec:
+    devices:
+      requests:
+      - {name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}
+      - {name: nic, exactly: {deviceClassName: dranet}}
+      constraints: [{matchAttribute: resource.kubernetes.io/pcieRoot}]
+      config:
+      - requests: [nic]
+        opaque: {driver: dra.net, parameters: {interface: {mtu: 4000}}}
+"""
+ONE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: one}
+spec:
+  devices:
+    requests:
+    - name: nic
+      exactly:
+        deviceClassName: dranet
+        selectors: [{cel: {expression: 'device.attributes["dra.net"].numaNode == 1'}}]
+"""
+SHARED = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: s}
+spec:
+  driver: dra.net
+  nodeName: n1
+  pool: {name: n1, generation: 1, resourceSliceCount: 1}
+  devices:
+  - name: macvlan
+    allowMultipleAllocations: true
+    capacity: {bandwidth: {value: 100G, requestPolicy: {default: 10G}}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: two}
+spec:
+  devices:
+    requests:
+    - {name: part, exactly: {deviceClassName: dranet}}
+    - {name: look, exactly: {deviceClassName: dranet, adminAccess: true}}
+"""
+INVENTORY = {
+    "devices": [
+        {"name": f"eth{i}", "attributes": {"dra.net/ifName": f"eth{i}", "dra.net/numaNode": i}}
+        for i in range(3)
+    ],
+    "excluded": [{"name": "eth9", "reason": "carries the default route"}],
+}
+
+
+class Shim:
+    """Runs the program in a directory of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        for name, text in {
+            "classes.yaml": CLASSES,
+            "pair.yaml": PAIR,
+            "one.yaml": ONE,
+            "shared.yaml": SHARED,
+            "a4.json": a4_highgpu(),
+            "nd.json": nd_h100(),
+            "inventory.json": json.dumps(INVENTORY),
+        }.items():
+            (home / name).write_text(text, "utf-8")
+
+    def run(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            (sys.executable, "-m", "dra_shim", verb, *arguments, "--class", "classes.yaml",
+             "--state-dir", "state", "--run-dir", "run"),
+            cwd=self.home, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+            capture_output=True, text=True, check=False, timeout=50,
+        )  # fmt: skip
+
+    def explain(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run("explain", *arguments)
+
+
+@pytest.fixture
+def shim(tmp_path: Path) -> Shim:
+    return Shim(tmp_path)
+
+
+def test_a_claim_that_can_be_met_shows_every_check_and_the_decision(shim: Shim) -> None:
+    done = shim.explain("--claim", "pair.yaml", "--slices", "a4.json")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[:6] == [
+        "claim ml/pair: request gpu: 1 device of class gpu.nvidia.com",
+        "  device dra.net/gke-a4-0/pci-0000-11-00-0",
+        "    failed  availability: given to claim ml/pair request nic",
+        "    failed  selector of class gpu.nvidia.com: "
+        'device.driver == "gpu.nvidia.com"  [driver is "dra.net"]',
+        '    passed  matchAttribute resource.kubernetes.io/pcieRoot: is "pci0000:10"',
+        "  device dra.net/gke-a4-0/pci-0000-21-00-0",
+    ]
+    assert "  device gpu.nvidia.com/gke-a4-0/gpu-0: chosen" in lines
+    assert lines[-3:] == [
+        "decision: the claims can be met",
+        "  claim ml/pair: request gpu: gpu.nvidia.com/gke-a4-0/gpu-0",
+        "  claim ml/pair: request nic: dra.net/gke-a4-0/pci-0000-11-00-0",
+    ]
+
+
+def test_a_claim_that_cannot_be_met_shows_the_values_that_differ_and_exits_1(shim: Shim) -> None:
+    done = shim.explain("--claim", "pair.yaml", "--slices", "nd.json")
+
+    assert (done.returncode, done.stderr) == (1, "")
+    assert 'passed  matchAttribute resource.kubernetes.io/pcieRoot: is "pci0101:00"' in done.stdout
+    decision = done.stdout.partition("decision: ")[2].splitlines()
+    assert decision[0] == "the claims cannot be met"
+    assert decision[1].startswith("  claim ml/pair: request gpu: needs 1 device and could have")
+
+
+def test_scripts_read_the_same_as_json(shim: Shim) -> None:
+    done = shim.explain("--claim", "pair.yaml", "--slices", "a4.json", "--output", "json")
+
+    found = json.loads(done.stdout)
+    assert (found["met"], found["why"]) == (True, [])
+    assert found["decision"][1] == {
+        "claim": "ml/pair", "request": "nic", "driver": "dra.net", "pool": "gke-a4-0",
+        "device": "pci-0000-11-00-0", "adminAccess": False, "shareID": "", "consumedCapacity": {},
+        "config": {"interface": {"mtu": 4000}},
+    }  # fmt: skip
+    assert [each["request"] for each in found["requests"]] == ["gpu", "nic"]
+    gpu = next(each for each in found["requests"][0]["devices"] if each["device"] == "gpu-0")
+    assert gpu["chosen"]
+    assert gpu["checks"][2] == {
+        "check": "matchAttribute resource.kubernetes.io/pcieRoot",
+        "outcome": "passed",
+        "text": 'is "pci0000:10"',
+        "saw": {"resource.kubernetes.io/pcieRoot": '"pci0000:10"'},
+    }
+
+
+def test_a_selector_that_fails_is_an_error_with_the_remedy(shim: Shim) -> None:
+    slices = a4_highgpu().replace("dra.net/numaNode", "dra.net/numa")
+    (shim.home / "a4.json").write_text(slices)
+
+    done = shim.explain("--claim", "one.yaml", "--slices", "a4.json")
+
+    assert done.returncode == 1
+    assert "    error   selector of the request: " in done.stdout
+    assert "[dra.net/numaNode is missing]" in done.stdout
+    assert 'the device has no "numaNode"; guard it' in done.stdout.partition("decision:")[2]
+
+
+def test_shares_and_admin_access_are_shown_in_the_decision(shim: Shim) -> None:
+    text = shim.explain("--claim", "shared.yaml", "--slices", "shared.yaml")
+    found = json.loads(
+        shim.explain("--claim", "shared.yaml", "--slices", "shared.yaml", "--output", "json").stdout
+    )
+
+    assert text.stdout.splitlines()[-2:] == [
+        "  claim default/two: request part: dra.net/n1/macvlan, shared: bandwidth 10G",
+        "  claim default/two: request look: dra.net/n1/macvlan, adminAccess: it stays where it is",
+    ]
+    first, second = found["decision"]
+    assert len(first["shareID"]) == 36
+    assert first["consumedCapacity"] == {"bandwidth": "10G"}
+    assert len({first["shareID"], second["shareID"]}) == 2
+    assert (second["adminAccess"], second["consumedCapacity"]) == (True, {})
+    assert second["config"] is None
+
+
+def test_an_inventory_shows_who_has_what_and_what_is_not_published(shim: Shim) -> None:
+    allocated = shim.run("allocate", "--claim", "one.yaml", "--pod", "p1", "--inventory",
+                         "inventory.json", "--node", "n1")  # fmt: skip
+    before = sorted(path.name for path in shim.home.rglob("*"))
+
+    done = shim.explain("--claim", "one.yaml", "--inventory", "inventory.json", "--node", "n1")
+
+    assert allocated.returncode == 0, allocated.stderr
+    assert done.returncode == 1
+    assert "  device dra.net/n1/eth1\n    failed  availability: in use by claim" in done.stdout
+    assert "device eth9: not published: carries the default route" in done.stdout
+    assert sorted(path.name for path in shim.home.rglob("*")) == before
+
+
+def test_an_inventory_stands_in_for_our_driver_s_slices(shim: Shim) -> None:
+    done = shim.explain("--claim", "one.yaml", "--slices", "a4.json", "--inventory",
+                        "inventory.json", "--output", "json")  # fmt: skip
+
+    found = json.loads(done.stdout)
+    assert {(each["driver"], each["pool"]) for each in found["requests"][0]["devices"]} == {
+        ("dra.net", "gke-a4-0"), ("gpu.nvidia.com", "gke-a4-0"),
+    }  # fmt: skip
+    assert found["decision"][0]["device"] == "eth1"
+
+
+def test_nothing_is_written_even_where_nothing_is_yet(shim: Shim) -> None:
+    before = sorted(path.name for path in shim.home.rglob("*"))
+
+    done = shim.explain("--claim", "one.yaml", "--inventory", "inventory.json")
+
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in shim.home.rglob("*")) == before
+
+
+def test_a_merged_configuration_that_is_not_valid_undoes_the_decision(shim: Shim) -> None:
+    ours = "    - opaque: {driver: dra.net, parameters: {interface: %s}}\n"
+    entries = ours % "{mtu: 1000}" + ours % "{addresses: ['fd00::1/64']}"
+    (shim.home / "bad.yaml").write_text(f"{ONE}    config:\n{entries}")
+
+    done = shim.explain("--claim", "bad.yaml", "--inventory", "inventory.json")
+
+    assert done.returncode == 1
+    head, line = done.stdout.partition("decision: ")[2].splitlines()
+    assert head == "the claims cannot be met"
+    assert line.startswith("  claim default/one: merged configuration of request nic.interface.mtu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--claim", "classes.yaml"], "no ResourceClaim or ResourceClaimTemplate among the files"),
+        (["--claim", "one.yaml", "--slices", "a4.json", "--slices", "nd.json"],
+         "the slices are for several nodes; choose with --node: aks-gpu-0, gke-a4-0"),
+        (["--claim", "one.yaml", "--slices", "a4.json", "--node", "gke-a4-1"],
+         '--node gke-a4-1: no slice is for it (did you mean "gke-a4-0"?); there are gke-a4-0'),
+        (["--claim", "one.yaml", "--slices", "missing.yaml"],
+         "missing.yaml: cannot be read: No such file or directory; check the path"),
+    ],
+    ids=["no-claim", "several-nodes", "other-node", "missing"],
+)  # fmt: skip
+def test_what_is_wrong_with_the_files_is_told_in_one_line(
+    shim: Shim, arguments: list[str], message: str
+) -> None:
+    done = shim.explain(*arguments)
+
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"dra-shim: {message}")
+    assert done.stderr.count("\n") == 1
