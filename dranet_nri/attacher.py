@@ -161,17 +161,17 @@ class Attacher:
         return netns
 
     def _refuse_held(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
-        """Refuse devices that another claim or pod still holds."""
+        """Refuse devices and claims that another claim or pod still holds."""
         wanted = {each.device.name: claim for claim in claims for each in moved(claim)}
-        for holder in self.attachments.all():
-            if not holds_devices(holder):
-                continue
+        uids = {each.claim.uid for each in claims}
+        for holder in filter(holds_devices, self.attachments.all()):
+            if holder.claim.uid in uids and holder.pod.uid != pod.uid:
+                raise RefusedError(_held(f"claim {holder.claim}", holder))
             for device in holder.devices:
                 claim = wanted.get(device.device.name)
-                if claim is None or device.home:
-                    continue
-                if holder.claim.uid != claim.claim.uid or holder.pod.uid != pod.uid:
-                    raise RefusedError(_held(device.device.name, claim, holder))
+                if claim and not device.home and holder.claim.uid != claim.claim.uid:
+                    subject = f"device {device.device.name} of claim {claim.claim}"
+                    raise RefusedError(_held(subject, holder))
 
     async def _supersede(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         """Bring home what an older sandbox of the pod, or an older allocation, still has.
@@ -301,9 +301,8 @@ def _has_its_devices(record: Attachment, claim: Allocation) -> bool:
     }
 
 
-def _held(name: str, claim: Allocation, holder: Attachment) -> str:
-    text = f"device {name} of claim {claim.claim} is held by pod {holder.pod}"
-    text += f" (claim {holder.claim})"
+def _held(subject: str, holder: Attachment) -> str:
+    text = f"{subject} is held by pod {holder.pod} (claim {holder.claim})"
     if holder.phase is not Phase.DETACHING:
         return f"{text}; delete that pod, or allocate the claim anew"
     reason = f" ({holder.failure.message})" if holder.failure else ""

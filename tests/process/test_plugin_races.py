@@ -173,3 +173,20 @@ def test_a_repair_that_hangs_in_the_kernel_holds_up_no_other(node: Node) -> None
     node.run(work)
 
     assert node.in_pod(1, stuck)
+
+
+def test_a_claim_recorded_for_another_pod_takes_nothing_from_the_one_that_runs(node: Node) -> None:
+    pod, thief = node.pod("web"), node.pod("thief")
+    node.allocate(pod, 1)
+    node.run_pod(pod)
+    node.allocate(thief, 2)  # the same claim, another NIC
+
+    with pytest.raises(RefusedError, match=r"claim default/nics is held by pod default/web"):
+        node.run_pod(thief)
+
+    assert node.in_pod(1, pod)
+    assert node.at_home(2)
+    node.stop_pod(pod)
+    node.run_pod(thief)
+    assert node.at_home(1)
+    assert node.in_pod(2, thief)
