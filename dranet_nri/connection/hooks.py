@@ -166,6 +166,7 @@ class Hooks:
 
     def _done(self, hook: _Hook, queue: _Queue) -> None:
         _cancel(hook.watch)
+        hook.watch = hook.task = None  # a cycle would leave every hook to the garbage collector
         self._hooks.discard(hook)
         queue.hooks -= 1
         if queue.hooks == 0:
