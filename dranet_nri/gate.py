@@ -7,6 +7,7 @@ Rules:
 """
 
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from dranet_nri.edits import (
     metadata,
     metadata_source,
 )
-from dranet_nri.files import Fs, remove, save
+from dranet_nri.files import Fs, remove, save, sweep
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment
 
 READABLE = 0o644  # a non-root container reads its metadata, the runtime the spec
@@ -66,7 +67,10 @@ class Gate:
         Raises:
             OSError: the spec can't be removed.
         """
-        remove(self.fs, self.spec_path(claim_uid), durable=False)
+        spec = self.spec_path(claim_uid)
+        remove(self.fs, spec, durable=False)
+        with suppress(FileNotFoundError):  # the directory is made with the first spec
+            sweep(self.fs, spec.parent, prefix=spec.name)  # what a crash left half written
         shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)
 
     def claims(self) -> tuple[str, ...]:

@@ -145,6 +145,19 @@ def test_closing_a_closed_gate_is_fine(tmp_path: Path) -> None:
     assert files_in(tmp_path) == {}
 
 
+def test_closing_removes_what_a_crash_left_staged_and_nobody_elses(tmp_path: Path) -> None:
+    gate = gate_in(tmp_path, RealFs())
+    gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
+    spec = gate.spec_path(UID)
+    (spec.parent / f".{spec.name}.new").write_text("half")
+    other = spec.parent / f".{gate.spec_path('another').name}.new"
+    other.write_text("half")
+
+    gate.close(UID)
+
+    assert list(spec.parent.iterdir()) == [other]
+
+
 def test_opening_an_open_gate_rewrites_nothing(tmp_path: Path) -> None:
     fs = RecordingFs()
     gate = gate_in(tmp_path, fs)
