@@ -99,16 +99,20 @@ def dress(nic: Nic, number: int) -> None:
     ip("neigh", "add", f"{net}.0.9", "lladdr", "02:00:00:00:00:09", "dev", nic.name)
 
 
-def host_state() -> dict[str, object]:
-    """Return links, addresses, routes and rules of the host, transient facts aside."""
+def host_state(netns: str = "") -> dict[str, object]:
+    """Return links, addresses, routes and rules of the host, transient facts aside.
+
+    With netns, of the namespace of that name instead.
+    """
+    where = ("-n", netns) if netns else ()
     return {
-        "link": _dump(("-d", "link")),
-        "addr": _dump(("-d", "addr")),
-        "route4": _dump(("-d", "-4", "route", "show", "table", "all")),
-        "route6": _dump(("-d", "-6", "route", "show", "table", "all")),
-        "rule4": _dump(("-d", "-4", "rule")),
-        "rule6": _dump(("-d", "-6", "rule")),
-        "neigh": _dump(("neigh", "show", "nud", "permanent")),
+        "link": _dump((*where, "-d", "link")),
+        "addr": _dump((*where, "-d", "addr")),
+        "route4": _dump((*where, "-d", "-4", "route", "show", "table", "all")),
+        "route6": _dump((*where, "-d", "-6", "route", "show", "table", "all")),
+        "rule4": _dump((*where, "-d", "-4", "rule")),
+        "rule6": _dump((*where, "-d", "-6", "rule")),
+        "neigh": _dump((*where, "neigh", "show", "nud", "permanent")),
     }
 
 

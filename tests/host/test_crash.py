@@ -1,0 +1,36 @@
+"""The plugin killed in the middle, one row for each kind of act; hack/prove plays them all."""
+
+import pytest
+
+from tests.box.nics import Nic
+from tests.prove.matrix import After, Stage, rehearsed, row
+from tests.prove.shapes import shape
+
+
+@pytest.fixture
+def stage(nics: tuple[Nic, ...], before: dict[str, object]) -> Stage:
+    """Return the host; a lost NIC is lost for the tests that follow."""
+    return Stage("host", nics, lambda: nics)
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "last", "event"),
+    [
+        ("attach 1 NIC", After.LISTED, 1, "renamed attachments/"),  # the intent
+        ("attach 3 NICs", After.GONE, 2, "move link"),
+        ("attach parameters", After.LISTED, 1, "add address"),
+        ("attach 2 claims", After.LISTED, 3, "renamed attachments/"),  # one of two results
+        ("undo 2 claims", After.GONE, 3, "move link"),  # the first on its way back
+        ("detach parameters", After.GONE, 1, "move link"),
+        ("supersede 1 NIC", After.LISTED, 2, "move link"),  # into the second sandbox
+    ],
+)
+def test_a_plugin_killed_in_the_middle_costs_neither_pod_nor_host_anything(
+    stage: Stage, name: str, after: After, last: int, event: str
+) -> None:
+    rehearsed(stage, shape(name))
+
+    played, died = row(stage, shape(name), after, last, event)
+
+    assert died
+    assert played.loss is None, f"{played.event}: {played.detail}"

@@ -1,0 +1,100 @@
+"""Prove one thing in the box: matrix [WORD...] or soak. See hack/prove."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.box.nics import IGB, SWITCH, Nic, dress_functions, ip, make_functions, make_wires
+from tests.box.waiting import wait_until
+from tests.prove import soak
+from tests.prove.matrix import After, Loss, Stage, rows
+from tests.prove.shapes import HARDWARE_ONLY, SHAPES, Shape
+from tests.prove.table import Tally, keep, say
+
+MOST = 3  # NICs that a shape asks for
+
+
+def wires() -> tuple[Nic, ...]:
+    """Make the wires, for the first time or anew."""
+    if Path("/run/netns", SWITCH).exists():
+        ip("netns", "del", SWITCH)
+        wait_until("the wires to be gone", lambda: ": nic" not in ip("-o", "link"))
+        forget_rules()
+    return make_wires(MOST)
+
+
+def functions() -> tuple[Nic, ...]:
+    """Make the virtual functions, for the first time or anew."""
+    for nic in sorted(IGB.glob("0000:*")):
+        (nic / "sriov_numvfs").write_text("0")
+    forget_rules()
+    return dress_functions(make_functions()[:MOST])
+
+
+def forget_rules() -> None:
+    """Delete the policy rules of NICs that are gone."""
+    for number in range(MOST):
+        if ip("rule", "show", "priority", str(2000 + number)):
+            ip("rule", "del", "priority", str(2000 + number))
+
+
+def skip_duplicate_detection() -> None:
+    """Let link-local addresses be usable at once: a row would wait a second or two for them."""
+    for conf in ("all", "default"):
+        Path(f"/proc/sys/net/ipv6/conf/{conf}/accept_dad").write_text("0")
+
+
+def play(stage: Stage, shape: Shape, after: After) -> bool:
+    """Play the rows of one shape; return whether all went well."""
+    begin, seen = time.monotonic(), 0
+    losses: Counter[Loss] = Counter()
+    for row in rows(stage, shape, after):
+        seen += 1
+        if row.loss is not None:
+            losses[row.loss] += 1
+            say(f"{row.shape}, {after}, {row.number} {row.event!r}: {row.loss}: {row.detail}")
+    keep(
+        Tally(
+            f"{stage.tier} {shape.name}, {after}",
+            rows=seen,
+            lost=losses[Loss.LOST],
+            misconfigured=losses[Loss.MISCONFIGURED],
+            unguarded=losses[Loss.UNGUARDED],
+            other=losses[Loss.STUCK],
+            seconds=time.monotonic() - begin,
+        )
+    )
+    return not losses
+
+
+def matrix(stage: Stage, words: list[str]) -> bool:
+    """Play every shape that fits and has one of the words in its name, or all."""
+    chosen = [
+        shape
+        for shape in SHAPES
+        if stage.fits(shape) and (not words or any(word in shape.name for word in words))
+    ]
+    went_well = [
+        play(stage, shape, after)
+        for shape in chosen
+        for after in After
+        if after is After.GONE or shape.act not in HARDWARE_ONLY  # no sandbox is left to list
+    ]
+    return all(went_well)
+
+
+def main(what: str, *words: str) -> int:
+    """Prove it; 1 if it does not hold."""
+    tier = os.environ["BOX_TIER"]
+    skip_duplicate_detection()
+    rebuild = functions if tier == "vm" else wires
+    stage = Stage(tier, rebuild(), rebuild)
+    held = soak.run(stage) if what == "soak" else matrix(stage, list(words))
+    return 0 if held else 1
+
+
+sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,100 @@
+"""What the host and a pod look like, as far as a row asks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.box.nics import host_state
+
+Facts = frozenset[str]
+
+# Made by the kernel some time after the link is up.
+_LINK_LOCAL: Final = ('"fe80', '"ff00', '"multicast', '"anycast')
+_SYSCTLS: Final = "grep -s . /proc/sys/net/ipv[46]/conf/*/arp_* /proc/sys/net/ipv[46]/conf/*/forw*"
+
+
+def in_netns(netns: str) -> Facts:
+    """Return what is configured in the namespace of that name, link-local matters aside."""
+    state = host_state(netns)
+    rows = {
+        kind: [json.loads(row) for row in dumped if not _is_link_local(kind, row)]
+        for kind, dumped in state.items()
+        if isinstance(dumped, list)
+    }
+    facts = {
+        *(_described(row, "ifname", "address", "mtu", "up", "altnames") for row in rows["link"]),
+        *_addresses(rows["addr"]),
+        *_sysctls(netns),
+    }
+    for kind in ("route4", "route6", "rule4", "rule6", "neigh"):
+        facts |= {json.dumps(row, sort_keys=True) for row in rows[kind]}
+    return frozenset(facts)
+
+
+def of_link(facts: Facts, name: str) -> Facts:
+    """Return the facts that are about the link of that name."""
+    return frozenset(fact for fact in facts if f'"{name}"' in fact)
+
+
+def links(netns: str = "") -> frozenset[str]:
+    """Return the names of the links in the namespace of that name, or in the host's."""
+    rows = host_state(netns)["link"]
+    assert isinstance(rows, list)
+    return frozenset(json.loads(row)["ifname"] for row in rows)
+
+
+def exists(netns: str) -> bool:
+    """Whether the namespace has its name."""
+    return Path("/run/netns", netns).exists()
+
+
+def own_namespace() -> int:
+    """Return the inode of the network namespace we are in."""
+    return Path("/proc/self/ns/net").stat().st_ino
+
+
+def namespaces_of(pid: int) -> frozenset[int]:
+    """Return the inodes of the network namespaces that the process has open."""
+    found = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = str(entry.readlink())
+        except FileNotFoundError:
+            continue
+        if target.startswith("net:["):
+            found.add(int(target[5:-1]))
+    return frozenset(found)
+
+
+def _is_link_local(kind: str, row: str) -> bool:
+    return kind == "route6" and any(word in row for word in _LINK_LOCAL)
+
+
+def _described(row: dict[str, object], *keys: str) -> str:
+    return json.dumps({key: row.get(key) for key in keys})
+
+
+def _addresses(rows: Iterable[dict[str, object]]) -> Iterator[str]:
+    for row in rows:
+        infos = row.get("addr_info", [])
+        assert isinstance(infos, list)
+        for info in infos:
+            if info.get("scope") == "global":
+                yield json.dumps([row["ifname"], info["local"], info["prefixlen"]])
+
+
+def _sysctls(netns: str) -> Iterator[str]:
+    shown = subprocess.run(
+        ("nsenter", f"--net=/run/netns/{netns}", "sh", "-c", _SYSCTLS),
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    for line in shown.splitlines():
+        path, _, value = line.partition(":")
+        *_, name, key = path.split("/")
+        yield json.dumps([name, path.split("/")[4], key, value])

@@ -1,0 +1,133 @@
+"""What is done to a pod while the plugin dies: claims, and the act that is cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.model import (
+    AllocatedDevice,
+    Allocation,
+    ContainerClaim,
+    Device,
+    DeviceKey,
+    InterfaceConfig,
+    NeighbourConfig,
+    NetworkConfig,
+    ObjectRef,
+    RouteConfig,
+    RuleConfig,
+)
+
+NOTHING: Final = NetworkConfig()
+EVERYTHING: Final = NetworkConfig(
+    interface=InterfaceConfig(
+        name="rdma0",
+        addresses=("192.168.7.5/24", "fd00:77::5/64"),
+        mtu=1300,
+        hardware_addr="02:00:00:00:77:05",
+        arp_ignore=1,
+        arp_announce=2,
+        forwarding=True,
+    ),
+    routes=(
+        RouteConfig("172.31.0.0/16", "192.168.7.1"),
+        RouteConfig("172.30.0.1/32", scope=253, table=77),
+    ),
+    rules=(RuleConfig(700, source="192.168.7.0/24", table=77),),
+    neighbors=(NeighbourConfig("192.168.7.9", "02:00:00:00:00:0a"),),
+)
+REFUSED: Final = NetworkConfig(routes=(RouteConfig("172.31.0.0/16", "198.51.100.1"),))
+
+
+class Act(StrEnum):
+    """What the runtime does while the plugin dies."""
+
+    ATTACH = "attach"  # RunPodSandbox
+    UNDO = "undo"  # RunPodSandbox, which the kernel refuses in the middle
+    DETACH = "detach"  # StopPodSandbox and RemovePodSandbox
+    SUPERSEDE = "supersede"  # RunPodSandbox of the pod's second sandbox, the first not stopped
+    UNLINKED = "unlinked"  # the namespace loses its path, then StopPodSandbox; hardware only
+    DESTROYED = "destroyed"  # nothing; the namespace died while no plugin ran; hardware only
+
+
+HARDWARE_ONLY: Final = frozenset({Act.UNLINKED, Act.DESTROYED})
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One kind of pod.
+
+    Attributes:
+        name: in the table.
+        act: what is cut short.
+        claims: one tuple of parameters a claim, one entry a NIC.
+    """
+
+    name: str
+    act: Act
+    claims: tuple[tuple[NetworkConfig, ...], ...]
+
+    @property
+    def count(self) -> int:
+        """Return the number of NICs."""
+        return sum(len(each) for each in self.claims)
+
+
+_PODS: Final = {
+    "1 NIC": ((NOTHING,),),
+    "3 NICs": ((NOTHING,) * 3,),
+    "2 claims": ((NOTHING,), (NOTHING,)),
+    "parameters": ((EVERYTHING,),),
+}
+SHAPES: Final = (
+    *(
+        Shape(f"{act} {pod}", act, claims)
+        for act in (Act.ATTACH, Act.DETACH)
+        for pod, claims in _PODS.items()
+    ),
+    Shape("undo 3 NICs", Act.UNDO, ((NOTHING, NOTHING, REFUSED),)),
+    Shape("undo 2 claims", Act.UNDO, ((NOTHING,), (REFUSED,))),
+    Shape("supersede 1 NIC", Act.SUPERSEDE, ((NOTHING,),)),
+    Shape("supersede 2 claims", Act.SUPERSEDE, ((NOTHING,), (NOTHING,))),
+    Shape("unlinked 1 NIC", Act.UNLINKED, ((NOTHING,),)),
+    Shape("destroyed 1 NIC", Act.DESTROYED, ((NOTHING,),)),
+    Shape("destroyed parameters", Act.DESTROYED, ((EVERYTHING,),)),
+)
+
+
+def shape(name: str) -> Shape:
+    """Return the shape of that name."""
+    return next(each for each in SHAPES if each.name == name)
+
+
+def device_of(name: str) -> Device:
+    """Return the host's NIC of that name as the inventory knows it."""
+    parent = Path("/sys/class/net", name, "device")
+    if not parent.exists():
+        return Device(name, DeviceKey("", "", name))
+    address = parent.resolve().name
+    label = f"pci-{address.replace(':', '-').replace('.', '-')}"
+    return Device(label, DeviceKey("pci", address, name, address))
+
+
+def allocations(shape: Shape, devices: Sequence[Device], pod: ObjectRef) -> tuple[Allocation, ...]:
+    """Return the pod's claims for the devices, as the shim would record them."""
+    left = iter(devices)
+    return tuple(
+        Allocation(
+            claim=ObjectRef(pod.namespace, f"claim{number}", f"{pod.uid}-claim{number}"),
+            pod=pod,
+            devices=tuple(
+                AllocatedDevice(f"nic{index}", "box", next(left), config)
+                for index, config in enumerate(configs)
+            ),
+            nonce="c0ffee",
+            boot_id="8a1f5b1c-0000-4000-8000-000000000000",
+            containers=(ContainerClaim("main"),),
+        )
+        for number, configs in enumerate(shape.claims)
+    )

@@ -1,0 +1,45 @@
+"""Where one plugin under test lives: its directories, its socket, and the files of its fuse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dranet_nri.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The directories of one row, none of them the machine's; on tmpfs, as the real ones are."""
+
+    root: Path
+
+    @property
+    def settings(self) -> Settings:
+        """Return the settings of the plugin."""
+        return Settings(
+            nri_socket=self.root / "nri.sock",
+            allocations=self.root / "allocations",
+            run=self.root / "run",
+            cdi=self.root / "cdi",
+            verbose=True,
+        )
+
+    @property
+    def armed(self) -> Path:
+        """Return the file that exists while events count."""
+        return self.root / "armed"
+
+    @property
+    def died(self) -> Path:
+        """Return the file that says after which event the plugin killed itself."""
+        return self.root / "died"
+
+    @property
+    def log(self) -> Path:
+        """Return the file that every plugin of the site logs to."""
+        return self.root / "log"
+
+    def spec(self, claim_uid: str) -> Path:
+        """Return the claim's CDI spec, which exists while its gate is open."""
+        return self.settings.cdi / f"dra.net-{claim_uid}.json"

@@ -1,0 +1,130 @@
+"""A thousand pods come and go; the plugin holds no more at the end than at the beginning."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from dranet_nri._gen import nri_pb2
+from dranet_nri.model import ObjectRef
+from dranet_nri.state.store import AllocationStore
+from dranet_nri.wire.nri import PodEventKind
+from tests.box.nics import ip
+from tests.box.waiting import wait_until
+from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
+from tests.prove import looks
+from tests.prove.matrix import LONG_NANO, ROOT, Stage
+from tests.prove.shapes import allocations, device_of, shape
+from tests.prove.site import Site
+from tests.prove.table import Tally, keep, say
+from tests.prove.victim import Victim, plugin
+
+CYCLES: Final = 1000
+BEATS: Final = 10  # looks at the process
+GROWTH_KIB: Final = 2048  # of memory, from the second look to the last
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a process holds, and the network namespaces of the machine."""
+
+    descriptors: int
+    threads: int
+    rss_kib: int
+    namespaces: int
+
+
+def held(pid: int) -> Held:
+    """Return what the process holds now."""
+    status = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
+    return Held(
+        descriptors=len(tuple(Path(f"/proc/{pid}/fd").iterdir())),
+        threads=int(status["Threads"]),
+        rss_kib=int(status["VmRSS"].split()[0]),
+        namespaces=_namespaces(),
+    )
+
+
+def _namespaces() -> int:
+    shown = subprocess.run(("lsns", "-t", "net", "-n"), check=True, capture_output=True, text=True)
+    return len(shown.stdout.splitlines())
+
+
+def run(stage: Stage, cycles: int = CYCLES) -> bool:
+    """Let the pods come and go; keep the line; return whether all is flat."""
+    begin = time.monotonic()
+    site = Site(ROOT / "soak")
+    site.root.mkdir(parents=True)
+    looked, refused = asyncio.run(_cycles(stage, site, cycles))
+    shutil.rmtree(site.root)
+    second, last = looked[1], looked[-1]
+    grown = last.rss_kib - second.rss_kib
+    same = (second.descriptors, second.threads, second.namespaces) == (
+        last.descriptors,
+        last.threads,
+        last.namespaces,
+    )
+    flat = same and grown <= GROWTH_KIB
+    what = (
+        f"{stage.tier} soak: {last.descriptors} descriptors, {last.threads} threads,"
+        f" {last.rss_kib} KiB ({grown:+d}), {last.namespaces} namespaces"
+    )
+    seconds = time.monotonic() - begin
+    keep(Tally(what, rows=cycles, misconfigured=refused, other=int(not flat), seconds=seconds))
+    return flat and not refused
+
+
+async def _cycles(stage: Stage, site: Site, cycles: int) -> tuple[list[Held], int]:
+    looked: list[Held] = []
+    refused = 0
+    store = AllocationStore(site.settings.allocations)
+    numbers = count()
+    async with RuntimeServer(str(site.settings.nri_socket)) as server:
+        with plugin(site) as subject:
+            runtime = await server.connection()
+            await runtime.handshake()
+            for _ in range(BEATS):
+                for _ in range(cycles // BEATS):
+                    refused += await _cycle(stage, store, runtime, next(numbers))
+                looked.append(_quiet(subject))
+                say(f"soak: {looked[-1]}")
+            refused += stage.changed() != ""
+    store.close()
+    return looked, refused
+
+
+def _quiet(subject: Victim) -> Held:
+    """Return what is held once the last cycle's threads and namespaces are gone."""
+    wait_until("threads to end", lambda: held(subject.pid).threads == 1)
+    return held(subject.pid)
+
+
+async def _cycle(
+    stage: Stage, store: AllocationStore, runtime: RuntimeConnection, number: int
+) -> bool:
+    """Run and stop one pod; return whether anything was refused or left behind."""
+    name = f"soak{number}"
+    pod = pod_message(name, uid=f"{name}-uid", netns=f"/run/netns/{name}")
+    kind = shape("attach 1 NIC")
+    devices = [device_of(stage.nics[0].name)]
+    (claim,) = allocations(kind, devices, ObjectRef("default", name, pod.uid))
+    store.put(claim)
+    ip("netns", "add", name)
+    fake = runtime.runtime
+    answers = [await runtime.answer(fake.pod_event(PodEventKind.RUN, pod, LONG_NANO))]
+    container = nri_pb2.Container(id="c", pod_sandbox_id=name, name="main")
+    answers.append(await runtime.answer(fake.create_container(pod, container, LONG_NANO)))
+    inside = devices[0].key.name in looks.links(name)
+    answers.append(await runtime.answer(fake.pod_event(PodEventKind.STOP, pod, LONG_NANO)))
+    answers.append(await runtime.answer(fake.pod_event(PodEventKind.REMOVE, pod, LONG_NANO)))
+    ip("netns", "del", name)
+    store.remove(claim.claim.uid)
+    return not inside or any(answer.status is not None for answer in answers)

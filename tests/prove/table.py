@@ -1,0 +1,108 @@
+"""What was proven, as one table: python3 -m tests.prove.table FILE..."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+RESULTS: Final = Path("/io/prove.jsonl")
+_STARTED: Final = time.monotonic()
+_HEADINGS: Final = (
+    "what",
+    "rows run",
+    "lost",
+    "misconfigured",
+    "started without NIC",
+    "other",
+    "seconds",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """One line.
+
+    Attributes:
+        lost, misconfigured, unguarded, other: how many of the rows were.
+    """
+
+    what: str
+    rows: int = 0
+    lost: int = 0
+    misconfigured: int = 0
+    unguarded: int = 0
+    other: int = 0
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> int:
+        """Return how many rows found anything."""
+        return self.lost + self.misconfigured + self.unguarded + self.other
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the texts of the columns."""
+        numbers = (self.rows, self.lost, self.misconfigured, self.unguarded, self.other)
+        return (self.what, *(str(each) for each in numbers), f"{self.seconds:.0f}")
+
+
+def say(text: str) -> None:
+    """Tell on standard error how far things are."""
+    sys.stderr.write(f"[prove {time.monotonic() - _STARTED:4.0f}s] {text}\n")
+    sys.stderr.flush()
+
+
+def keep(tally: Tally) -> None:
+    """Say the line, and leave it where hack/prove finds it."""
+    say(", ".join(f"{key} {value}" for key, value in asdict(tally).items()))
+    if RESULTS.parent.is_dir():
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(asdict(tally)) + "\n")
+
+
+def load(paths: Iterable[Path]) -> tuple[Tally, ...]:
+    """Return the lines of several runs."""
+    lines = (line for path in paths for line in path.read_text().splitlines())
+    return tuple(Tally(**json.loads(line)) for line in lines)
+
+
+def summed(tallies: Sequence[Tally]) -> Tally:
+    """Return the last line."""
+    return Tally(
+        "all",
+        rows=sum(each.rows for each in tallies),
+        lost=sum(each.lost for each in tallies),
+        misconfigured=sum(each.misconfigured for each in tallies),
+        unguarded=sum(each.unguarded for each in tallies),
+        other=sum(each.other for each in tallies),
+        seconds=sum(each.seconds for each in tallies),
+    )
+
+
+def render(tallies: Sequence[Tally]) -> str:
+    """Return the table."""
+    table = [_HEADINGS, *(each.cells() for each in (*tallies, summed(tallies)))]
+    widths = [max(len(cells[column]) for cells in table) for column in range(len(_HEADINGS))]
+    lines = [
+        "| "
+        + " | ".join(text.ljust(width) for text, width in zip(cells, widths, strict=True))
+        + " |"
+        for cells in table
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join((*lines, ""))
+
+
+def main(paths: Sequence[str]) -> int:
+    """Print the table; fail if a row found anything, or if there is none."""
+    tallies = load(Path(each) for each in paths)
+    sys.stdout.write(render(tallies))
+    return 1 if not tallies or summed(tallies).failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

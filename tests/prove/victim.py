@@ -1,0 +1,192 @@
+"""The real plugin in a process that kills itself right after its n-th event.
+
+An event is whatever leaves a trace outside of the process: an operation on the kernel, done or
+refused; a record about to be written or removed; a file of a record or of the gate staged, renamed
+or removed. What happens between two events, only the process's memory knows, so that dying after
+each event once is dying everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.daemon import Daemon
+from dranet_nri.files import RealFs
+from dranet_nri.gate import Gate
+from dranet_nri.journal import SharedAttachments
+from dranet_nri.kernel.netlink import NetlinkSession
+from dranet_nri.log import configure
+from dranet_nri.model import Attachment
+from dranet_nri.plan.ops import Op
+from tests.box.waiting import PATIENCE
+from tests.prove.site import Site
+
+END_S: Final = 60.0 * PATIENCE
+
+
+class Fuse:
+    """Counts the events while the site is armed, and kills the process after the n-th."""
+
+    def __init__(self, site: Site, last: int, word: str) -> None:
+        """Kill after event number last of those that have the word in them, never if it is 0."""
+        self._site = site
+        self._last = last
+        self._word = word
+        self._seen = 0
+        self._guard = threading.Lock()
+
+    def burn(self, event: str) -> None:
+        """Count one event."""
+        if not self._last or self._word not in event or not self._site.armed.exists():
+            return
+        with self._guard:
+            self._seen += 1
+            if self._seen == self._last:
+                self._site.died.write_text(event)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lay(fuse: Fuse) -> None:
+    """Let every event of this process burn the fuse."""
+    _lay_in_kernel(fuse.burn)
+    _lay_in_records(fuse.burn)
+    _lay_in_files(fuse.burn)
+
+
+def _lay_in_kernel(burn: Callable[[str], None]) -> None:
+    plain = NetlinkSession.apply
+
+    def apply(session: NetlinkSession, op: Op) -> None:
+        try:
+            plain(session, op)
+        finally:
+            burn(str(op))
+
+    NetlinkSession.apply = apply  # type: ignore[method-assign, assignment]
+
+
+def _lay_in_records(burn: Callable[[str], None]) -> None:
+    plain_put, plain_remove = SharedAttachments.put, SharedAttachments.remove
+
+    def put(records: SharedAttachments, attachment: Attachment) -> None:
+        burn(f"about to record {attachment.phase}")
+        plain_put(records, attachment)
+
+    def remove(records: SharedAttachments, claim_uid: str) -> None:
+        burn("about to forget the claim")
+        plain_remove(records, claim_uid)
+
+    SharedAttachments.put = put  # type: ignore[method-assign, assignment]
+    SharedAttachments.remove = remove  # type: ignore[method-assign, assignment]
+
+
+def _lay_in_files(burn: Callable[[str], None]) -> None:
+    plain_write, plain_replace, plain_unlink = RealFs.write, RealFs.replace, RealFs.unlink
+    plain_close = Gate.close
+
+    def write(fs: RealFs, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        plain_write(fs, path, data, mode, durable=durable)
+        burn(f"staged {_short(path)}")
+
+    def replace(fs: RealFs, source: Path, target: Path) -> None:
+        plain_replace(fs, source, target)
+        burn(f"renamed {_short(target)}")
+
+    def unlink(fs: RealFs, path: Path) -> None:
+        there = path.exists()
+        plain_unlink(fs, path)
+        if there:
+            burn(f"removed {_short(path)}")
+
+    def close(gate: Gate, claim_uid: str) -> None:
+        plain_close(gate, claim_uid)
+        burn("closed the gate")
+
+    RealFs.write = write  # type: ignore[method-assign, assignment]
+    RealFs.replace = replace  # type: ignore[method-assign, assignment]
+    RealFs.unlink = unlink  # type: ignore[method-assign, assignment]
+    Gate.close = close  # type: ignore[method-assign, assignment]
+
+
+def _short(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+def serve(site: Site, last: int, word: str) -> None:
+    """Be the plugin, until told to stop or until the fuse has burnt down."""
+    site.log.parent.mkdir(parents=True, exist_ok=True)
+    log = os.open(site.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    configure(json=False, verbose=True)
+    lay(Fuse(site, last, word))
+    asyncio.run(Daemon(site.settings, {}).run())
+
+
+class Victim:
+    """A running plugin of the site."""
+
+    def __init__(self, process: BaseProcess) -> None:
+        """Watch process."""
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.is_alive()
+
+    def stop(self) -> int:
+        """End it as the kubelet does; return its status."""
+        self._process.terminate()
+        return self.ended()
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self._process.kill()
+        self.ended()
+
+    def ended(self) -> int:
+        """Wait for its end; return its status.
+
+        Raises:
+            TimeoutError: it goes on.
+        """
+        self._process.join(END_S)
+        if self._process.exitcode is None:
+            raise TimeoutError("the plugin does not end")
+        return self._process.exitcode
+
+
+@contextmanager
+def plugin(site: Site, last: int = 0, word: str = "") -> Iterator[Victim]:
+    """Run a plugin, and kill what is left of it.
+
+    It dies after event number last of those that have the word in them, if that is not 0.
+
+    It is forked from a server that has imported everything, because on an emulated machine the
+    imports take longer than the whole row.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    process = context.Process(target=serve, args=(site, last, word), daemon=True)
+    process.start()
+    victim = Victim(process)
+    try:
+        yield victim
+    finally:
+        victim.kill()
