@@ -111,7 +111,7 @@ def wants_of(
         Want(
             index,
             tuple(
-                _part(index, label, part, classes[part.device_class], spec.constraints, supply)
+                _part((index, label), part, classes[part.device_class], spec.constraints, supply)
                 for part in request.alternatives
             ),
         )
@@ -126,8 +126,7 @@ def show_attribute(value: AttributeValue) -> str:
 
 
 def _part(
-    claim: int,
-    label: str,
+    owner: tuple[int, str],
     request: DeviceRequest,
     cls: DeviceClass,
     constraints: Sequence[Constraint],
@@ -137,7 +136,7 @@ def _part(
     bound = tuple(each for each in constraints if each.covers(request.name))
     if not request.every:
         free = tuple(each for each in candidates if not each.why_not)
-        return Part(claim, label, request, candidates, bound, free, request.count)
+        return Part(*owner, request, candidates, bound, free, request.count)
     chosen = tuple(each for each in candidates if not each.reason)
     blocked = next((pool.problem for pool in supply.pools if pool.problem), "")
     if not chosen:
@@ -147,7 +146,7 @@ def _part(
     for each in chosen:
         if each.why_not:
             blocked = blocked or f"device {each.offer.name}: {each.why_not}"
-    return Part(claim, label, request, candidates, bound, chosen, len(chosen), blocked)
+    return Part(*owner, request, candidates, bound, chosen, len(chosen), blocked)
 
 
 def _candidates(request: DeviceRequest, cls: DeviceClass, supply: Supply) -> tuple[Candidate, ...]:

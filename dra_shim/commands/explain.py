@@ -49,26 +49,32 @@ class Explanation:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "--claim",
         action="append",
         required=True,
         metavar="FILE",
         help="ResourceClaims or ResourceClaimTemplates of one pod; - for standard input; may be "
-        "given several times, as all that name a FILE",
+        "given several times, as --class and --slices",
     )
-    add(
+    parser.add_argument(
         "--class", dest="classes", action="append", default=[], metavar="FILE", help="DeviceClasses"
     )
-    add(
+    parser.add_argument(
         "--slices",
         action="append",
         default=[],
         metavar="FILE",
-        help="ResourceSlices, such as kubectl get resourceslices -o yaml prints; instead of this "
-        "node's devices. A nodeSelector in them is taken to match",
+        help="ResourceSlices, such as kubectl get resourceslices -o yaml prints, instead of this "
+        "node's devices; a nodeSelector in them is taken to match",
     )
+    _add_node_flags(parser)
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="form")
+    add_state_flags(parser)  # fmt: skip
+
+
+def _add_node_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--inventory",
         type=Path,
@@ -88,8 +94,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the node to allocate on (default: that of the slices, or the host name)",
     )
-    add("--output", choices=("text", "json"), default="text", help="form")
-    add_state_flags(parser)  # fmt: skip
 
 
 def main(args: argparse.Namespace) -> int:

@@ -195,6 +195,25 @@ def test_a_record_of_another_boot_keeps_its_devices_and_gets_a_new_nonce(shim: S
     assert after.nonce != before.nonce
 
 
+def test_admin_access_is_recorded_and_takes_no_device_from_its_holder(shim: Shim) -> None:
+    shim.allocate("--container", "main=fast")
+    constraints = "    constraints:\n    - matchAttribute: resource.kubernetes.io/numaNode\n"
+    everything = "deviceClassName: dranet, adminAccess: true, allocationMode: All"
+    look = CLAIM.replace("name: fast", "name: look").replace(constraints, "")
+    shim.write("look.yaml", look.replace("deviceClassName: dranet, count: 2", everything))
+
+    done = shim.allocate("--container", "main=look", pod="p2", claim="look.yaml")
+
+    assert done.returncode == 0, done.stderr
+    assert [row.split()[2:] for row in done.stdout.splitlines()[1:]] == [
+        [f"pci-0000-0{i}-00-0", f"eth{i}", "-"] for i in (1, 2, 3)
+    ]
+    with shim.records() as reader:
+        (record,) = (each for each in reader.records() if each.claim.name == "look")
+    assert all(each.admin_access and each.config == NetworkConfig() for each in record.devices)
+    assert not record.devices[0].share_id
+
+
 def test_another_pod_on_the_same_claim_is_refused_with_the_holder(shim: Shim) -> None:
     shim.allocate("--pod-name", "default/train")
 
