@@ -3,8 +3,9 @@
 import pytest
 
 from tests.box.nics import Nic
-from tests.prove.matrix import After, Stage, rehearsed, row
+from tests.prove.matrix import rehearsed, row
 from tests.prove.shapes import shape
+from tests.prove.stage import After, Stage
 
 
 @pytest.fixture

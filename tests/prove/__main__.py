@@ -11,8 +11,9 @@ from pathlib import Path
 from tests.box.nics import IGB, SWITCH, Nic, dress_functions, ip, make_functions, make_wires
 from tests.box.waiting import wait_until
 from tests.prove import soak
-from tests.prove.matrix import After, Loss, Stage, rows
+from tests.prove.matrix import rows
 from tests.prove.shapes import HARDWARE_ONLY, SHAPES, Shape
+from tests.prove.stage import After, Loss, Stage
 from tests.prove.table import Tally, keep, say
 
 MOST = 3  # NICs that a shape asks for

@@ -50,6 +50,7 @@ class Act(StrEnum):
     UNDO = "undo"  # RunPodSandbox, which the kernel refuses in the middle
     DETACH = "detach"  # StopPodSandbox and RemovePodSandbox
     SUPERSEDE = "supersede"  # RunPodSandbox of the pod's second sandbox, the first not stopped
+    RECOVER = "recover"  # takes over from a plugin that died amid an attach
     UNLINKED = "unlinked"  # the namespace loses its path, then StopPodSandbox; hardware only
     DESTROYED = "destroyed"  # nothing; the namespace died while no plugin ran; hardware only
 
@@ -93,6 +94,8 @@ SHAPES: Final = (
     Shape("undo 2 claims", Act.UNDO, ((NOTHING,), (REFUSED,))),
     Shape("supersede 1 NIC", Act.SUPERSEDE, ((NOTHING,),)),
     Shape("supersede 2 claims", Act.SUPERSEDE, ((NOTHING,), (NOTHING,))),
+    Shape("recover 1 NIC", Act.RECOVER, ((NOTHING,),)),
+    Shape("recover 2 claims", Act.RECOVER, ((NOTHING,), (NOTHING,))),
     Shape("unlinked 1 NIC", Act.UNLINKED, ((NOTHING,),)),
     Shape("destroyed 1 NIC", Act.DESTROYED, ((NOTHING,),)),
     Shape("destroyed parameters", Act.DESTROYED, ((EVERYTHING,),)),

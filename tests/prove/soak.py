@@ -19,9 +19,10 @@ from tests.box.nics import ip
 from tests.box.waiting import wait_until
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
 from tests.prove import looks
-from tests.prove.matrix import LONG_NANO, ROOT, Stage
+from tests.prove.scene import LONG_NANO, ROOT
 from tests.prove.shapes import allocations, device_of, shape
 from tests.prove.site import Site
+from tests.prove.stage import Stage
 from tests.prove.table import Tally, keep, say
 from tests.prove.victim import Victim, plugin
 

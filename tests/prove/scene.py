@@ -1,0 +1,302 @@
+"""One row of the crash matrix: a pod, its claims, and a plugin that dies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from dranet_nri._gen import nri_pb2
+from dranet_nri.edits import cdi_ids
+from dranet_nri.model import Allocation, ObjectRef
+from dranet_nri.state.store import AllocationStore
+from dranet_nri.wire.nri import PodEventKind
+from tests.box.nics import ip
+from tests.box.waiting import PATIENCE, wait_until
+from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
+from tests.prove import looks
+from tests.prove.shapes import Act, Shape, allocations, device_of
+from tests.prove.site import Site
+from tests.prove.stage import After, Failed, Loss, Stage, differences
+from tests.prove.victim import Victim, plugin
+
+SETTLED_S: Final = 40.0 * PATIENCE
+LONG_NANO: Final = 600_000_000_000
+ROOT: Final = Path("/run/prove")
+
+
+class Scene:
+    """One row: a site, a pod and its claims."""
+
+    def __init__(self, stage: Stage, shape: Shape) -> None:
+        """Record the claims."""
+        self.stage, self.shape = stage, shape
+        self.number = next(stage.numbers)
+        self.nics = stage.nics[: shape.count]
+        self.site = Site(ROOT / str(self.number))
+        self.site.root.mkdir(parents=True)
+        self.uid = f"uid{self.number}"
+        self.pods: list[nri_pb2.PodSandbox] = []
+        self.netns = ""
+        store = AllocationStore(self.site.settings.allocations)
+        devices = [device_of(nic.name) for nic in self.nics]
+        self.claims = allocations(shape, devices, ObjectRef("default", "pod", self.uid))
+        for claim in self.claims:
+            store.put(claim)
+        store.close()
+
+    def sandbox(self) -> nri_pb2.PodSandbox:
+        """Make the pod's next sandbox."""
+        self.netns = f"prove{self.number}-{len(self.pods)}"
+        ip("netns", "add", self.netns)
+        ip("-n", self.netns, "link", "set", "lo", "up")
+        pod = pod_message(self.netns, uid=self.uid, netns=f"/run/netns/{self.netns}")
+        pod.pid = 1
+        self.pods.append(pod)
+        return pod
+
+    def destroy(self) -> None:
+        """Destroy the pod's namespaces; return when the kernel has returned hardware."""
+        for pod in self.pods:
+            if looks.exists(pod.id):
+                ip("netns", "del", pod.id)
+        if self.stage.hardware:
+            wait_until("the kernel to return hardware", lambda: self.on_host(), SETTLED_S)
+
+    def on_host(self) -> bool:
+        """Whether every NIC is on the host, under whatever name."""
+        return all(Path(f"/sys/bus/pci/devices/{parent}/net").is_dir() for parent in self.parents)
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """Return the PCI addresses of the NICs."""
+        keys = (each.device.key for claim in self.claims for each in claim.devices)
+        return tuple(key.parent for key in keys if key.bus)
+
+    # ------------------------------------------------------------------- looking
+
+    def is_open(self, claim: Allocation) -> bool:
+        """Whether the claim's gate is open."""
+        return self.site.spec(claim.claim.uid).exists()
+
+    def problem_in_pod(self) -> str:
+        """Return what the pod lacks, "" if it is whole and its gates are open."""
+        shut = [claim.claim.name for claim in self.claims if not self.is_open(claim)]
+        if shut:
+            return f"gate closed: {shut}"
+        for claim in self.claims:
+            if f"/run/netns/{self.netns}" not in self.site.spec(claim.claim.uid).read_text():
+                return f"{claim.claim.name}'s gate is another sandbox's"
+        return differences(self.stage.whole[self.shape.name], looks.in_netns(self.netns))
+
+    def problem_at_home(self) -> str:
+        """Return what is not as it was, "" if the host is and the gates are closed."""
+        left = [
+            str(path)
+            for root in (self.site.settings.cdi, self.site.settings.metadata)
+            if root.exists()
+            for path in root.rglob("*")
+        ]
+        if left:
+            return f"files left: {left}"
+        return self.stage.changed()
+
+    def refuse_unguarded(self) -> None:
+        """Refuse an open gate whose NICs are not configured in the sandbox it names.
+
+        Raises:
+            Failed: there is one.
+        """
+        whole = self.stage.whole[self.shape.name]
+        for claim in self.claims:
+            if not self.is_open(claim):
+                continue
+            spec = self.site.spec(claim.claim.uid).read_text()
+            (netns,) = [pod.id for pod in self.pods if f"/run/netns/{pod.id}" in spec]
+            facts = looks.in_netns(netns) if looks.exists(netns) else frozenset()
+            for device in claim.devices:
+                name = device.config.interface.name or device.device.key.name
+                missing = looks.of_link(whole, name) - facts
+                if missing or not looks.of_link(whole, name):
+                    raise Failed(Loss.UNGUARDED, f"gate of {name} is open without {missing}")
+
+    def loss(self) -> Loss:
+        """Return what is wrong with NICs that are not where they should be."""
+        if self.stage.hardware:
+            return Loss.MISCONFIGURED  # it is somewhere: a PCI function can't vanish
+        seen = looks.links() | {
+            name for pod in self.pods if looks.exists(pod.id) for name in looks.links(pod.id)
+        }
+        names = {
+            name
+            for claim in self.claims
+            for each in claim.devices
+            for name in [(each.device.key.name, each.config.interface.name)]
+        }
+        gone = [own for own, given in names if own not in seen and given not in seen]
+        return Loss.LOST if gone else Loss.MISCONFIGURED
+
+    async def until(self, problem: Callable[[], str], what: str) -> None:
+        """Wait until there is no problem.
+
+        Raises:
+            Failed: one remains.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + SETTLED_S
+        while text := problem():
+            if loop.time() > end:
+                raise Failed(self.loss(), f"{what}: {text}")
+            await asyncio.sleep(0.03)
+
+    # ------------------------------------------------------------------- acting
+
+    async def play(self, after: After, last: int, word: str) -> tuple[str, bool]:
+        """Do the act while the plugin dies after that event, then take over.
+
+        Returns:
+            The event, and whether it was reached.
+
+        Raises:
+            Failed: it did not end as it must.
+        """
+        async with RuntimeServer(str(self.site.settings.nri_socket)) as server:
+            if self.shape.act is Act.DESTROYED:
+                await self._lose_namespace(server)
+            elif self.shape.act is Act.RECOVER:
+                await self._die_amid_attach(server, after)
+            with plugin(self.site, last, word) as victim:
+                died = await self._cut_short(server, victim, after)
+                victim.kill()
+            event = self.site.died.read_text() if died else "answered"
+            self.refuse_unguarded()
+            await self._take_over(server, after)
+        return event, died
+
+    async def rehearse(self) -> None:
+        """Do the act undisturbed, and remember how the pod then looks.
+
+        Raises:
+            Failed: it does not even work undisturbed.
+        """
+        async with RuntimeServer(str(self.site.settings.nri_socket)) as server:
+            with plugin(self.site):
+                runtime = await server.connection()
+                await runtime.handshake()
+                pod = self.sandbox()
+                refusal = await self._call(runtime, PodEventKind.RUN, pod)
+                if (self.shape.act is Act.UNDO) != bool(refusal):
+                    raise Failed(Loss.MISCONFIGURED, refusal or "the kernel refuses nothing")
+                self.stage.whole[self.shape.name] = looks.in_netns(self.netns)
+                if not refusal and self.problem_in_pod():
+                    raise Failed(Loss.MISCONFIGURED, self.problem_in_pod())
+                await self._end(runtime, pod)
+
+    async def _lose_namespace(self, server: RuntimeServer) -> None:
+        with plugin(self.site) as first:
+            runtime = await server.connection()
+            await runtime.handshake()
+            await self._call(runtime, PodEventKind.RUN, self.sandbox())
+            first.kill()
+        self.destroy()
+
+    async def _die_amid_attach(self, server: RuntimeServer, after: After) -> None:
+        self.site.armed.touch()
+        with plugin(self.site, 3, "in pod") as first:
+            runtime = await server.connection()
+            await runtime.handshake()
+            with suppress(ConnectionError):
+                await self._call(runtime, PodEventKind.RUN, self.sandbox())
+            first.ended()
+        self.site.died.unlink()
+        if after is After.GONE and self.stage.hardware:
+            self.destroy()
+
+    async def _cut_short(self, server: RuntimeServer, victim: Victim, after: After) -> bool:
+        """Do the act; return whether the plugin died of it."""
+        if self.shape.act in (Act.DESTROYED, Act.RECOVER):
+            self.site.armed.touch()
+        listed = self.pods if after is After.LISTED and self.shape.act is Act.RECOVER else ()
+        try:
+            async with asyncio.timeout(2 * SETTLED_S):
+                runtime = await server.connection()
+                await runtime.handshake(listed)
+                await self._act(
+                    runtime, victim, self.problem_in_pod if listed else self.problem_at_home
+                )
+        except ConnectionError:
+            pass
+        except TimeoutError:
+            raise Failed(Loss.STUCK, "the plugin does not answer") from None
+        self.site.armed.unlink(missing_ok=True)
+        return self.site.died.exists()
+
+    async def _act(
+        self, runtime: RuntimeConnection, victim: Victim, problem: Callable[[], str]
+    ) -> None:
+        """Do the act, or see it through until there is no problem."""
+        act = self.shape.act
+        if act in (Act.DESTROYED, Act.RECOVER):
+            await self.until(lambda: problem() if victim.alive else "", "the plugin was started")
+            return
+        pod = self.sandbox()
+        if act not in (Act.ATTACH, Act.UNDO):
+            await self._call(runtime, PodEventKind.RUN, pod)
+        if act is Act.SUPERSEDE:
+            pod = self.sandbox()
+        self.site.armed.touch()
+        if act is Act.UNLINKED:
+            ip("netns", "del", self.netns)
+        if act in (Act.DETACH, Act.UNLINKED):
+            await self._call(runtime, PodEventKind.STOP, pod)
+            await self._call(runtime, PodEventKind.REMOVE, pod)
+        else:
+            await self._call(runtime, PodEventKind.RUN, pod)
+
+    async def _take_over(self, server: RuntimeServer, after: After) -> None:
+        listed = after is After.LISTED and looks.exists(self.netns)
+        if not listed and self.stage.hardware:
+            self.destroy()
+        with plugin(self.site) as clean:
+            runtime = await server.connection()
+            await runtime.handshake(self.pods[-1:] if listed else ())
+            if listed:
+                if self.shape.act is not Act.UNDO:
+                    await self.until(self.problem_in_pod, "the pod lives")
+                    await self._start_container(runtime)
+                await self._end(runtime, self.pods[-1])
+            else:
+                await self.until(self.problem_at_home, "the pod is gone")
+            await self._let_go(clean)
+            if clean.stop() != 0:
+                raise Failed(Loss.STUCK, "the plugin ended badly")
+        await self.until(self.problem_at_home, "after the plugin's end")
+
+    async def _start_container(self, runtime: RuntimeConnection) -> None:
+        ids = [cdi for claim in self.claims for _, cdi in cdi_ids(claim)]
+        container = nri_pb2.Container(id="c", pod_sandbox_id=self.netns, name="main")
+        container.annotations["cdi.k8s.io/test"] = ",".join(ids)
+        call = runtime.runtime.create_container(self.pods[-1], container, LONG_NANO)
+        answer = await runtime.answer(call)
+        if answer.status is not None:
+            raise Failed(Loss.MISCONFIGURED, f"container refused: {answer.status.message}")
+
+    async def _end(self, runtime: RuntimeConnection, pod: nri_pb2.PodSandbox) -> None:
+        for kind in (PodEventKind.STOP, PodEventKind.REMOVE):
+            await self._call(runtime, kind, pod)
+        await self.until(self.problem_at_home, "the pod was stopped")
+
+    async def _let_go(self, clean: Victim) -> None:
+        own = looks.own_namespace()
+        await self.until(
+            lambda: str(sorted(looks.namespaces_of(clean.pid) - {own}) or ""), "namespaces held"
+        )
+
+    async def _call(
+        self, runtime: RuntimeConnection, kind: PodEventKind, pod: nri_pb2.PodSandbox
+    ) -> str:
+        """Tell the plugin; return why it refuses, "" if it does not."""
+        answer = await runtime.answer(runtime.runtime.pod_event(kind, pod, LONG_NANO))
+        return answer.status.message or "refused" if answer.status is not None else ""

@@ -1,0 +1,97 @@
+"""The host that rows are played on, and what a row may find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import count
+
+from tests.box.nics import Nic, host_state, settled
+from tests.prove import looks
+from tests.prove.shapes import HARDWARE_ONLY, Shape
+
+
+class Loss(StrEnum):
+    """What a row may find."""
+
+    LOST = "lost"  # a NIC is nowhere
+    MISCONFIGURED = "misconfigured"  # neither whole in the pod nor whole on the host
+    UNGUARDED = "unguarded"  # a container may start, or has, without its NIC
+    STUCK = "stuck"  # the plugin answers nothing, or doesn't end
+
+
+class After(StrEnum):
+    """What the runtime says when the plugin is back."""
+
+    LISTED = "listed"  # the sandbox lives
+    GONE = "gone"  # it does not
+
+
+class Failed(Exception):  # noqa: N818 - it ends a row, which may well be what a row is for
+    """A row did not end as it must."""
+
+    def __init__(self, loss: Loss, detail: str) -> None:
+        """Say what is wrong."""
+        super().__init__(f"{loss}: {detail}")
+        self.loss = loss
+        self.detail = detail
+
+
+@dataclass
+class Stage:
+    """The host: its NICs, how it was, and how each shape's pod is when nothing goes wrong.
+
+    Attributes:
+        tier: "vm" has virtual functions, which come back when their namespace dies; "host" wires.
+        rebuild: makes the NICs anew after a row lost one.
+    """
+
+    tier: str
+    nics: tuple[Nic, ...]
+    rebuild: Callable[[], tuple[Nic, ...]]
+    before: dict[str, object] = field(default_factory=dict)
+    whole: dict[str, looks.Facts] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        """Remember how the host is."""
+        settled()
+        self.before = host_state()
+
+    @property
+    def hardware(self) -> bool:
+        """Whether a NIC whose namespace dies comes back to the host."""
+        return self.tier == "vm"
+
+    def changed(self) -> str:
+        """Return what of the host is not as it was, "" if all is."""
+        now = host_state()
+        return "; ".join(
+            f"{kind}: {differences(frozenset(_rows(was)), frozenset(_rows(now[kind])))}"
+            for kind, was in self.before.items()
+            if was != now[kind]
+        )
+
+    def restore(self) -> None:
+        """Make the NICs anew."""
+        self.nics = self.rebuild()
+        self.whole.clear()  # new NICs have new addresses
+        settled()
+        self.before = host_state()
+
+    def fits(self, shape: Shape) -> bool:
+        """Whether these NICs can take part in the shape."""
+        return self.hardware or shape.act not in HARDWARE_ONLY
+
+
+def differences(wanted: looks.Facts, found: looks.Facts) -> str:
+    """Return what is missing and what is too much, "" if nothing is."""
+    if wanted == found:
+        return ""
+    return f"missing {sorted(wanted - found)}, beside {sorted(found - wanted)}"
+
+
+def _rows(dumped: object) -> list[str]:
+    assert isinstance(dumped, list)
+    return dumped
