@@ -148,6 +148,8 @@ def filter_devices(expression: str, devices: Sequence[Device]) -> tuple[Device, 
 
 
 def _compile(environment: Environment, expression: str) -> Program:
+    if any("\ud800" <= char <= "\udfff" for char in expression):
+        raise SelectorError(expression, "holds a lone surrogate; write the character itself")
     try:
         return environment.compile(expression)
     except RuntimeError as error:

@@ -18,7 +18,9 @@ from dranet_nri.errors import ConfigError
 
 MAX_TEXT: Final = 4 << 20  # bytes of one file; etcd takes 1.5 MiB for one object
 MAX_VALUES: Final = 200_000  # in one document, after expanding aliases
+MAX_BITS: Final = 1024  # of a whole number; what a double holds, and Python will print
 
+_NO_NUMBER: Final = "is no usable number; put it in quotes if it is text"
 _TAG: Final = "tag:yaml.org,2002:"
 _JSON_START: Final = re.compile(r"\s*\{\s*[\"}]")  # what YAML would also take, but not its tabs
 
@@ -44,6 +46,9 @@ def load_manifests(text: str) -> tuple[object, ...]:
         reason = f"not valid YAML: {str(error).splitlines()[0]}"
     except RecursionError:
         reason = "not usable YAML: nested too deeply; flatten it"
+    except (ValueError, OverflowError) as error:
+        # PyYAML lets these out of escapes like "\\U00110000" and of a %YAML of thousands of digits.
+        reason = f"not valid YAML: {error}"
     else:
         return tuple(document for document in documents if document is not None)
     raise ConfigError([f"document: {reason}"])
@@ -111,20 +116,28 @@ class _Reader:
                 return text
             case "null":
                 return None
-            case "bool":
+            case "bool" if text.lower() in self._scalars.bool_values:
                 return self._scalars.construct_yaml_bool(node)
             case "int":
                 return self._number(node)
-            case "float" if text[-1] not in "fFnN":
-                return float(text.replace("_", ""))
+            case "float" if not text.endswith(("f", "F", "n", "N")):
+                return self._fraction(node)
         raise _at(node, f"{text!r} with tag {node.tag} is not JSON; put it in quotes")
 
     def _number(self, node: yaml.ScalarNode) -> int:
         try:
             number: int = self._scalars.construct_yaml_int(node)
-        except ValueError:
-            raise _at(node, "is no usable number; put it in quotes if it is text") from None
+        except (ValueError, IndexError):  # the latter where there is no digit
+            raise _at(node, _NO_NUMBER) from None
+        if number.bit_length() > MAX_BITS:
+            raise _at(node, _NO_NUMBER)
         return number
+
+    def _fraction(self, node: yaml.ScalarNode) -> float:
+        try:
+            return float(node.value.replace("_", ""))
+        except ValueError:
+            raise _at(node, _NO_NUMBER) from None
 
 
 def _at(node: yaml.Node, problem: str) -> yaml.MarkedYAMLError:

@@ -82,9 +82,9 @@ _FIELDS = (
 )
 _YAML = (
     *(b"- ", b": ", b"? ", b"&a ", b"*a", b"<<: *a\n", b"---\n", b"...\n", b"|\n", b">-\n", b"#"),
-    *(b"!!null ", b"!!str ", b"!!set ", b"!x ", b"!<%FF> "),
+    *(b"!!float ", b"!!int ", b"!!bool ", b"!!null ", b"!!str ", b"!!set ", b"!x ", b"!<%FF> "),
     *(b"0x", b"0b", b"0o7", b"1:30", b"+", b"_", b".inf", b".nan", b"2001-01-01", b"yes", b"="),
-    *(b"%YAML 1.1\n---\n", b"%TAG ! x:\n---\n", b'"\\xff"', b"\t", b"\r", b"'"),
+    *(b"%YAML 1.1\n---\n", b"%TAG ! x:\n---\n", b'"\\U00110000"', b'"\\xff"', b"\t", b"\r", b"'"),
     *(b"kind: List\nitems:\n", b"items", b"[", b"]", b"{", b"}", b"\n", b"  "),
 )
 _CLAIM = (

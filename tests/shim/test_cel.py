@@ -341,3 +341,8 @@ def test_the_filter_keeps_and_drops_as_dranets(expression: str, kept: bool) -> N
 def test_a_filter_that_cannot_be_compiled_is_refused() -> None:
     with pytest.raises(SelectorError):
         filter_devices("attribute", [])
+
+
+def test_an_expression_with_a_lone_surrogate_is_refused() -> None:
+    with pytest.raises(SelectorError, match="lone surrogate"):
+        compile_selector("true || '\ud800' == ''")

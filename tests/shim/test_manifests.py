@@ -106,3 +106,22 @@ def test_text_that_json_cannot_hold_is_refused_with_its_place(text: str, expecte
     (line,) = caught.value.violations
     assert line.startswith("document: ")
     assert expected in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('x: !!float ""', id="fraction-of-nothing"),
+        pytest.param("x: !!float abc", id="fraction-of-letters"),
+        pytest.param('x: !!int ""', id="number-of-nothing"),
+        pytest.param('x: !!int "+"', id="number-of-a-sign"),
+        pytest.param("x: !!bool abc", id="truth-of-letters"),
+        pytest.param("x: 0x" + "f" * 5000, id="more-digits-than-python-writes"),
+        pytest.param('x: "\\U00110000"', id="no-unicode"),
+        pytest.param('x: "\\UFFFFFFFF"', id="no-unicode-by-far"),
+        pytest.param("%YAML 1." + "1" * 5000 + "\n---\nx: 1", id="version-of-thousands-of-digits"),
+    ],
+)
+def test_what_the_yaml_library_stumbles_over_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        load_manifests(text)
