@@ -12,6 +12,7 @@ from typing import Final
 from tests.box.waiting import wait_until
 
 IGB: Final = Path("/sys/bus/pci/drivers/igb")
+FIRST_RULE: Final = 2000  # priority of the first NIC's rule
 SWITCH: Final = "switch"  # the namespace at the other end of the wires
 RUNTIMES_BRIDGE: Final = "cni0"  # its ports and timers follow every pod
 # What changes by itself or tells nothing about restoration.
@@ -70,6 +71,13 @@ def make_functions() -> tuple[Path, ...]:
     return tuple(made)
 
 
+def remove_functions() -> None:
+    """Take the virtual functions away again, and the rules, which stay when a link goes."""
+    for number, nic in enumerate(IGB.glob("0000:*")):
+        (nic / "sriov_numvfs").write_text("0")
+        ip("rule", "del", "priority", str(FIRST_RULE + number))
+
+
 def dress_functions(functions: Sequence[Path]) -> tuple[Nic, ...]:
     """Give each virtual function addresses, routes and a rule on the host."""
     nics = []
@@ -95,7 +103,16 @@ def dress(nic: Nic, number: int) -> None:
     ip("route", "add", f"{net}.1.0/24", "via", f"{net}.0.1", "dev", nic.name, "metric", "77")
     table = str(1000 + number)
     ip("route", "add", "default", "via", f"{net}.0.1", "dev", nic.name, "table", table)
-    ip("rule", "add", "from", f"{net}.0.0/16", "lookup", table, "priority", str(2000 + number))
+    ip(
+        "rule",
+        "add",
+        "from",
+        f"{net}.0.0/16",
+        "lookup",
+        table,
+        "priority",
+        str(FIRST_RULE + number),
+    )
     ip("neigh", "add", f"{net}.0.9", "lladdr", "02:00:00:00:00:09", "dev", nic.name)
 
 

@@ -1,5 +1,6 @@
 """Tests in this directory run inside the node in a box: hack/test vm."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,18 +8,26 @@ import pytest
 from tests.box.attach import absent, plugin
 from tests.box.cri import Cri
 from tests.box.fixtures import containerd, cri, runtime
-from tests.box.nics import Nic, dress_functions, host_state, make_functions, settled
+from tests.box.nics import (
+    Nic,
+    dress_functions,
+    host_state,
+    make_functions,
+    remove_functions,
+    settled,
+)
 
 __all__ = ["absent", "containerd", "cri", "plugin", "runtime"]
 
 
-@pytest.fixture(scope="session")
-def functions() -> tuple[Path, ...]:
+@pytest.fixture(scope="module")
+def functions() -> Iterator[tuple[Path, ...]]:
     """Return eight virtual functions, one on each NIC: four on each NUMA node."""
-    return make_functions()
+    yield make_functions()
+    remove_functions()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def nics(functions: tuple[Path, ...]) -> tuple[Nic, ...]:
     """Return the virtual functions' NICs, with addresses, routes and rules on the host."""
     return dress_functions(functions)
