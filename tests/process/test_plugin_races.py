@@ -9,6 +9,7 @@ import pytest
 
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import Container, Phase
+from dranet_nri.plan.ops import MoveLink
 from tests.fakes.node import LATER, Node
 
 
@@ -105,10 +106,11 @@ def test_a_job_of_a_hook_that_left_goes_on_and_is_forgotten(node: Node) -> None:
 
 
 @pytest.mark.parametrize("newest_first", [True, False], ids=["newest first", "newest last"])
+@pytest.mark.parametrize("pid", [7, 0], ids=["", "crio tells no pid"])
 def test_an_old_sandbox_in_the_runtimes_list_takes_nothing_from_the_new_one(
-    node: Node, *, newest_first: bool
+    node: Node, pid: int, *, newest_first: bool
 ) -> None:
-    old, new = node.pod("web", "one"), replace(node.pod("web", "two"), pid=7)
+    old, new = node.pod("web", "one"), replace(node.pod("web", "two"), pid=pid)
     node.allocate(new, 1)
     node.run_pod(new)
 
@@ -190,3 +192,95 @@ def test_a_claim_recorded_for_another_pod_takes_nothing_from_the_one_that_runs(n
     node.run_pod(thief)
     assert node.at_home(1)
     assert node.in_pod(2, thief)
+
+
+def test_an_old_sandbox_whose_stop_was_lost_takes_nothing_back(node: Node) -> None:
+    old, new = node.pod("web", "one"), node.pod("web", "two")
+    node.allocate(old, 1)
+    node.run_pod(old)
+    node.run_pod(new)
+
+    for _ in range(2):
+        node.reconcile()
+
+    assert node.in_pod(1, new)
+
+
+def test_a_sandbox_that_stops_while_it_waits_for_a_nic_is_not_given_it(node: Node) -> None:
+    old, new = node.pod("web", "one"), node.pod("web", "two")
+    node.allocate(old, 1)
+    paused = node.pause()
+
+    async def work() -> None:
+        first = asyncio.create_task(node.plugin.run_pod_sandbox(old, LATER))
+        await asyncio.to_thread(paused.begun.wait)
+        second = asyncio.create_task(node.plugin.run_pod_sandbox(new, LATER))
+        await asyncio.sleep(0)
+        stop = asyncio.create_task(node.plugin.stop_pod_sandbox(new))
+        await asyncio.sleep(0)
+        paused.go.set()
+        await asyncio.gather(first, stop)
+        with pytest.raises(RefusedError, match="stopped meanwhile"):
+            await second
+
+    node.run(work)
+
+
+def test_a_pod_that_stops_while_another_is_repaired_is_left_alone(node: Node) -> None:
+    pod, other = node.pod("web"), node.pod("other")
+    node.allocate(pod, 1, claim="one")
+    claim = node.allocate(other, 2, claim="two")
+    paused = node.pause()
+
+    async def work() -> None:
+        await node.plugin.synchronize((pod, other), ())
+        repair = asyncio.create_task(node.plugin.reconcile())
+        await asyncio.to_thread(paused.begun.wait)
+        await node.plugin.stop_pod_sandbox(other)
+        paused.go.set()
+        await repair
+
+    node.run(work)
+
+    assert node.phase(claim) is None
+
+
+def test_the_gate_is_shut_while_an_attach_is_at_work(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    stray = node.gate.spec_path(claim.claim.uid)
+    stray.parent.mkdir()
+    stray.write_text("{}")  # left by a crash
+    paused = node.pause()
+
+    async def work() -> None:
+        run = asyncio.create_task(node.plugin.run_pod_sandbox(pod, LATER))
+        await asyncio.to_thread(paused.begun.wait)
+        assert not stray.exists()
+        paused.go.set()
+        await run
+
+    node.run(work)
+
+    assert node.gate_open(claim)
+
+
+def test_an_attach_that_fails_with_nobody_waiting_asks_for_repair(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    node.kernel.fail_on(MoveLink)
+    paused = node.pause()
+
+    async def work() -> None:
+        container = Container("c", pod.sandbox_id, "app")
+        hook = asyncio.create_task(node.plugin.create_container(pod, container, LATER))
+        await asyncio.to_thread(paused.begun.wait)
+        hook.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await hook
+        paused.go.set()
+        await node.plugin.attacher.idle(pod.sandbox_id)
+
+    node.run(work)
+
+    assert node.bell[-1] == "trouble"

@@ -145,6 +145,32 @@ def test_a_pod_with_a_broken_record_is_refused_three_times_and_then_held_by_the_
         node.create(pod)
 
 
+def test_rejections_are_forgotten_once_the_pod_is_attached(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    for failures in (2, 3):
+        node.kernel.fail_on(MoveLink, EBUSY)
+        for _ in range(failures):
+            with pytest.raises(AttachError):
+                node.run_pod(pod)
+        node.kernel.heal()
+        node.run_pod(pod)
+        node.stop_pod(pod)
+
+    assert not node.plugin.rejections
+
+
+def test_a_stop_that_leaves_a_nic_behind_asks_for_repair(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    node.run_pod(pod)
+    node.kernel.fail_on(MoveLink, EBUSY)
+
+    node.stop_pod(pod)
+
+    assert node.bell[-1] == "trouble"
+
+
 def test_rejections_are_forgotten_with_the_pods_claims(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
@@ -236,6 +262,32 @@ def test_a_claim_that_was_given_another_nic_gets_that_one(node: Node) -> None:
     assert (
         cdi_ids(claim)[0][1].partition("=")[2] in node.gate.spec_path(claim.claim.uid).read_text()
     )
+
+
+def test_a_gate_is_not_opened_for_a_nic_that_the_claim_was_given_instead(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    node.run_pod(pod)
+    claim = node.allocate(pod, 2)
+    node.kernel.fail_on(MoveLink, EBUSY)  # the first one cannot leave
+
+    node.reconcile()
+
+    assert not node.gate_open(claim)
+    assert node.in_pod(1, pod)
+
+
+def test_a_record_and_a_gate_of_other_devices_are_not_mixed(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    node.run_pod(pod)
+    claim = node.allocate(pod, 2)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+
+    node.run(lambda: node.plugin.attacher.verify(record, claim))
+
+    assert "nic2" not in node.gate.spec_path(claim.claim.uid).read_text()
 
 
 def test_a_nic_that_vanished_costs_the_pods_other_claim_nothing(node: Node) -> None:
