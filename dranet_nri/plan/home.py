@@ -1,8 +1,9 @@
 """The way home: from the pod, or from wherever the kernel left a device, to what the host had.
 
 Rules:
-1. Renaming happens inside the pod, before the move: a rename in the moving message shows udev the
-   pod's name.
+1. Hardware is renamed inside the pod, before the move: a rename in the moving message shows udev
+   the pod's name. A virtual device, which nothing but its name identifies, is renamed by the
+   moving message: whoever takes over between two messages would find it nowhere.
 2. What appeared meanwhile is never deleted.
 3. A name in use is not fought over: the device gets a free one, and its own once that is free.
 4. What a lifetime ended is not given back, nor a route that only it made possible.
@@ -76,7 +77,7 @@ def plan_home(wanted: AtHome, observed: Observed) -> Plan:
     moved = replace(link, name=name, up=False, altnames=kept)
     settings = difference(settings_of(wanted.snapshot.link), link)
     rename: Plan = ()
-    if link.name != name and name not in observed.taken_pod_names:
+    if link.parent and link.name != name and name not in observed.taken_pod_names:
         rename = (RenameLink(Ns.POD, link.index, name),)
     after = _restore(wanted, LinkState(link=_with(moved, settings)), observed)
     return (

@@ -66,6 +66,15 @@ def test_home_renames_inside_the_pod_and_moves_and_restores_in_order() -> None:
     )
 
 
+def test_a_virtual_device_is_renamed_by_the_move_so_that_it_is_never_without_both_names() -> None:
+    virtual = replace(NIC, bus="", parent="", altnames=())
+    left = LinkState(replace(virtual, index=9, name="net1", up=False))
+
+    ops = plan(AtHome(LinkState(virtual)), away(left))
+
+    assert ops[0] == MoveLink(Ns.POD, 9, Ns.HOST, "eth1")
+
+
 def test_a_device_that_was_down_stays_down_and_gets_no_routes() -> None:
     snapshot = replace(FULL, link=replace(NIC, up=False))
 
