@@ -77,18 +77,19 @@ class Scene:
 
     # ------------------------------------------------------------------- looking
 
-    def is_open(self, claim: Allocation) -> bool:
-        """Whether the claim's gate is open."""
-        return self.site.spec(claim.claim.uid).exists()
+    def gate(self, claim: Allocation) -> str:
+        """Return the claim's CDI spec, "" while its gate is closed."""
+        try:
+            return self.site.spec(claim.claim.uid).read_text()
+        except FileNotFoundError:
+            return ""
 
     def problem_in_pod(self) -> str:
         """Return what the pod lacks, "" if it is whole and its gates are open."""
-        shut = [claim.claim.name for claim in self.claims if not self.is_open(claim)]
-        if shut:
-            return f"gate closed: {shut}"
         for claim in self.claims:
-            if f"/run/netns/{self.netns}" not in self.site.spec(claim.claim.uid).read_text():
-                return f"{claim.claim.name}'s gate is another sandbox's"
+            spec = self.gate(claim)
+            if f"/run/netns/{self.netns}" not in spec:
+                return f"gate of {claim.claim.name} is {'of another sandbox' if spec else 'closed'}"
         return differences(self.stage.whole[self.shape.name], looks.in_netns(self.netns))
 
     def problem_at_home(self) -> str:
@@ -111,9 +112,9 @@ class Scene:
         """
         whole = self.stage.whole[self.shape.name]
         for claim in self.claims:
-            if not self.is_open(claim):
+            spec = self.gate(claim)
+            if not spec:
                 continue
-            spec = self.site.spec(claim.claim.uid).read_text()
             (netns,) = [pod.id for pod in self.pods if f"/run/netns/{pod.id}" in spec]
             facts = looks.in_netns(netns) if looks.exists(netns) else frozenset()
             for device in claim.devices:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import subprocess
 import time
 from dataclasses import dataclass
 from itertools import count
@@ -33,7 +32,7 @@ GROWTH_KIB: Final = 2048  # of memory, from the second look to the last
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a process holds, and the network namespaces of the machine."""
+    """What a process holds."""
 
     descriptors: int
     threads: int
@@ -50,13 +49,8 @@ def held(pid: int) -> Held:
         descriptors=len(tuple(Path(f"/proc/{pid}/fd").iterdir())),
         threads=int(status["Threads"]),
         rss_kib=int(status["VmRSS"].split()[0]),
-        namespaces=_namespaces(),
+        namespaces=len(looks.namespaces_of(pid)),
     )
-
-
-def _namespaces() -> int:
-    shown = subprocess.run(("lsns", "-t", "net", "-n"), check=True, capture_output=True, text=True)
-    return len(shown.stdout.splitlines())
 
 
 def run(stage: Stage, cycles: int = CYCLES) -> bool:
@@ -76,7 +70,7 @@ def run(stage: Stage, cycles: int = CYCLES) -> bool:
     flat = same and grown <= GROWTH_KIB
     what = (
         f"{stage.tier} soak: {last.descriptors} descriptors, {last.threads} threads,"
-        f" {last.rss_kib} KiB ({grown:+d}), {last.namespaces} namespaces"
+        f" {last.rss_kib} KiB ({grown:+d}), {last.namespaces} namespaces held"
     )
     seconds = time.monotonic() - begin
     keep(Tally(what, rows=cycles, misconfigured=refused, other=int(not flat), seconds=seconds))
