@@ -8,7 +8,16 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.box.nics import IGB, SWITCH, Nic, dress_functions, ip, make_functions, make_wires
+from tests.box.nics import (
+    FIRST_RULE,
+    IGB,
+    SWITCH,
+    Nic,
+    dress_functions,
+    ip,
+    make_functions,
+    make_wires,
+)
 from tests.box.waiting import wait_until
 from tests.prove import soak
 from tests.prove.matrix import rows
@@ -39,8 +48,8 @@ def functions() -> tuple[Nic, ...]:
 def forget_rules() -> None:
     """Delete the policy rules of NICs that are gone."""
     for number in range(MOST):
-        if ip("rule", "show", "priority", str(2000 + number)):
-            ip("rule", "del", "priority", str(2000 + number))
+        if ip("rule", "show", "priority", str(FIRST_RULE + number)):
+            ip("rule", "del", "priority", str(FIRST_RULE + number))
 
 
 def skip_duplicate_detection() -> None:

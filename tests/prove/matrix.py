@@ -59,7 +59,8 @@ def row(stage: Stage, shape: Shape, after: After, last: int, word: str = "") -> 
     scene = Scene(stage, shape)
     try:
         event, died = asyncio.run(scene.play(after, last, word))
-    except Failed as failed:
+    except (Failed, ConnectionError, TimeoutError) as error:
+        failed = error if isinstance(error, Failed) else Failed(Loss.STUCK, repr(error))
         died = scene.site.died.exists()
         event = scene.site.died.read_text() if died else "answered"
         scene.destroy()
