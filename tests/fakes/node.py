@@ -65,13 +65,16 @@ class FullFs(RealFs):
 
     Attributes:
         room: how many files still fit; None: as many as you like.
+        recovers: whether there is room again after the first file that did not fit.
     """
 
     room: int | None = None
+    recovers: bool = False
 
     def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
         """See Fs."""
         if self.room == 0:
+            self.room = None if self.recovers else 0
             raise OSError(ENOSPC, "No space left on device", str(path))
         self.room = self.room and self.room - 1
         super().write(path, data, mode, durable=durable)
