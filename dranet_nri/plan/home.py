@@ -65,6 +65,7 @@ class AtHome:
 
 
 def plan_home(wanted: AtHome, observed: Observed) -> Plan:
+    _refuse_namesake(wanted.snapshot.link, observed)
     if observed.host is not None:
         return _restore(wanted, observed.host, observed)
     if observed.pod is None:
@@ -87,6 +88,19 @@ def plan_home(wanted: AtHome, observed: Observed) -> Plan:
         MoveLink(Ns.POD, link.index, Ns.HOST, name, settings),
         *after,
     )
+
+
+def _refuse_namesake(snapshot: Link, observed: Observed) -> None:
+    """Refuse to take another link on the host for a virtual device that is in the pod.
+
+    Nothing but its name identifies it there, so that it can't come home under a free one either.
+    """
+    host, pod = observed.host, observed.pod
+    if host and pod and not host.link.parent and host.link.index != snapshot.index:
+        raise RefusedError(
+            f"{snapshot.name} can't come home: another link on the host has its name;"
+            " rename that one, this is retried"
+        )
 
 
 def home_name(wanted: str, link: Link, taken: frozenset[str]) -> str:

@@ -69,7 +69,7 @@ def plan(wanted: Wanted, observed: Observed) -> Plan:
             the device is not there.
     """
     if isinstance(wanted, InPod):
-        return _into_pod(wanted, observed)
+        return _into_pod(wanted, _without_namesake(wanted.host.link, observed))
     return plan_home(wanted, observed)
 
 
@@ -104,6 +104,21 @@ def _into_pod(wanted: InPod, observed: Observed) -> Plan:
         MoveLink(Ns.HOST, link.index, Ns.POD, network.name, network.settings),
         *_configure_pod(replace(network, settings=LinkSettings()), moved, observed.pod_rules),
     )
+
+
+def _without_namesake(snapshot: Link, observed: Observed) -> Observed:
+    """Tell a virtual device from another link, where both namespaces have one of its names.
+
+    Nothing but names identifies it, but until it leaves the host it has its index there.
+    """
+    host, pod = observed.host, observed.pod
+    if host is None or pod is None or host.link.parent:
+        return observed
+    if host.link.index == snapshot.index:
+        taken = observed.taken_pod_names | {pod.link.name, *pod.link.altnames}
+        return replace(observed, pod=None, taken_pod_names=taken)
+    taken = observed.taken_host_names | {host.link.name, *host.link.altnames}
+    return replace(observed, host=None, taken_host_names=taken)
 
 
 def _check(network: PodNetwork, link: Link, observed: Observed) -> None:

@@ -215,3 +215,20 @@ def test_a_rename_in_the_pod_gives_back_what_going_down_loses() -> None:
         *(AddRoute(Ns.POD, "net1", route) for route in wanted.network.routes),
         AddNeighbour(Ns.POD, "net1", FULL.neighbours[0]),
     )
+
+
+def test_a_link_of_the_pod_is_not_taken_for_the_virtual_device_that_wants_its_name() -> None:
+    virtual = LinkState(replace(NIC, bus="", parent=""))
+    other = LinkState(replace(NIC, bus="", parent="", index=2, name="net1", altnames=("lan",)))
+
+    with pytest.raises(RefusedError, match="'net1' for device eth1 is taken in the pod"):
+        plan(in_pod(RENAMED, virtual), Observed(host=virtual, pod=other))
+
+
+def test_a_virtual_device_in_the_pod_is_configured_whatever_has_its_name_on_the_host() -> None:
+    virtual = LinkState(replace(NIC, bus="", parent=""))
+    inside = LinkState(replace(virtual.link, index=9, name="net1"))
+    other = LinkState(replace(virtual.link, index=12))
+    wanted = in_pod(RENAMED, virtual)
+
+    assert plan(wanted, Observed(host=other, pod=inside)) == plan(wanted, Observed(pod=inside))

@@ -66,6 +66,15 @@ def test_home_renames_inside_the_pod_and_moves_and_restores_in_order() -> None:
     )
 
 
+def test_another_link_of_a_virtual_devices_name_is_not_taken_for_it() -> None:
+    virtual = replace(NIC, bus="", parent="", altnames=())
+    inside = LinkState(replace(virtual, index=9, name="net1"))
+    other = LinkState(replace(virtual, index=12))
+
+    with pytest.raises(RefusedError, match="another link on the host has its name"):
+        plan(AtHome(LinkState(virtual)), Observed(host=other, pod=inside))
+
+
 def test_a_virtual_device_is_renamed_by_the_move_so_that_it_is_never_without_both_names() -> None:
     virtual = replace(NIC, bus="", parent="", altnames=())
     left = LinkState(replace(virtual, index=9, name="net1", up=False))
