@@ -1,7 +1,7 @@
 """Addresses (RTM_*ADDR). Numbers and structs are those of linux/if_addr.h."""
 
 import struct
-from errno import EADDRNOTAVAIL, EEXIST
+from errno import EEXIST
 from ipaddress import ip_interface
 from socket import AF_INET, AF_INET6
 from typing import Final
@@ -108,21 +108,6 @@ def add_address(netlink: Rtnetlink, what: str, index: int, address: Address) -> 
 
 def _same(wanted: Address, present: Address) -> bool:
     return (ip_interface(wanted.cidr), wanted.peer) == (ip_interface(present.cidr), present.peer)
-
-
-def del_address(netlink: Rtnetlink, what: str, index: int, address: Address) -> None:
-    """Delete an address that the link may not have."""
-    local, length = split_prefix(address.cidr)
-    body = encode(
-        ifaddrmsg,
-        {"family": family_of(local), "prefixlen": length, "index": index},
-        [("IFA_LOCAL", local), ("IFA_ADDRESS", address.peer or local)],
-    )
-    try:
-        netlink.do(what, RTM_DELADDR, 0, body)
-    except KernelError as error:
-        if error.code != EADDRNOTAVAIL:
-            raise
 
 
 def _request(index: int, address: Address) -> bytes:

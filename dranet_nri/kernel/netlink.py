@@ -23,9 +23,7 @@ from dranet_nri.plan.ops import (
     AddNeighbour,
     AddRoute,
     AddRule,
-    DelAddress,
     DelAltname,
-    DelRule,
     MoveLink,
     Op,
     RenameLink,
@@ -176,7 +174,7 @@ class NetlinkSession:
             return
         space = self._space(op.ns, what)
         match op:
-            case SetDown() | RenameLink() | DelAltname() | AddRule() | DelRule():
+            case SetDown() | RenameLink() | DelAltname() | AddRule():
                 _apply_by_index(space, what, op)
             case SetSysctl():
                 space.set_sysctl(what, op.name, op.sysctl)
@@ -191,7 +189,7 @@ class NetlinkSession:
 
 
 def _apply_by_index(
-    space: Space, what: str, op: SetDown | RenameLink | DelAltname | AddRule | DelRule
+    space: Space, what: str, op: SetDown | RenameLink | DelAltname | AddRule
 ) -> None:
     netlink = space.netlink
     match op:
@@ -203,8 +201,6 @@ def _apply_by_index(
             links.del_altname(netlink, what, op.index, op.altname)
         case AddRule():
             rules.add_rule(netlink, what, op.rule)
-        case DelRule():
-            rules.del_rule(netlink, what, op.rule)
         case _:
             assert_never(op)
 
@@ -212,14 +208,7 @@ def _apply_by_index(
 def _apply_by_name(
     space: Space,
     what: str,
-    op: SetLink
-    | SetUp
-    | AddAltname
-    | SetMaster
-    | AddAddress
-    | DelAddress
-    | AddRoute
-    | AddNeighbour,
+    op: SetLink | SetUp | AddAltname | SetMaster | AddAddress | AddRoute | AddNeighbour,
 ) -> None:
     netlink = space.netlink
     index = space.index(what, op.name)
@@ -235,8 +224,6 @@ def _apply_by_name(
             links.set_master(netlink, what, index, master)
         case AddAddress():
             addresses.add_address(netlink, what, index, op.address)
-        case DelAddress():
-            addresses.del_address(netlink, what, index, op.address)
         case AddRoute():
             routes.add_route(netlink, what, index, op.route, lambda name: space.index(what, name))
         case AddNeighbour():

@@ -2,7 +2,7 @@
 
 import struct
 from dataclasses import replace
-from errno import EAFNOSUPPORT, EEXIST, ENOENT, EOPNOTSUPP
+from errno import EAFNOSUPPORT, EEXIST, EOPNOTSUPP
 from socket import AF_INET
 from typing import Final
 
@@ -114,15 +114,6 @@ def add_rule(netlink: Rtnetlink, what: str, rule: Rule) -> None:
         netlink.do(what, RTM_NEWRULE, NLM_F_EXCL_CREATE, _request(rule))
     except KernelError as error:
         if error.code != EEXIST:
-            raise
-
-
-def del_rule(netlink: Rtnetlink, what: str, rule: Rule) -> None:
-    """Delete the first equal rule, if there is one."""
-    try:
-        netlink.do(what, RTM_DELRULE, 0, _request(rule))
-    except KernelError as error:
-        if error.code != ENOENT:
             raise
 
 

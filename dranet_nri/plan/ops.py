@@ -159,19 +159,6 @@ class AddAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class DelAddress:
-    """Delete an address; absent counts as done."""
-
-    ns: Ns
-    name: str
-    address: Address
-
-    def __str__(self) -> str:
-        """Describe the operation."""
-        return f"delete address {self.address.cidr} of {self.name} in {self.ns}"
-
-
-@dataclass(frozen=True, slots=True)
 class AddRoute:
     """Add a route through the link; an equal one that is there counts as done."""
 
@@ -198,18 +185,6 @@ class AddRule:
     def __str__(self) -> str:
         """Describe the operation."""
         return f"add rule {_described(self.rule)} in {self.ns}"
-
-
-@dataclass(frozen=True, slots=True)
-class DelRule:
-    """Delete a policy rule; absent counts as done."""
-
-    ns: Ns
-    rule: Rule
-
-    def __str__(self) -> str:
-        """Describe the operation."""
-        return f"delete rule {_described(self.rule)} in {self.ns}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +233,8 @@ Op = (
     | DelAltname
     | SetMaster
     | AddAddress
-    | DelAddress
     | AddRoute
     | AddRule
-    | DelRule
     | AddNeighbour
     | SetSysctl
 )

@@ -25,9 +25,7 @@ from dranet_nri.plan.ops import (
     AddNeighbour,
     AddRoute,
     AddRule,
-    DelAddress,
     DelAltname,
-    DelRule,
     LinkSettings,
     MoveLink,
     Op,
@@ -180,8 +178,6 @@ CASES = {
         AddAddress(Ns.HOST, "eth1", replace(V6, valid_s=1000, preferred_s=500)),
         lambda s: [(a.valid_s, a.preferred_s) for a in s.addresses] == [(100, 50)],
     ),
-    "no address": Case(DelAddress(Ns.HOST, "eth1", V4), lambda s: s.addresses == (), UP[:1]),
-    "no address v6": Case(DelAddress(Ns.HOST, "eth1", V6), lambda s: s.addresses == (), UP[1:2]),
     "direct route": case_of_route(Route("10.1.0.0/16", scope=253)),
     "default route": case_of_route(
         Route("0.0.0.0/0", gateway="10.0.0.1", metric=100, mtu=1400, protocol=16)
@@ -227,9 +223,6 @@ CASES = {
     "rule of any priority": Case(
         AddRule(Ns.HOST, replace(RULE_V6, priority=0)),
         lambda s: s.rules == (replace(RULE_V6, priority=32765),),
-    ),
-    "no rule": Case(
-        DelRule(Ns.HOST, RULE_V6), lambda s: s.rules == (), (AddRule(Ns.HOST, RULE_V6),)
     ),
     "neighbour": Case(
         AddNeighbour(Ns.HOST, "eth1", Neighbour("10.0.0.9", MAC)),

@@ -14,9 +14,7 @@ from dranet_nri.plan.ops import (
     AddNeighbour,
     AddRoute,
     AddRule,
-    DelAddress,
     DelAltname,
-    DelRule,
     LinkSettings,
     MoveLink,
     Op,
@@ -65,8 +63,6 @@ def apply(op: Op, spaces: Mapping[Ns, Namespace]) -> None:
             spaces[ns].add_route(what, name, route)
         case AddRule(ns, rule):
             spaces[ns].add_rule(what, rule)
-        case DelRule(ns, rule):
-            spaces[ns].del_rule(rule)
         case SetDown(ns, index):
             _set_down(spaces[ns], spaces[ns].at(what, index))
         case RenameLink(ns, index, name):
@@ -81,14 +77,14 @@ def apply(op: Op, spaces: Mapping[Ns, Namespace]) -> None:
             entry.link = replace(entry.link, master=index)
         case AddAltname(ns, name, altname):
             _add_altname(what, spaces[ns], spaces[ns].named(what, name), altname)
-        case SetLink() | SetUp() | AddAddress() | DelAddress() | AddNeighbour() | SetSysctl():
+        case SetLink() | SetUp() | AddAddress() | AddNeighbour() | SetSysctl():
             _apply_to_link(op, what, spaces[op.ns].named(what, op.name))
         case _:
             assert_never(op)
 
 
 def _apply_to_link(
-    op: SetLink | SetUp | AddAddress | DelAddress | AddNeighbour | SetSysctl,
+    op: SetLink | SetUp | AddAddress | AddNeighbour | SetSysctl,
     what: str,
     entry: FakeLink,
 ) -> None:
@@ -100,8 +96,6 @@ def _apply_to_link(
             entry.link = replace(entry.link, up=True)
         case AddAddress():
             _add_address(what, entry, op.address)
-        case DelAddress():
-            entry.addresses = [a for a in entry.addresses if a.cidr != op.address.cidr]
         case AddNeighbour():
             new = op.neighbour
             kept = [

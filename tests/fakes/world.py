@@ -197,12 +197,6 @@ class Namespace:
         self.rules.append(replace(rule, priority=rule.priority or first - 1))
         self.rules.sort(key=lambda r: r.priority)
 
-    def del_rule(self, rule: Rule) -> None:
-        """Delete the first equal rule, if any."""
-        gone = next((r for r in self.rules if same_rule(rule, r)), None)
-        if gone is not None:
-            self.rules.remove(gone)
-
 
 def _seen_from(entry: FakeLink, owner: FakeLink, route: Route) -> Route | None:
     """Return the route with legs named relative to entry, None if it doesn't use entry."""

@@ -9,9 +9,7 @@ from dranet_nri.plan.ops import (
     AddNeighbour,
     AddRoute,
     AddRule,
-    DelAddress,
     DelAltname,
-    DelRule,
     LinkSettings,
     MoveLink,
     Op,
@@ -52,7 +50,6 @@ SETTINGS = LinkSettings(
         (SetMaster(Ns.HOST, "eth1", "br0"), "set master of eth1 to br0 in host"),
         (SetMaster(Ns.HOST, "eth1", ""), "set master of eth1 to none in host"),
         (AddAddress(Ns.POD, "net1", ADDRESS), "add address 10.1.0.5/24 to net1 in pod"),
-        (DelAddress(Ns.POD, "net1", ADDRESS), "delete address 10.1.0.5/24 of net1 in pod"),
         (
             AddRoute(Ns.POD, "net1", Route("10.9.0.0/16", gateway="10.1.0.1", table=100)),
             "add route 10.9.0.0/16 via 10.1.0.1 dev net1 table 100 in pod",
@@ -65,10 +62,6 @@ SETTINGS = LinkSettings(
         (
             AddRule(Ns.POD, RULE),
             "add rule 100 from 10.1.0.5/32 to 10.9.0.0/16 oif net1 lookup 100 in pod",
-        ),
-        (
-            DelRule(Ns.POD, Rule(4, 7, iif="net1")),
-            "delete rule 7 from all to all iif net1 lookup 254 in pod",
         ),
         (
             AddNeighbour(Ns.POD, "net1", Neighbour("10.1.0.1", "02:00:00:00:00:01")),
