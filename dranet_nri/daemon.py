@@ -25,13 +25,14 @@ from dranet_nri.connection import (
 )
 from dranet_nri.edits import EditOptions
 from dranet_nri.executor import Executor
-from dranet_nri.facts.infiniband import char_devices
+from dranet_nri.facts.infiniband import DEFAULT_KINDS, char_devices, missing_kinds
 from dranet_nri.facts.udev import DeviceEvents
 from dranet_nri.files import RealFs
 from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.log import logger
+from dranet_nri.model import CharDevice
 from dranet_nri.plugin import Plugin
 from dranet_nri.settings import Settings
 from dranet_nri.state.lock import PluginLock
@@ -165,7 +166,7 @@ class Daemon:
                 kernel,
                 attachments,
                 SystemClock(),
-                lambda name: char_devices(name, sysfs=settings.sysfs),
+                self._char_devices,
             ),
             attachments=attachments,
             gate=Gate(RealFs(), settings.cdi, settings.metadata),
@@ -214,6 +215,17 @@ class Daemon:
             except Exception:  # noqa: BLE001 - the next round comes, whatever this one met
                 self._log.exception("repair failed")
             self._bell.settle(pending=pending)
+
+    def _char_devices(self, rdma_device: str) -> tuple[CharDevice, ...]:
+        found = char_devices(rdma_device, sysfs=self._settings.sysfs)
+        for kind in missing_kinds(found, DEFAULT_KINDS):
+            self._log.warning(
+                "device file missing, ignoring",
+                device=rdma_device,
+                kind=kind,
+                hint="is its kernel module loaded: ib_uverbs, rdma_ucm?",
+            )
+        return found
 
     def _notice(self, notice: Notice) -> None:
         match notice:

@@ -30,12 +30,13 @@ from dranet_nri.model import (
     Pod,
 )
 from dranet_nri.plan.home import AtHome
-from dranet_nri.plan.planner import is_home, plan
+from dranet_nri.plan.planner import is_home, is_usable, plan
 from dranet_nri.plan.port import Kernel, Session
 from dranet_nri.targets import Target, moved, resolve
 
 ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
 DETACH_FAILED: Final = "NetworkDeviceDetachFailed"
+MAX_RESTORE_TRIES: Final = 10  # before what the host no longer takes stops keeping a NIC from pods
 MAX_MESSAGE: Final = 2000  # characters; so that no failure outgrows its record
 
 
@@ -254,10 +255,13 @@ class Executor:
             return self._detached(attachment, attachment.devices, str(error))
         problems: list[str] = []
         devices: list[AttachedDevice] = []
+        patient = _tries(attachment) < MAX_RESTORE_TRIES
         try:
             # Last in, first out.
             for device in reversed(attachment.devices):
-                home, text = self._try_home(session, device, netns_alive=netns_alive)
+                home, text = self._try_home(
+                    session, device, netns_alive=netns_alive, patient=patient
+                )
                 devices.append(replace(device, home=home))
                 problems += [text] if text else []
         finally:
@@ -281,20 +285,25 @@ class Executor:
             session.close()
 
     def _try_home(
-        self, session: Session, device: AttachedDevice, *, netns_alive: bool
+        self, session: Session, device: AttachedDevice, *, netns_alive: bool, patient: bool
     ) -> tuple[bool, str]:
         if device.home or device.snapshot is None:
             return True, ""
         try:
-            home, text = self._bring_home(session, device)
+            home, text = self._bring_home(session, device, patient=patient)
         except Exception as error:  # noqa: BLE001 - one device's trouble must not keep others away
             return False, f"device {device.device.name}: {str(error) or type(error).__name__}"
         if not home and not text and not device.device.key.bus and not netns_alive:
             return True, ""  # A virtual device went with its namespace; nothing can return.
         return home, text
 
-    def _bring_home(self, session: Session, device: AttachedDevice) -> tuple[bool, str]:
-        """Run the plan home. Return whether the device is verified home, and why not."""
+    def _bring_home(
+        self, session: Session, device: AttachedDevice, *, patient: bool = True
+    ) -> tuple[bool, str]:
+        """Run the plan home. Return whether the device is verified home, and why not.
+
+        Without patience a usable device counts as home; what is missing is still told.
+        """
         if device.snapshot is None:
             return True, ""
         key, elapsed = device.device.key, self._clock.boot() - device.snapshot_s
@@ -306,7 +315,11 @@ class Executor:
             except KernelError as error:
                 # One thing that can't be restored must not keep the rest from coming home.
                 problem = problem or f"device {device.device.name} ({key.name}): {error}"
-        return is_home(wanted, self._observe(session, device)), problem
+        observed = self._observe(session, device)
+        home = is_home(wanted, observed)
+        if not home and not patient and is_usable(wanted, observed):
+            return True, f"{problem}; given back without it after {MAX_RESTORE_TRIES} tries"
+        return home, problem
 
     def _observe(self, session: Session, device: AttachedDevice) -> Observed:
         observed = session.observe(device.device.key, device.pod_name)
@@ -331,6 +344,12 @@ class Executor:
         if record != attachment:
             self._journal.put(record)
         return record
+
+
+def _tries(attachment: Attachment) -> int:
+    """Return how often the way home has failed already."""
+    failure = attachment.failure
+    return failure.count if failure and failure.reason == DETACH_FAILED else 0
 
 
 def _carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevice:

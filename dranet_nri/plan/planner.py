@@ -80,6 +80,18 @@ def is_home(wanted: AtHome, observed: Observed) -> bool:
     return not plan(wanted, observed)
 
 
+def is_usable(wanted: AtHome, observed: Observed) -> bool:
+    """Whether the device is on the host under its own name, set, addressed and up as it was.
+
+    Routes, rules, neighbours, altnames, sysctls or a master may still be missing: what they need
+    may be gone from the host for good.
+    """
+    if observed.host is None or observed.host.link.name != wanted.snapshot.link.name:
+        return False
+    needed = (RenameLink, SetDown, SetLink, SetUp, AddAddress)
+    return not any(isinstance(op, needed) for op in plan(wanted, observed))
+
+
 # --------------------------------------------------------------------------- into the pod
 
 

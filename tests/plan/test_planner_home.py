@@ -34,7 +34,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.planner import is_home, plan
+from dranet_nri.plan.planner import is_home, is_usable, plan
 from tests.plan.examples import FULL, HOST_NAMES, NIC, PLAIN, away, kinds, on_host
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h
@@ -357,3 +357,23 @@ def test_a_device_without_a_link_layer_address_gets_none_set() -> None:
     now = LinkState(Link(4, "tun0", mac="02:00:00:00:00:01", up=False))
 
     assert plan(AtHome(bare), on_host(now)) == ()
+
+
+@pytest.mark.parametrize(
+    ("now", "usable"),
+    [
+        pytest.param(PLAIN, True, id="as-it-was"),
+        pytest.param(replace(PLAIN, routes=(Route("10.6.0.0/16", scope=253),)), True, id="more"),
+        pytest.param(replace(PLAIN, addresses=()), False, id="no-address"),
+        pytest.param(replace(PLAIN, link=replace(NIC, name="dra7")), False, id="another-name"),
+        pytest.param(replace(PLAIN, link=replace(NIC, mtu=1400)), False, id="another-mtu"),
+    ],
+)
+def test_a_device_is_usable_without_its_routes_but_not_without_name_settings_and_addresses(
+    now: LinkState,
+    usable: bool,  # noqa: FBT001 - a case's outcome
+) -> None:
+    wanted = AtHome(replace(PLAIN, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),)))
+
+    assert is_usable(wanted, on_host(now)) is usable
+    assert not is_usable(wanted, Observed(pod=now))

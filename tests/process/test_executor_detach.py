@@ -1,18 +1,19 @@
 """Snapshots, the way home of whole claims, and looking after attached ones."""
 
 from dataclasses import replace
+from errno import EBUSY, ENETUNREACH
 
 import pytest
 
 from dranet_nri.errors import RefusedError
-from dranet_nri.executor import DETACH_FAILED
+from dranet_nri.executor import DETACH_FAILED, MAX_RESTORE_TRIES
 from dranet_nri.model import (
     Address,
     NetworkConfig,
     Phase,
     RouteConfig,
 )
-from dranet_nri.plan.ops import AddAddress, MoveLink
+from dranet_nri.plan.ops import AddAddress, AddRoute, MoveLink
 from tests.process.executor_node import (
     CLAIMS,
     DATA,
@@ -252,3 +253,36 @@ def test_routes_of_the_claim_reach_the_pod(node: Node) -> None:
     state = node.kernel.state("eth2", node.netns)
     assert state is not None
     assert "10.99.0.0/16" in {route.destination for route in state.routes}
+
+
+# --------------------------------------------------------------------------- never restored
+
+
+def test_a_route_the_host_no_longer_takes_stops_keeping_the_nic_after_ten_tries(
+    node: Node,
+) -> None:
+    node.attach()
+    node.kernel.fail_on(AddRoute, ENETUNREACH)
+
+    for _ in range(MAX_RESTORE_TRIES):
+        node.detach()
+        assert node.journal.records[DATA].phase is Phase.DETACHING
+    node.detach()
+
+    record = node.journal.records[DATA]
+    assert record.phase is Phase.HOME
+    assert record.failure is not None
+    assert "ENETUNREACH" in record.failure.message
+    assert "given back without it" in record.failure.message
+
+
+def test_a_nic_that_is_not_on_the_host_is_never_given_back_for_want_of_patience(
+    node: Node,
+) -> None:
+    node.attach()
+    node.kernel.fail_on(MoveLink, EBUSY)
+
+    for _ in range(MAX_RESTORE_TRIES + 2):
+        node.detach()
+
+    assert node.journal.records[DATA].phase is Phase.DETACHING
