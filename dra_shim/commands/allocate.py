@@ -63,6 +63,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=CLAIM[/REQUEST]",
         help="this container lists the claim, or one request of it",
     )
+    _add_choices(parser)
+    add_state_flags(parser)
+
+
+def _add_choices(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say from what is allocated, and how the result is shown."""
+    add = parser.add_argument
     add(
         "--filter",
         default=DEFAULT_FILTER,
@@ -82,7 +89,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="dranet's order: the first configuration alone, so the class beats the claim",
     )
     add("--output", choices=("table", "json"), default="table", help="form")
-    add_state_flags(parser)  # fmt: skip
 
 
 def main(args: argparse.Namespace) -> int:
