@@ -5,11 +5,13 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from tests.fuzz import documents, netlink, wire
+from tests.fuzz import documents, netlink, rdma, wire
 from tests.fuzz.target import Target
 
 CORPUS: Final = Path(__file__).with_name("corpus")
-TARGETS: Final[dict[str, Target]] = wire.TARGETS | documents.TARGETS | netlink.TARGETS
+TARGETS: Final[dict[str, Target]] = (
+    wire.TARGETS | documents.TARGETS | netlink.TARGETS | rdma.TARGETS
+)
 
 _MOST_EDITS: Final = 8
 

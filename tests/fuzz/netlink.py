@@ -9,17 +9,19 @@ from typing import cast
 from dranet_nri.errors import KernelError
 from dranet_nri.netlink.codec import ATTRIBUTE, attribute, walk
 from dranet_nri.netlink.links import INFO, dump_links, link_from
-from dranet_nri.netlink.rtnetlink import NLMSG_DONE, NLMSG_ERROR, Rtnetlink
+from dranet_nri.netlink.rtnetlink import Rtnetlink
+from dranet_nri.netlink.socket import NLMSG_DONE, NLMSG_ERROR
 from tests.fuzz.target import Target, pieces
 
 _RTM_NEWLINK = 16
-_UNIT = 64  # bytes; a link takes a few of them
+UNIT = 64  # bytes; a link takes a few of them
 
 
-class _Recorded:
+class Recorded:
     """A socket whose answers are known beforehand."""
 
     def __init__(self, answers: Iterator[bytes]) -> None:
+        """Take the answers."""
         self._answers = answers
 
     def send(self, data: bytes) -> int:
@@ -36,7 +38,7 @@ class _Recorded:
 def read_links(data: bytes) -> None:
     """Any answer is links or a KernelError, and no attribute is longer than what came."""
     assert sum(4 + len(payload) for _, payload in walk(data)) <= len(data) + 3
-    netlink = Rtnetlink(cast("socket.socket", _Recorded(pieces(data, _UNIT))))
+    netlink = Rtnetlink(cast("socket.socket", Recorded(pieces(data, UNIT))))
     with suppress(KernelError):
         for seen in dump_links(netlink, "a namespace"):
             link_from(seen)

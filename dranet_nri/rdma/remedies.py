@@ -1,0 +1,58 @@
+"""What the kernel's errno of an RDMA request means, and what to do about it.
+
+Meanings: nldev.c and device.c of drivers/infiniband/core, Linux 5.3 to 7.3.
+"""
+
+from collections.abc import Mapping
+from errno import EBADF, EBUSY, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, EPERM
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.model import RdmaMode
+
+Remedies = Mapping[int, str]
+
+_ADMIN: Final = "needs CAP_NET_ADMIN in the host's user namespace"
+
+RENAME: Final[Remedies] = {
+    EPERM: _ADMIN,
+    EEXIST: "another RDMA device has that name, maybe in another namespace (until Linux 7.2 names "
+    "are the machine's); rename that one first",
+}
+MOVE: Final[Remedies] = {
+    EPERM: f"{_ADMIN} and in the target namespace's",
+    EBADF: "the target is no open descriptor",
+    EINVAL: "the target is no network namespace",
+    ENODEV: "send from a thread inside the namespace that has the device",
+    EEXIST: "the target namespace has an RDMA device of that name; rename one of them first",
+}
+SET_MODE: Final[Remedies] = {
+    EPERM: _ADMIN,
+    EBUSY: "other network namespaces exist, each pod's and each sandboxed service's; choose the "
+    "mode at boot: options ib_core netns_mode=0 for exclusive, 1 for shared",
+}
+CHAR_DEVICE: Final[Remedies] = {EINVAL: "the device has no such port"}
+
+MOVE_UNSUPPORTED: Final[Mapping[RdmaMode, str]] = {
+    RdmaMode.SHARED: "every namespace shares the RDMA devices of this node; to move them, boot "
+    "with: options ib_core netns_mode=0",
+    RdmaMode.EXCLUSIVE: "its driver can't move between namespaces (mlx5, mlx4, bnxt_re, irdma, "
+    "mana_ib, hns, erdma and ionic can; efa, siw and soft-RoCE before Linux 7.3 can't); leave it "
+    "on the host",
+}
+
+
+def absent(error: KernelError, index: int) -> KernelError:
+    """Return the error of a request about an index that no device here has."""
+    return KernelError(error.op, ENODEV, f"no RDMA device has index {index} in this namespace")
+
+
+def explained(error: KernelError, remedies: Remedies) -> KernelError:
+    """Return the error with what its errno means here, after the kernel's own words."""
+    words = (error.detail, remedies.get(error.code, ""))
+    return KernelError(error.op, error.code, "; ".join(word for word in words if word))
+
+
+def unsupported(error: KernelError, mode: RdmaMode) -> KernelError:
+    """Return the EOPNOTSUPP of a move with what it means in this mode."""
+    return explained(error, {EOPNOTSUPP: MOVE_UNSUPPORTED[mode]})

@@ -1,0 +1,15 @@
+"""The profile of tests/conftest.py is the one in force."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+
+def test_properties_have_no_deadline_and_ci_takes_the_same_inputs_each_time() -> None:
+    in_ci = os.environ.get("CI") == "true"
+    used = settings()
+
+    assert used.deadline is None
+    assert HealthCheck.too_slow in used.suppress_health_check
+    assert used.derandomize is in_ci
+    assert (used.database is None) is in_ci

@@ -1,0 +1,271 @@
+"""Values to bytes and back, where no recording tells: InfiniBand, newer kernels, broken bytes."""
+
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from errno import EBADMSG
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dranet_nri.errors import InvalidValueError, KernelError
+from dranet_nri.model import RdmaMode
+from dranet_nri.netlink.codec import attribute
+from dranet_nri.rdma import codec
+from dranet_nri.rdma.values import (
+    CharDev,
+    CharDevKind,
+    EventKind,
+    RdmaDevice,
+    RdmaEvent,
+    RdmaPort,
+    RdmaSystem,
+)
+
+
+def u8(kind: int, value: int) -> bytes:
+    return attribute(kind, bytes([value]))
+
+
+def u32(kind: int, value: int) -> bytes:
+    return attribute(kind, struct.pack("=I", value))
+
+
+def u64(kind: int, value: int) -> bytes:
+    return attribute(kind, struct.pack("=Q", value))
+
+
+def text(kind: int, value: str) -> bytes:
+    return attribute(kind, value.encode() + b"\0")
+
+
+HANDLE = u32(codec.DEV_INDEX, 3) + text(codec.DEV_NAME, "mlx5_0")
+
+
+# --------------------------------------------------------------------------- devices and ports
+
+
+def test_an_infiniband_device_is_decoded_in_full() -> None:
+    body = HANDLE + b"".join(
+        (
+            u32(codec.PORT_INDEX, 2),
+            u64(codec.CAP_FLAGS, 1 << 40),
+            text(codec.FW_VERSION, "20.36.1010"),
+            u64(codec.NODE_GUID, 0x0C42A10300655A1E),
+            u64(codec.SYS_IMAGE_GUID, 0x0C42A10300655A1C),
+            u8(codec.DEV_NODE_TYPE, 1),
+            text(codec.DEV_PROTOCOL, "ib"),
+            text(codec.PARENT_NAME, "mlx5_9"),
+            attribute(1000, b"a newer kernel's"),
+        )
+    )
+
+    assert codec.decode_device(body) == RdmaDevice(
+        index=3,
+        name="mlx5_0",
+        node_type="CA",
+        node_guid="0c42:a103:0065:5a1e",
+        sys_image_guid="0c42:a103:0065:5a1c",
+        port_count=2,
+        protocol="ib",
+        fw_version="20.36.1010",
+        cap_flags=1 << 40,
+        parent="mlx5_9",
+    )
+
+
+def test_an_infiniband_port_is_decoded_in_full() -> None:
+    body = HANDLE + b"".join(
+        (
+            u32(codec.PORT_INDEX, 1),
+            u64(codec.CAP_FLAGS, 0x2651E848),
+            u64(codec.SUBNET_PREFIX, 0xFE80000000000000),
+            u32(codec.LID, 17),
+            u32(codec.SM_LID, 1),
+            u8(codec.LMC, 2),
+            u8(codec.PORT_STATE, 4),
+            u8(codec.PORT_PHYS_STATE, 5),
+        )
+    )
+
+    assert codec.decode_port(body) == RdmaPort(
+        index=3,
+        device="mlx5_0",
+        port=1,
+        state="ACTIVE",
+        phys_state="LinkUp",
+        lid=17,
+        sm_lid=1,
+        lmc=2,
+        subnet_prefix="fe80:0000:0000:0000",
+        cap_flags=0x2651E848,
+    )
+
+
+def test_a_newer_kernels_words_are_unknown() -> None:
+    device = codec.decode_device(HANDLE + u8(codec.DEV_NODE_TYPE, 200))
+    port = codec.decode_port(
+        HANDLE
+        + u32(codec.PORT_INDEX, 1)
+        + u8(codec.PORT_STATE, 200)
+        + u8(codec.PORT_PHYS_STATE, 200)
+    )
+
+    assert {device.node_type, port.state, port.phys_state} == {"<unknown>"}
+
+
+# --------------------------------------------------------------------------- the system
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_the_system_tells_its_switches(flag: int) -> None:
+    body = (
+        u8(codec.SYS_NETNS_MODE, flag)
+        + u8(codec.SYS_MONITOR_MODE, flag)
+        + u8(codec.SYS_PRIVILEGED_QKEY, flag)
+    )
+    mode = RdmaMode.SHARED if flag else RdmaMode.EXCLUSIVE
+
+    assert codec.decode_system(body) == RdmaSystem(mode, bool(flag), bool(flag))
+
+
+def test_an_older_kernel_announces_nothing() -> None:
+    told = codec.decode_system(codec.encode_mode(RdmaMode.SHARED))
+
+    assert told == RdmaSystem(RdmaMode.SHARED, monitor=False, privileged_qkey=False)
+
+
+# --------------------------------------------------------------------------- character devices
+
+
+@pytest.mark.parametrize(
+    ("number", "major", "minor"),
+    [
+        pytest.param(0xE7C0, 231, 192, id="small"),
+        pytest.param(0x00100A04, 10, 260, id="minor-above-255"),
+        pytest.param(0xFFFFFFFF, 0xFFF, 0xFFFFF, id="largest"),
+    ],
+)
+def test_device_numbers_are_those_of_the_kernel(number: int, major: int, minor: int) -> None:
+    body = text(codec.CHARDEV_NAME, "uverbs0") + u64(codec.CHARDEV, number)
+
+    found = codec.decode_char_device(CharDevKind.UVERBS, body)
+
+    assert found == CharDev(CharDevKind.UVERBS, "uverbs0", major, minor)
+    assert found.path == "/dev/infiniband/uverbs0"
+
+
+# --------------------------------------------------------------------------- events
+
+
+def test_a_detached_net_device_is_named_with_its_port() -> None:
+    body = (
+        HANDLE
+        + u32(codec.PORT_INDEX, 2)
+        + u32(codec.NDEV_INDEX, 9)
+        + text(codec.NDEV_NAME, "eth0")
+        + u8(codec.EVENT_TYPE, 3)
+    )
+
+    event = codec.decode_event(body)
+
+    assert event == RdmaEvent(EventKind.NETDEV_DETACH, 3, "mlx5_0", 2, 9, "eth0")
+
+
+def test_a_newer_kernels_event_says_only_that_something_happened() -> None:
+    assert codec.decode_event(u8(codec.EVENT_TYPE, 200)) == RdmaEvent(EventKind.OTHER)
+
+
+# --------------------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize("name", ["x", "x" * 63, "mlx5_0"])
+def test_a_name_that_fits_goes_out_as_it_is(name: str) -> None:
+    assert codec.encode_rename(3, name).endswith(text(codec.DEV_NAME, name))
+
+
+@pytest.mark.parametrize("name", ["", "x" * 64, "ü" * 32, "a/b", "a\0b"])
+def test_a_name_that_the_kernel_would_change_is_refused(name: str) -> None:
+    with pytest.raises(InvalidValueError, match="must be 1 to 63 bytes without / and NUL"):
+        codec.encode_rename(3, name)
+
+
+# --------------------------------------------------------------------------- broken bytes
+
+PORT = HANDLE + u32(codec.PORT_INDEX, 1)
+FILE = text(codec.CHARDEV_NAME, "uverbs0") + u64(codec.CHARDEV, 0xE7C0)
+
+
+def as_uverbs(body: bytes) -> CharDev:
+    return codec.decode_char_device(CharDevKind.UVERBS, body)
+
+
+Decoder = Callable[[bytes], object]
+
+
+@pytest.mark.parametrize(
+    ("decode", "body", "words"),
+    [
+        pytest.param(codec.decode_device, b"", "no device index", id="nothing"),
+        pytest.param(codec.decode_device, HANDLE[:8], "no device name", id="no-name"),
+        pytest.param(
+            codec.decode_device,
+            HANDLE[:8] + text(codec.DEV_NAME, ""),
+            "an empty device name",
+            id="empty-name",
+        ),
+        pytest.param(
+            codec.decode_device, attribute(codec.DEV_INDEX, b"12"), "2 bytes, not 4", id="index"
+        ),
+        pytest.param(
+            codec.decode_device,
+            HANDLE + attribute(codec.NODE_GUID, b"1234"),
+            "4 bytes, not 8",
+            id="guid",
+        ),
+        pytest.param(
+            codec.decode_device,
+            HANDLE + attribute(codec.DEV_NODE_TYPE, b""),
+            "0 bytes, not 1",
+            id="node-type",
+        ),
+        pytest.param(codec.decode_port, HANDLE, "no port number", id="port"),
+        pytest.param(
+            codec.decode_port, PORT + attribute(codec.LID, b"1"), "1 bytes, not 4", id="lid"
+        ),
+        pytest.param(codec.decode_system, b"", "no namespace mode", id="no-mode"),
+        pytest.param(
+            codec.decode_system, u8(codec.SYS_NETNS_MODE, 2), "namespace mode 2", id="mode"
+        ),
+        pytest.param(as_uverbs, FILE[:12], "no device number", id="no-number"),
+        pytest.param(as_uverbs, FILE[12:], "no file name", id="no-file"),
+        pytest.param(codec.decode_event, HANDLE, "no event type", id="no-event"),
+    ],
+)
+def test_broken_bytes_are_a_kernel_error_that_says_what_is_missing(
+    decode: Decoder, body: bytes, words: str
+) -> None:
+    with pytest.raises(KernelError, match=words) as caught:
+        decode(body)
+
+    assert caught.value.code == EBADMSG
+
+
+DECODERS: tuple[Decoder, ...] = (
+    codec.decode_device,
+    codec.decode_port,
+    codec.decode_system,
+    as_uverbs,
+    codec.decode_event,
+)
+KINDS = st.sampled_from([*range(16), 50, 51, *range(66, 73), 96, 100, 102, 103])
+BODIES = st.binary(max_size=64) | st.lists(
+    st.builds(attribute, KINDS, st.binary(max_size=9)), max_size=12
+).map(b"".join)
+
+
+@given(BODIES, st.sampled_from(DECODERS))
+def test_any_bytes_are_a_value_or_a_kernel_error(body: bytes, decode: Decoder) -> None:
+    with suppress(KernelError):
+        decode(body)

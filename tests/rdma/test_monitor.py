@@ -1,0 +1,89 @@
+"""What a monitor makes of a queue that is empty, too small or broken."""
+
+import socket
+from errno import EAGAIN, EBADMSG, ENETDOWN, ENOBUFS
+from typing import cast
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.netlink.codec import attribute
+from dranet_nri.rdma import codec
+from dranet_nri.rdma.monitor import RdmaMonitor
+from dranet_nri.rdma.values import EventKind, RdmaEvent
+
+Received = tuple[bytes, list[object], int, None]
+
+
+class Queue:
+    """A socket that doesn't block, with what is in its queue: datagrams and errnos."""
+
+    def __init__(self, *entries: bytes | int, flags: int = 0) -> None:
+        """Take what is queued."""
+        self._entries = list(entries)
+        self._flags = flags
+
+    def recvmsg(self, length: int) -> Received:
+        """Return the next datagram, or fail."""
+        entry = self._entries.pop(0) if self._entries else EAGAIN
+        if isinstance(entry, int):
+            raise OSError(entry, "as queued")
+        return entry[:length], [], self._flags, None
+
+    def monitor(self) -> RdmaMonitor:
+        """Return a monitor of this queue."""
+        return RdmaMonitor(cast("socket.socket", self))
+
+
+def message(kind: int, event: int) -> bytes:
+    """Return one message that tells an event."""
+    body = attribute(codec.EVENT_TYPE, bytes([event]))
+    head = (16 + len(body)).to_bytes(4, "little") + kind.to_bytes(2, "little")
+    return head + bytes(10) + body
+
+
+REGISTER = RdmaEvent(EventKind.REGISTER)
+UNREGISTER = RdmaEvent(EventKind.UNREGISTER)
+LOST = RdmaEvent(EventKind.LOST)
+
+
+def test_nothing_is_pending_in_an_empty_queue() -> None:
+    assert list(Queue().monitor().pending()) == []
+
+
+def test_everything_that_is_queued_is_told_in_order() -> None:
+    queue = Queue(message(codec.MONITOR, 0) + message(codec.MONITOR, 1), message(codec.MONITOR, 0))
+
+    assert list(queue.monitor().pending()) == [REGISTER, UNREGISTER, REGISTER]
+
+
+def test_what_is_no_event_is_passed_over() -> None:
+    queue = Queue(message(codec.GET, 0), message(codec.MONITOR, 1))
+
+    assert list(queue.monitor().pending()) == [UNREGISTER]
+
+
+def test_lost_events_are_told_and_the_rest_follows() -> None:
+    queue = Queue(ENOBUFS, message(codec.MONITOR, 1))
+
+    assert list(queue.monitor().pending()) == [LOST, UNREGISTER]
+
+
+def test_a_datagram_that_was_cut_counts_as_lost() -> None:
+    queue = Queue(message(codec.MONITOR, 1), flags=socket.MSG_TRUNC)
+
+    assert list(queue.monitor().pending()) == [LOST]
+
+
+@pytest.mark.parametrize(
+    ("entry", "code"),
+    [
+        pytest.param(ENETDOWN, ENETDOWN, id="socket-fails"),
+        pytest.param(message(codec.MONITOR, 0)[:-8], EBADMSG, id="no-event-type"),
+    ],
+)
+def test_a_queue_that_cant_be_read_is_a_kernel_error(entry: bytes | int, code: int) -> None:
+    with pytest.raises(KernelError) as caught:
+        list(Queue(entry).monitor().pending())
+
+    assert caught.value.code == code
