@@ -4,33 +4,48 @@ document.py   a cursor over JSON that collects every violation with its path
 text.py       JSON text → plain values, duplicate keys remembered
 values.py     one string → one canonical value (address, MAC, interface name …)
 network.py    document → NetworkConfig, or every rule it breaks
+infiniband.py the `rdma` and `ipoib` blocks; the partition key of a port's table
+ranges.py     an address of this node's in place of a range
+refused.py    fields of dranet's that are checked, then refused
+devices.py    what a device or node cannot do of a configuration; what to warn of
 encode.py     NetworkConfig → canonical JSON
 select.py     which entries of a claim apply to a request, and how they merge
 """
 
+from dranet_nri.config.devices import (
+    SHARED_MODE_WARNING,
+    char_kinds,
+    missing_warning,
+    violations_for_device,
+    violations_for_mode,
+)
 from dranet_nri.config.document import Findings, Node, did_you_mean, show
 from dranet_nri.config.encode import network_config_to_json, network_config_to_object
-from dranet_nri.config.network import (
-    MAX_PARAMETERS,
-    parse_network_config,
-    violations_for_rdma_only,
-)
+from dranet_nri.config.infiniband import choose_pkey
+from dranet_nri.config.network import MAX_PARAMETERS, parse_network_config
+from dranet_nri.config.ranges import lease_addresses
 from dranet_nri.config.select import ConfigEntry, ConfigSource, select_config
 from dranet_nri.config.text import JsonObject, load_json
 
 __all__ = [
     "MAX_PARAMETERS",
+    "SHARED_MODE_WARNING",
     "ConfigEntry",
     "ConfigSource",
     "Findings",
     "JsonObject",
     "Node",
+    "char_kinds",
+    "choose_pkey",
     "did_you_mean",
+    "lease_addresses",
     "load_json",
+    "missing_warning",
     "network_config_to_json",
     "network_config_to_object",
     "parse_network_config",
     "select_config",
     "show",
-    "violations_for_rdma_only",
+    "violations_for_device",
+    "violations_for_mode",
 ]

@@ -148,6 +148,14 @@ class Node:
         self.complain("must be a string; put it in quotes")
         return None
 
+    def word(self, allowed: Collection[str]) -> str | None:
+        """Return a string that is one of allowed, or complain and return None."""
+        text = self.text()
+        if text is None or text in allowed:
+            return text
+        self.complain(f"must be one of {', '.join(allowed)}{did_you_mean(text, allowed)}")
+        return None
+
     def boolean(self) -> bool | None:
         """Return a boolean, or complain and return None."""
         if isinstance(self.value, bool):
@@ -175,3 +183,16 @@ class Node:
         except InvalidValueError as error:
             self.complain(str(error))
             return None
+
+
+Fields = Mapping[str, Node]
+
+
+def given(fields: Fields, name: str, read: Callable[[Node], T | None]) -> T | None:
+    """Return what read makes of the named field, None where it is not given."""
+    return read(fields[name]) if name in fields else None
+
+
+def without_blank(fields: Fields, *names: str) -> dict[str, Node]:
+    """Drop the named fields where they are "", which means not given, as templates print it."""
+    return {key: node for key, node in fields.items() if key not in names or node.value != ""}

@@ -3,10 +3,14 @@
 import json
 from collections.abc import Iterator
 
+from dranet_nri.config.infiniband import IPOIB, pkey_word
 from dranet_nri.model import (
     InterfaceConfig,
+    IpoibConfig,
+    IpoibMode,
     NeighbourConfig,
     NetworkConfig,
+    RdmaConfig,
     RouteConfig,
     RuleConfig,
 )
@@ -20,8 +24,8 @@ def network_config_to_object(config: NetworkConfig) -> dict[str, object]:
         "neighbors": [_neighbour(entry) for entry in config.neighbors],
     }
     interface = dict(_interface(config.interface))
-    head: dict[str, object] = {"interface": interface} if interface else {}
-    return head | {name: entries for name, entries in lists.items() if entries}
+    blocks = _given({"interface": interface, "rdma": _rdma(config.rdma)})
+    return blocks | {name: entries for name, entries in lists.items() if entries}
 
 
 def network_config_to_json(config: NetworkConfig) -> str:
@@ -44,8 +48,22 @@ def _interface(interface: InterfaceConfig) -> Iterator[tuple[str, object]]:
         ("arpIgnore", interface.arp_ignore),
         ("arpAnnounce", interface.arp_announce),
         ("forwarding", interface.forwarding),
+        ("type", None if interface.ipoib is None else IPOIB),
+        ("ipoib", interface.ipoib and _ipoib(interface.ipoib)),
     )
     return ((key, value) for key, value in pairs if value is not None)
+
+
+def _ipoib(ipoib: IpoibConfig) -> dict[str, object] | None:
+    pkey = "" if ipoib.pkey is None else pkey_word(ipoib.pkey)
+    mode = "" if ipoib.mode is IpoibMode.DATAGRAM else str(ipoib.mode)
+    return _given({"pkey": pkey, "mode": mode}) or None
+
+
+def _rdma(rdma: RdmaConfig) -> dict[str, object]:
+    kinds = rdma.char_devices
+    given: dict[str, object] = {} if kinds is None else {"charDevices": [str(k) for k in kinds]}
+    return given | _given({"name": rdma.name})
 
 
 def _given(pairs: dict[str, object]) -> dict[str, object]:

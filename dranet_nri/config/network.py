@@ -9,10 +9,12 @@ Rules:
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from ipaddress import IPv4Address, ip_interface
+from ipaddress import IPv4Address
 from typing import Final, TypeVar
 
-from dranet_nri.config.document import INT32, Findings, Node
+from dranet_nri.config.document import INT32, Fields, Findings, Node, given, without_blank
+from dranet_nri.config.infiniband import read_ipoib, read_rdma
+from dranet_nri.config.ranges import parse_address_or_range
 from dranet_nri.config.refused import REFUSED_INTERFACE, REFUSED_TOP, check_interface, check_top
 from dranet_nri.config.text import load_json
 from dranet_nri.config.values import (
@@ -23,19 +25,18 @@ from dranet_nri.config.values import (
     parse_mac,
     parse_network,
     parse_own_mac,
-    parse_prefix,
 )
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import (
     InterfaceConfig,
     NeighbourConfig,
     NetworkConfig,
+    RdmaConfig,
     RouteConfig,
     RuleConfig,
 )
 
 T = TypeVar("T")
-Fields = Mapping[str, Node]
 
 # Longest raw parameters the API server stores (OpaqueParametersMaxLength, k8s.io/api/resource).
 MAX_PARAMETERS: Final = 10 * 1024
@@ -52,9 +53,9 @@ _ARP_ANNOUNCE: Final = (0, 1, 2)
 _SIZES: Final = ("gsoMaxSize", "groMaxSize", "gsoIPv4MaxSize", "groIPv4MaxSize")
 _INTERFACE: Final = (
     *("name", "addresses", "mtu", "hardwareAddr", *_SIZES),
-    *("arpIgnore", "arpAnnounce", "forwarding"),
+    *("arpIgnore", "arpAnnounce", "forwarding", "type", "ipoib"),
 )
-_TOP: Final = ("interface", "routes", "rules", "neighbors")
+_TOP: Final = ("interface", "routes", "rules", "neighbors", "rdma")
 _ROUTE: Final = ("destination", "gateway", "source", "scope", "table")
 _RULE: Final = ("priority", "source", "destination", "table")
 _NEIGHBOUR: Final = ("destination", "hardwareAddr")
@@ -81,43 +82,8 @@ def parse_network_config(document: object, path: str = "") -> NetworkConfig:
     return config
 
 
-def violations_for_rdma_only(config: NetworkConfig) -> tuple[str, ...]:
-    """Return what cannot be applied to an RDMA device without a network interface.
-
-    `forwarding: false` asks for nothing, so it is allowed.
-    """
-    interface = config.interface
-    given = (
-        ("interface.name", interface.name),
-        ("interface.addresses", interface.addresses or None),
-        ("interface.mtu", interface.mtu),
-        ("interface.hardwareAddr", interface.hardware_addr),
-        ("interface.gsoMaxSize", interface.gso_max_size),
-        ("interface.groMaxSize", interface.gro_max_size),
-        ("interface.gsoIPv4MaxSize", interface.gso_ipv4_max_size),
-        ("interface.groIPv4MaxSize", interface.gro_ipv4_max_size),
-        ("interface.arpIgnore", interface.arp_ignore),
-        ("interface.arpAnnounce", interface.arp_announce),
-        ("interface.forwarding", interface.forwarding or None),
-        ("routes", config.routes or None),
-        ("rules", config.rules or None),
-        ("neighbors", config.neighbors or None),
-    )
-    rule = "not possible on a device with RDMA but no network interface; remove it"
-    return tuple(f"{path}: {rule}" for path, value in given if value is not None)
-
-
-def _given(fields: Fields, name: str, read: Callable[[Node], T | None]) -> T | None:
-    return read(fields[name]) if name in fields else None
-
-
 def _each(fields: Fields, name: str, read: Callable[[Node], T]) -> tuple[T, ...]:
     return tuple(map(read, fields[name].items())) if name in fields else ()
-
-
-def _without_blank(fields: dict[str, Node], *names: str) -> dict[str, Node]:
-    """Drop the named fields where they are "", which means not given, as templates print it."""
-    return {key: node for key, node in fields.items() if key not in names or node.value != ""}
 
 
 def _one_of(node: Node, allowed: tuple[int, ...]) -> int | None:
@@ -130,14 +96,15 @@ def _one_of(node: Node, allowed: tuple[int, ...]) -> int | None:
 
 
 def _network(node: Node) -> NetworkConfig:
-    fields = _without_blank(node.fields((*_TOP, *REFUSED_TOP)), "profile")
+    fields = without_blank(node.fields((*_TOP, *REFUSED_TOP)), "profile")
     check_top(fields)
     interface = partial(_interface, has_rules="rules" in fields)
     return NetworkConfig(
-        interface=_given(fields, "interface", interface) or InterfaceConfig(),
+        interface=given(fields, "interface", interface) or InterfaceConfig(),
         routes=_each(fields, "routes", _route),
         rules=_each(fields, "rules", _rule),
         neighbors=_each(fields, "neighbors", _neighbour),
+        rdma=given(fields, "rdma", read_rdma) or RdmaConfig(),
     )
 
 
@@ -145,25 +112,26 @@ def _network(node: Node) -> NetworkConfig:
 
 
 def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
-    fields = _without_blank(
+    fields = without_blank(
         node.fields((*_INTERFACE, *REFUSED_INTERFACE)), "name", "type", "addressing"
     )
     check_interface(node, fields, has_rules=has_rules)
-    sizes = [_given(fields, name, partial(_at_least, low=1)) for name in _SIZES]
+    sizes = [given(fields, name, partial(_at_least, low=1)) for name in _SIZES]
     config = InterfaceConfig(
-        name=_given(fields, "name", lambda found: found.parsed(parse_ifname)),
-        addresses=_given(fields, "addresses", _addresses),
-        mtu=_given(fields, "mtu", partial(_at_least, low=_MIN_MTU)),
-        hardware_addr=_given(fields, "hardwareAddr", lambda found: found.parsed(parse_own_mac)),
+        name=given(fields, "name", lambda found: found.parsed(parse_ifname)),
+        addresses=given(fields, "addresses", _addresses),
+        mtu=given(fields, "mtu", partial(_at_least, low=_MIN_MTU)),
+        hardware_addr=given(fields, "hardwareAddr", lambda found: found.parsed(parse_own_mac)),
         gso_max_size=sizes[0],
         gro_max_size=sizes[1],
         gso_ipv4_max_size=sizes[2],
         gro_ipv4_max_size=sizes[3],
-        arp_ignore=_given(fields, "arpIgnore", partial(_one_of, allowed=_ARP_IGNORE)),
-        arp_announce=_given(fields, "arpAnnounce", partial(_one_of, allowed=_ARP_ANNOUNCE)),
-        forwarding=_given(fields, "forwarding", Node.boolean),
+        arp_ignore=given(fields, "arpIgnore", partial(_one_of, allowed=_ARP_IGNORE)),
+        arp_announce=given(fields, "arpAnnounce", partial(_one_of, allowed=_ARP_ANNOUNCE)),
+        forwarding=given(fields, "forwarding", Node.boolean),
+        ipoib=read_ipoib(fields),
     )
-    ipv6 = any(ip_interface(cidr).version == 6 for cidr in config.addresses or ())
+    ipv6 = any(":" in cidr for cidr in config.addresses or ())
     if ipv6 and config.mtu is not None and config.mtu < _MIN_MTU_IPV6:
         rule = f"IPv6 addresses need {_MIN_MTU_IPV6} or more; raise it, or remove them"
         fields["mtu"].complain(rule)
@@ -173,11 +141,10 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
 def _addresses(node: Node) -> tuple[str, ...]:
     found: list[str] = []
     for item in node.items():
-        prefix = item.parsed(parse_prefix)
-        if prefix is None:
+        cidr = item.parsed(parse_address_or_range)
+        if cidr is None:
             continue
-        cidr = f"{prefix[0]}/{prefix[1]}"
-        if cidr in found:
+        if cidr in found and "-" not in cidr:
             item.complain("given twice; keep one")
         found.append(cidr)
     return tuple(found)
@@ -191,12 +158,12 @@ def _at_least(node: Node, low: int) -> int | None:
 
 
 def _route(node: Node) -> RouteConfig:
-    fields = _without_blank(node.fields(_ROUTE), "gateway", "source")
+    fields = without_blank(node.fields(_ROUTE), "gateway", "source")
     destination = _required(node, fields, "destination", parse_network)
     version = destination.version if destination else 0
     scope = _one_of(fields["scope"], (_SCOPE_UNIVERSE, _SCOPE_LINK)) if "scope" in fields else 0
-    gateway = _given(fields, "gateway", partial(_address_of, version=version))
-    source = _given(fields, "source", partial(_address_of, version=version))
+    gateway = given(fields, "gateway", partial(_address_of, version=version))
+    source = given(fields, "source", partial(_address_of, version=version))
     if "gateway" not in fields and scope == _SCOPE_UNIVERSE:
         node.complain(f"needs gateway, or scope {_SCOPE_LINK} if reached without one")
     if isinstance(gateway, IPv4Address) and scope == _SCOPE_LINK:
@@ -207,24 +174,24 @@ def _route(node: Node) -> RouteConfig:
         gateway=_text(gateway),
         source=_text(source),
         scope=scope or 0,
-        table=_given(fields, "table", _table) or 0,
+        table=given(fields, "table", _table) or 0,
     )
 
 
 def _rule(node: Node) -> RuleConfig:
-    fields = _without_blank(node.fields(_RULE), "source", "destination")
+    fields = without_blank(node.fields(_RULE), "source", "destination")
     source = _network_of(fields, "source")
     destination = _network_of(fields, "destination")
     if source and destination and source.version != destination.version:
         fields["destination"].complain(
             f"is IPv{destination.version} but source is IPv{source.version}; use one family"
         )
-    priority = _given(fields, "priority", lambda found: found.integer(0, _MAX_PRIORITY))
+    priority = given(fields, "priority", lambda found: found.integer(0, _MAX_PRIORITY))
     return RuleConfig(
         priority=priority or 0,
         source=_text(source),
         destination=_text(destination),
-        table=_given(fields, "table", _table) or 0,
+        table=given(fields, "table", _table) or 0,
     )
 
 

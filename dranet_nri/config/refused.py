@@ -4,24 +4,22 @@ They are held to dranet's rules first, so that the user learns everything at onc
 A value that only spells out the default is accepted, because nothing is left undone.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
-from dranet_nri.config.document import Node
+from dranet_nri.config.document import Fields, Node, given
 
 REFUSED_TOP: Final = ("profile", "ethtool")
 REFUSED_INTERFACE: Final = (
-    *("dhcp", "disableEbpfPrograms", "vrf", "type", "addressing", "ipvlan", "acceptRA"),
+    *("dhcp", "disableEbpfPrograms", "vrf", "addressing", "ipvlan", "acceptRA"),
 )
 
 _NOT_SUPPORTED: Final = "not supported by this version; remove it"
-_TYPES: Final = ("Passthrough", "IPVLAN")
+_TYPES: Final = ("Passthrough", "IPVLAN", "IPoIB")
+_APPLIED: Final = ("Passthrough", "IPoIB", "Static")
 _ADDRESSING: Final = ("Static", "DHCP", "Unnumbered")
 _RESERVED_TABLES: Final = (253, 254, 255)  # default, main, local: linux/rtnetlink.h
 _MAX_TABLE: Final = 2**32 - 1
 _MIN_MTU_RA: Final = 1280  # RFC 8200
-
-Fields = Mapping[str, Node]
 
 
 def check_top(fields: Fields) -> None:
@@ -53,17 +51,12 @@ def check_interface(node: Node, fields: Fields, *, has_rules: bool) -> None:
 
 
 def _word(fields: Fields, name: str, words: tuple[str, ...]) -> str:
-    """Return the word given, or the default, which is the first and the only one applied."""
-    if name not in fields:
+    """Return the word given, or the default, which is the first."""
+    word = given(fields, name, lambda node: node.word(words))
+    if word is None:
         return words[0]
-    node = fields[name]
-    word = node.text()
-    if word is None or word == words[0]:
-        return words[0]
-    if word not in words:
-        node.complain(f"must be one of {', '.join(words)}")
-        return words[0]
-    node.complain(_NOT_SUPPORTED)
+    if word not in _APPLIED:
+        fields[name].complain(_NOT_SUPPORTED)
     return word
 
 

@@ -27,6 +27,8 @@ _TAKEN_NAMES: Final = frozenset({"all", "default", "lo"})
 _NBSP: Final = 0xA0  # counts as white space in the kernel's byte-wise isspace() (lib/ctype.c)
 _MAC_SIZES: Final = (6, 8, 20)  # Ethernet, EUI-64, IP over InfiniBand
 _PAIRS: Final = re.compile(r"[0-9a-f]{2}(?:(?P<by>[:-])[0-9a-f]{2})(?:(?P=by)[0-9a-f]{2})*")
+_MAX_RDMA_NAME: Final = 63  # IB_DEVICE_NAME_MAX - 1, rdma/ib_verbs.h
+_RDMA_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _QUADS: Final = re.compile(r"[0-9a-f]{4}(?:\.[0-9a-f]{4})+")
 
 
@@ -128,4 +130,22 @@ def parse_ifname(text: str) -> str:
         raise InvalidValueError("holds a letter that the kernel takes for white space; use another")
     if text in _TAKEN_NAMES:
         raise InvalidValueError("is taken in every pod; choose another name")
+    return text
+
+
+def parse_rdma_name(text: str) -> str:
+    """Return a name for an RDMA device.
+
+    The kernel takes more (a "/" or "%" too), but the name becomes a directory of sysfs and an
+    entry of lists such as NCCL_IB_HCA.
+
+    Raises:
+        InvalidValueError: says which rule of the name is broken.
+    """
+    if len(text.encode(errors="surrogatepass")) > _MAX_RDMA_NAME:
+        raise InvalidValueError(f"is too long; at most {_MAX_RDMA_NAME} bytes fit")
+    if not _RDMA_NAME.fullmatch(text):
+        raise InvalidValueError(
+            "must hold only letters of ASCII, digits, - and _, and begin with a letter or digit"
+        )
     return text

@@ -1,13 +1,27 @@
-"""RDMA devices and their character devices (Documentation/ABI/stable/sysfs-class-infiniband)."""
+"""RDMA devices and their character devices (Documentation/ABI/stable/sysfs-class-infiniband).
 
-from collections.abc import Iterator, Sequence
+Rules:
+1. sysfs tells all it can, so that a device reads the same with and without NETLINK_RDMA. Netlink
+   adds what only it knows: index, protocol, sub-devices, the net device of a port.
+2. A device that goes while it is read is left out whole. What a driver does not tell is empty.
+3. Words are taken only in the form that the kernel gives them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from errno import ENODEV
 from pathlib import Path
 from typing import Final
 
+from dranet_nri.errors import KernelError
 from dranet_nri.facts.sysfs import SYSFS, nearest_pci
 from dranet_nri.facts.tree import Folder
 from dranet_nri.inventory import RdmaDevice, RdmaPort
 from dranet_nri.model import CharDevice
+from dranet_nri.rdma import values
+from dranet_nri.rdma.socket import RdmaSocket, open_here
 
 DEFAULT_KINDS: Final = ("uverbs", "rdma_cm")
 
@@ -17,16 +31,71 @@ _FOLDERS: Final = {
     "issm": "class/infiniband_mad",
 }
 _CONNECTION_MANAGER: Final = "rdma_cm"
+_NUMBERED_WORD: Final = re.compile(r"[0-9]{1,3}: ([A-Za-z<][A-Za-z0-9_<> ]{0,31})")
+_WORDS: Final = re.compile(r"[!-~]+( [!-~]+)*")
+_GUID: Final = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}")
+_GID: Final = re.compile(r"([0-9a-f]{4}(?::[0-9a-f]{4}){3}):([0-9a-f]{4}(?::[0-9a-f]{4}){3})")
+_RATE: Final = re.compile(r"([0-9]{1,6})(\.[0-9])? Gb/sec\b.*")
+_HEX: Final = re.compile(r"0x[0-9a-f]{1,8}")
+_PORT: Final = re.compile(r"[1-9][0-9]{0,2}")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_MAX_PKEY: Final = 0xFFFF
+_EMPTY_PKEYS: Final = 8  # in a row end the reading: each may cost a firmware command, of 128
+_PROTOCOLS: Final = {
+    ("CA", "InfiniBand"): "ib",
+    ("CA", "Ethernet"): "roce",
+    ("RNIC", "Ethernet"): "iw",
+    ("usNIC", "Ethernet"): "usnic",
+    ("usNIC UDP", "Ethernet"): "usnic",
+}
 
 
-def rdma_devices(sysfs: Path) -> tuple[RdmaDevice, ...]:
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What NETLINK_RDMA tells of the devices of a namespace.
+
+    Attributes:
+        devices: by name.
+        ports: by name and number.
+    """
+
+    devices: Mapping[str, values.RdmaDevice] = field(default_factory=dict)
+    ports: Mapping[tuple[str, int], values.RdmaPort] = field(default_factory=dict)
+
+
+def told(sysfs: Path) -> Told:
+    """Return what the kernel tells by netlink, nothing where sysfs shows no RDMA device.
+
+    Args:
+        sysfs: where a sysfs of the calling thread's network namespace is mounted.
+
+    Raises:
+        KernelError: a dump failed.
+    """
+    with Folder(sysfs / "class/infiniband") as folder:
+        any_there = bool(folder.names())
+    netlink = open_here() if any_there else None  # opening it may load ib_core
+    if netlink is None:
+        return Told()
+    with closing(netlink):
+        devices = netlink.devices("the host")
+        ports = [port for device in devices for port in _told_ports(netlink, device)]
+    return Told(
+        {device.name: device for device in devices},
+        {(port.device, port.port): port for port in ports},
+    )
+
+
+def rdma_devices(sysfs: Path, told: Told | None = None) -> tuple[RdmaDevice, ...]:
     """Return the RDMA devices of the namespace whose sysfs this is, sorted by name.
 
     Args:
         sysfs: where sysfs is mounted.
+        told: what netlink said a moment ago, None if it was not asked.
     """
     with Folder(sysfs / "class/infiniband") as folder:
-        return tuple(_device(folder, name) for name in folder.names())
+        read = (_device(folder, name, told or Told()) for name in folder.names())
+        return tuple(device for device in read if device)
 
 
 def char_devices(
@@ -52,34 +121,97 @@ def missing_kinds(found: Sequence[CharDevice], kinds: Sequence[str]) -> tuple[st
     return tuple(kind for kind in kinds if kind not in names)
 
 
-def _device(folder: Folder, name: str) -> RdmaDevice:
+def _told_ports(netlink: RdmaSocket, device: values.RdmaDevice) -> tuple[values.RdmaPort, ...]:
+    try:
+        return netlink.ports(f"dump the ports of {device.name}", device.index)
+    except KernelError as error:
+        if error.code != ENODEV:
+            raise
+        return ()  # it went since
+
+
+def _device(folder: Folder, name: str, told: Told) -> RdmaDevice | None:
     path = folder.target(name)
     device = folder.target(f"{name}/device")
     has_netdev = bool(device) and bool(folder.names(f"{name}/device/net"))
-    numbers = sorted(int(port) for port in folder.names(f"{name}/ports") if port.isdigit())
-    return RdmaDevice(
+    numbers = sorted(int(port) for port in folder.names(f"{name}/ports") if _PORT.fullmatch(port))
+    ports = tuple(
+        _port(folder, name, number, _netdevs(folder, name, number, told, alone=not has_netdev))
+        for number in numbers
+    )
+    node_type = _numbered_word(folder.text(f"{name}/node_type"))
+    said = told.devices.get(name)
+    found = RdmaDevice(
         name=name,
         bus=folder.target(f"{name}/device/subsystem").rpartition("/")[2],
         parent=device.rpartition("/")[2],
         pci=nearest_pci(path),
-        node_type=folder.text(f"{name}/node_type").partition(": ")[2],
-        node_guid=folder.text(f"{name}/node_guid"),
-        ports=tuple(_port(folder, name, number, alone=not has_netdev) for number in numbers),
+        node_type=node_type,
+        node_guid=_matching(_GUID, folder.text(f"{name}/node_guid")),
+        ports=ports,
+        sys_image_guid=_matching(_GUID, folder.text(f"{name}/sys_image_guid")),
+        fw_version=_matching(_WORDS, folder.text(f"{name}/fw_ver")),
+        protocol=said.protocol if said else _protocol(node_type, ports),
+        index=said.index if said else None,
+        part_of=said.parent if said else "",
     )
+    return found if path and folder.target(name) == path else None
 
 
-def _port(folder: Folder, name: str, number: int, *, alone: bool) -> RdmaPort:
-    """Return one port; its GIDs, often hundreds, are read only where nothing else tells."""
+def _protocol(node_type: str, ports: tuple[RdmaPort, ...]) -> str:
+    """Return the protocol as the kernel would tell it (OPA, which looks like ib, apart)."""
+    return _PROTOCOLS.get((node_type, ports[0].link_layer), "") if ports else ""
+
+
+def _port(folder: Folder, name: str, number: int, netdevs: tuple[str, ...]) -> RdmaPort:
     port = f"{name}/ports/{number}"
-    layer = folder.text(f"{port}/link_layer")
-    netdevs = _gid_netdevs(folder, port) if alone and layer == "Ethernet" else ()
+    rate = _matching(_WORDS, folder.text(f"{port}/rate"))
+    layer = _matching(_WORDS, folder.text(f"{port}/link_layer"))
+    infiniband = layer == "InfiniBand"
+    gid = _GID.fullmatch(folder.text(f"{port}/gids/0")) if infiniband else None
     return RdmaPort(
         number=number,
-        state=folder.text(f"{port}/state").partition(": ")[2],
-        rate=folder.text(f"{port}/rate"),
+        state=_numbered_word(folder.text(f"{port}/state")),
+        rate=rate,
         link_layer=layer,
-        netdevs=tuple(sorted(set(netdevs))),
+        netdevs=netdevs,
+        phys_state=_numbered_word(folder.text(f"{port}/phys_state")),
+        rate_gbps=int(found[1]) if (found := _RATE.fullmatch(rate)) else 0,
+        lid=_hex(folder.text(f"{port}/lid")) if infiniband else 0,
+        sm_lid=_hex(folder.text(f"{port}/sm_lid")) if infiniband else 0,
+        subnet_prefix=gid[1] if gid else "",
+        guid=gid[2] if gid else "",
+        pkeys=tuple(_pkeys(folder, port)) if infiniband else (),
     )
+
+
+def _pkeys(folder: Folder, port: str) -> Iterator[int]:
+    """Yield the partition keys in the order of the table, without the empty ones."""
+    numbers = sorted(
+        int(entry) for entry in folder.names(f"{port}/pkeys") if _NUMBER.fullmatch(entry)
+    )
+    empty = 0
+    for number in numbers:
+        pkey = _hex(folder.text(f"{port}/pkeys/{number}"))
+        empty = 0 if pkey else empty + 1
+        if empty == _EMPTY_PKEYS:
+            return
+        if 0 < pkey <= _MAX_PKEY:
+            yield pkey
+
+
+def _netdevs(folder: Folder, name: str, number: int, told: Told, *, alone: bool) -> tuple[str, ...]:
+    """Return the names of the port's net devices.
+
+    GIDs, often hundreds, are read only where nothing else tells.
+    """
+    said = told.ports.get((name, number))
+    if said:
+        return (said.netdev,) if said.netdev else ()
+    port = f"{name}/ports/{number}"
+    if not alone or folder.text(f"{port}/link_layer") != "Ethernet":
+        return ()
+    return tuple(sorted(set(_gid_netdevs(folder, port))))
 
 
 def _gid_netdevs(folder: Folder, port: str) -> Iterator[str]:
@@ -103,5 +235,19 @@ def _files(sysfs: Path, kind: str, rdma_device: str) -> Iterator[CharDevice]:
 
 def _numbered(folder: Folder, name: str) -> Iterator[CharDevice]:
     major, colon, minor = folder.text(f"{name}/dev").partition(":")
-    if colon and major.isdigit() and minor.isdigit():
+    if colon and _NUMBER.fullmatch(major) and _NUMBER.fullmatch(minor):
         yield CharDevice(f"/dev/infiniband/{name}", int(major), int(minor))
+
+
+def _numbered_word(text: str) -> str:
+    """Return "ACTIVE" of "4: ACTIVE"."""
+    found = _NUMBERED_WORD.fullmatch(text)
+    return found[1] if found else ""
+
+
+def _matching(pattern: re.Pattern[str], text: str) -> str:
+    return text if pattern.fullmatch(text) else ""
+
+
+def _hex(text: str) -> int:
+    return int(text, 16) if _HEX.fullmatch(text) else 0

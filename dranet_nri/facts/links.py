@@ -15,7 +15,7 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import DefaultRoute
 from dranet_nri.model import Address, Link
-from dranet_nri.netlink.codec import attributes, text, u32
+from dranet_nri.netlink.codec import address, attributes, fixed, text, u8, u32
 from dranet_nri.netlink.links import (
     IFLA_NETNS_IMMUTABLE,
     IFLA_PHYS_PORT_NAME,
@@ -70,7 +70,7 @@ def links(netlink: Rtnetlink) -> tuple[SeenLink, ...]:
         SeenLink(
             _readable(link_from(seen)),
             text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
-            seen.attrs.get(IFLA_NETNS_IMMUTABLE, b"\0")[0] == 1,
+            u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
         )
         for seen in dump_links(netlink, "the host")
     )
@@ -85,12 +85,11 @@ def addresses(netlink: Rtnetlink) -> dict[int, tuple[Address, ...]]:
     """
     found: dict[int, list[Address]] = defaultdict(list)
     for payload in netlink.dump("dump addresses", RTM_GETADDR, _ADDRESS.pack(0, 0, 0, 0, 0)):
-        family, prefix, _, scope, index = _ADDRESS.unpack_from(payload)
+        family, prefix, _, scope, index = fixed(_ADDRESS, payload)
         values = attributes(payload, _ADDRESS.size)
         packed = values.get(2) or values.get(1)  # IFA_LOCAL; IFA_ADDRESS is the peer's then
         if family in _FAMILIES and packed:
-            text = socket.inet_ntop(family, packed)
-            found[index].append(Address(f"{text}/{prefix}", scope=scope))
+            found[index].append(Address(f"{address(packed)}/{prefix}", scope=scope))
     return {index: tuple(some) for index, some in found.items()}
 
 
@@ -118,7 +117,7 @@ def tc_filters(netlink: Rtnetlink) -> dict[int, tuple[str, ...]]:
     """
     found: dict[int, tuple[str, ...]] = {}
     for payload in netlink.dump("dump qdiscs", RTM_GETQDISC, _TRAFFIC.pack(0, 0, 0, 0, 0, 0)):
-        index = _TRAFFIC.unpack_from(payload)[2]
+        _, _, index, *_ = fixed(_TRAFFIC, payload)
         if text(attributes(payload, _TRAFFIC.size).get(1)) == "clsact":
             found[index] = tuple(sorted(set(_filters(netlink, index))))
     return {index: names for index, names in found.items() if names}
@@ -141,7 +140,7 @@ def _family_defaults(netlink: Rtnetlink, family: int) -> Iterator[_Route]:
             return  # the table is made with its first route; IPv6 may be switched off
         raise
     for payload in payloads:
-        seen, length, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(payload)
+        seen, length, _, _, table, _, _, kind, _ = fixed(_ROUTE, payload)
         if (seen, length, kind) != (family, 0, _UNICAST):
             continue
         values = attributes(payload, _ROUTE.size)

@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from dranet_nri.facts import host, infiniband, links, sysfs
+from dranet_nri.facts import azure, host, infiniband, links, sysfs
 from dranet_nri.facts.tree import Folder
 from dranet_nri.inventory import (
     DefaultRoute,
@@ -18,25 +18,27 @@ from dranet_nri.model import Address
 from dranet_nri.netlink.rtnetlink import open_here
 
 
-def scan(sysfs_root: Path = sysfs.SYSFS) -> Inventory:
+def scan(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> Inventory:
     """Return the inventory of this moment; nothing is remembered from call to call.
 
     Links, addresses and routes are those of the calling thread's network namespace.
 
     Args:
         sysfs_root: where a sysfs of the same namespace is mounted.
+        azure_size: what Azure calls this machine's size, "" if nobody knows.
 
     Raises:
         KernelError: a netlink dump failed.
     """
-    return inventory_from_facts(read_host(sysfs_root))
+    return inventory_from_facts(read_host(sysfs_root, azure_size))
 
 
-def read_host(sysfs_root: Path = sysfs.SYSFS) -> HostFacts:
+def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts:
     """Return what a scan of the host sees, unjudged.
 
     Args:
         sysfs_root: where a sysfs of the same namespace is mounted.
+        azure_size: what Azure calls this machine's size, "" if nobody knows.
 
     Raises:
         KernelError: a netlink dump failed.
@@ -46,7 +48,9 @@ def read_host(sysfs_root: Path = sysfs.SYSFS) -> HostFacts:
         addresses = links.addresses(netlink)
         filters = links.tc_filters(netlink)
         routes = links.default_routes(netlink)
-    return host_facts(sysfs_root, seen, addresses, filters, routes)
+    told = infiniband.told(sysfs_root)
+    facts = host_facts(sysfs_root, seen, addresses, filters, routes, told=told)
+    return replace(facts, azure=azure.azure_host(sysfs_root, azure_size))
 
 
 def host_facts(
@@ -55,6 +59,8 @@ def host_facts(
     addresses: Mapping[int, tuple[Address, ...]],
     tc_filters: Mapping[int, tuple[str, ...]],
     routes: tuple[DefaultRoute, ...],
+    *,
+    told: infiniband.Told | None = None,
 ) -> HostFacts:
     """Return what the kernel told by netlink together with what sysfs tells.
 
@@ -64,8 +70,9 @@ def host_facts(
         addresses: ifindex -> addresses.
         tc_filters: ifindex -> names of BPF classifiers.
         routes: the default routes.
+        told: what netlink tells of RDMA devices, None if it was not asked.
     """
-    rdma = infiniband.rdma_devices(sysfs_root)
+    rdma = infiniband.rdma_devices(sysfs_root, told)
     functions = sysfs.pci_functions(
         sysfs_root, (device.pci for device in rdma if device.pci), host.pci_names
     )

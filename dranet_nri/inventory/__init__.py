@@ -7,6 +7,7 @@ from dranet_nri.inventory.build import (
     merge_known,
 )
 from dranet_nri.inventory.observed import (
+    AzureHost,
     DefaultRoute,
     HostFacts,
     NetDevice,
@@ -17,6 +18,7 @@ from dranet_nri.inventory.observed import (
 
 __all__ = [
     "DEFAULT_FILTER",
+    "AzureHost",
     "DefaultRoute",
     "HostFacts",
     "Inventory",

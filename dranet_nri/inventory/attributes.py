@@ -3,7 +3,8 @@
 Rules:
 1. Every string is cut to 64 bytes here and nowhere else: lists at a whole entry, others at a
    character. The API server refuses a whole slice for one string that is longer.
-2. A device has at most 32 attributes.
+2. A device has at most 32 attributes. Above that those of GOES_FIRST go, in its order, and only
+   as many as must. Names of dranet and of Kubernetes never go: with them alone it has 26 at most.
 3. Lists are sorted, so that what did not change is not published again.
 
 Origin: kubernetes-sigs/dranet pkg/apis (names), k8s.io/dynamic-resource-allocation
@@ -12,14 +13,58 @@ deviceattribute (the resource.kubernetes.io names), KEP-4381 (limits).
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from dranet_nri.inventory.azure import Placement
 from dranet_nri.inventory.observed import NetDevice, PciFunction, RdmaDevice, RdmaPort
 from dranet_nri.model import Address, AttributeValue
 
 MAX_STRING_BYTES: Final = 64
 MAX_ATTRIBUTES: Final = 32
+
+RDMA_SHARED: Final = "dra.net/rdmaDeviceShared"
+GOES_FIRST: Final = (  # what a claim is least likely to ask for comes first
+    "dra.net/rdmaFirmware",
+    "dra.net/sysImageGUID",
+    "dra.net/nodeGUID",
+    "dra.net/portGUID",
+    "dra.net/ibRate",  # ibRateGbps tells the same
+    "dra.net/ibSmLid",
+    "dra.net/driver",
+    "dra.net/linkSpeed",
+    "dra.net/ibPkeys",
+    "dra.net/rdmaPort",
+    "dra.net/ibPortState",
+    "dra.net/ibRateGbps",
+    "dra.net/ibLinkLayer",  # rdmaProtocol tells more
+    "dra.net/ibSubnetPrefix",
+    "azure.dra.net/gpuDomains",
+    RDMA_SHARED,
+    "dra.net/rdmaProtocol",
+)
+
+RDMA_NAMES: Final = frozenset(
+    f"dra.net/{name}"
+    for name in (
+        "rdma",
+        "rdmaDevice",
+        "rdmaDeviceShared",
+        "rdmaFirmware",
+        "rdmaPort",
+        "rdmaProtocol",
+        "nodeGUID",
+        "portGUID",
+        "sysImageGUID",
+        "ibLinkLayer",
+        "ibPkeys",
+        "ibPortState",
+        "ibRate",
+        "ibRateGbps",
+        "ibSmLid",
+        "ibSubnetPrefix",
+    )
+)
 
 Attributes = Iterator[tuple[str, AttributeValue]]
 
@@ -130,18 +175,67 @@ def rdma_attributes(rdma: Sequence[RdmaDevice], ifname: str, dev_port: int) -> A
     if not rdma:
         return
     first = rdma[0]
-    yield "dra.net/rdmaDevice", clipped(first.name)
-    if first.node_guid:
-        yield "dra.net/nodeGUID", clipped(first.node_guid)
     port = _port(first, ifname, dev_port)
-    if port is None:
-        return
-    if port.state:
-        yield "dra.net/ibPortState", clipped(port.state)
-    if port.rate:
-        yield "dra.net/ibRate", clipped(port.rate)
-    if port.link_layer:
-        yield "dra.net/ibLinkLayer", clipped(port.link_layer)
+    yield "dra.net/rdmaDevice", clipped(first.name)
+    texts = {
+        "rdmaProtocol": _protocol(first, port),
+        "rdmaFirmware": first.fw_version,
+        "nodeGUID": _guid(first.node_guid),
+        "sysImageGUID": _guid(first.sys_image_guid),
+    }
+    yield from ((f"dra.net/{name}", clipped(text)) for name, text in texts.items() if text)
+    if port:
+        yield from _port_attributes(port)
+        if len(first.ports) > 1:
+            yield "dra.net/rdmaPort", port.number
+
+
+def azure_attributes(placement: Placement) -> Attributes:
+    """Yield what the table of the VM size adds."""
+    yield "azure.dra.net/gpuDomains", joined(placement.gpu_domains)
+
+
+def within_budget(
+    attributes: Mapping[str, AttributeValue],
+) -> tuple[tuple[str, AttributeValue], ...]:
+    """Return the attributes sorted by name, without those that must go."""
+    kept = dict(attributes)
+    for name in GOES_FIRST:
+        if len(kept) <= MAX_ATTRIBUTES:
+            break
+        kept.pop(name, None)
+    return tuple(sorted(kept.items()))
+
+
+def _port_attributes(port: RdmaPort) -> Attributes:
+    texts = {
+        "ibPortState": port.state,
+        "ibRate": port.rate,
+        "ibLinkLayer": port.link_layer,
+        "portGUID": _guid(port.guid),
+        "ibSubnetPrefix": port.subnet_prefix,
+        "ibPkeys": joined(f"0x{pkey:04x}" for pkey in port.pkeys),
+    }
+    yield from ((f"dra.net/{name}", clipped(text)) for name, text in texts.items() if text)
+    if port.rate_gbps:
+        yield "dra.net/ibRateGbps", port.rate_gbps
+    if port.sm_lid:
+        yield "dra.net/ibSmLid", port.sm_lid
+
+
+def _protocol(device: RdmaDevice, port: RdmaPort | None) -> str:
+    """Return the port's protocol: the kernel tells that of the first, mlx4 may have both."""
+    layer = port.link_layer if port else ""
+    if layer == "InfiniBand" and device.protocol == "roce":
+        return "ib"
+    if layer == "Ethernet" and device.protocol == "ib":
+        return "roce"
+    return device.protocol
+
+
+def _guid(guid: str) -> str:
+    """Return the GUID, "" for the one of all zeros that a VF has before it is given one."""
+    return guid if guid.strip("0:") else ""
 
 
 def _address_attributes(addresses: Sequence[Address]) -> Attributes:

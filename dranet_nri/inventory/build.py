@@ -4,31 +4,47 @@ Rules:
 1. A PCI function is one device; its net device, if it is on the host, adds to it. While the net
    device is in a pod, the function stays with its own facts.
 2. Every further net device is a device of its own: another port of the function, a subfunction,
-   a virtual link.
-3. What is unsafe is listed with the reason. One unusable device never spoils the others.
+   a virtual link. Each describes its own port of an RDMA device that several have; such a device
+   says so, because RDMA devices move as a whole.
+3. An RDMA device is found by its place in the device tree, or by the net device that the kernel
+   names, never by its GUID. Sub-devices (SMI) come after the device that they are part of.
+4. What is unsafe is listed with the reason. One unusable device never spoils the others.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dranet_nri.inventory.attributes import (
     MAX_ATTRIBUTES,
+    RDMA_NAMES,
+    RDMA_SHARED,
+    azure_attributes,
     netdev_attributes,
     pci_attributes,
     rdma_attributes,
+    within_budget,
 )
+from dranet_nri.inventory.azure import Placement, placements
 from dranet_nri.inventory.names import interface_device_name, pci_device_name, port_device_name
 from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction, RdmaDevice
-from dranet_nri.inventory.safety import function_hazard, link_hazard, uplink_tree, uplinks
+from dranet_nri.inventory.safety import (
+    accelerated_hazard,
+    bare_hazards,
+    is_synthetic,
+    link_hazard,
+    uplink_tree,
+    uplinks,
+)
 from dranet_nri.model import AttributeValue, Device, DeviceKey
 
 DEFAULT_FILTER: Final = (
     '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
 )
 
+_RECORDABLE: Final = re.compile(r"[A-Za-z0-9_][!-.0-~]{0,63}")
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _MULTI_PORT_DRIVERS: Final = frozenset({"cxgb3", "cxgb4", "mlx4_core"})
 
@@ -51,15 +67,17 @@ def inventory_from_facts(facts: HostFacts) -> Inventory:
 
     Every judgement is made from facts alone: call it again when routes or links changed.
     """
+    facts = _placed(facts)
     hazards = _hazards(facts)
+    bare = bare_hazards(facts)
     functions = {function.address: function for function in facts.functions}
     primaries = _primaries(facts, functions)
     draft = _Draft(facts)
     for function in facts.functions:
         name = pci_device_name(function.address)
         netdev = primaries.get(function.address)
-        reason = hazards.get(netdev.link.name, "") if netdev else function_hazard(function)
-        draft.add(name, netdev, function, reason)
+        alone = bare.get(function.address, "")
+        draft.add(name, netdev, function, hazards.get(netdev.link.name, "") if netdev else alone)
     chosen = {netdev.link.index for netdev in primaries.values()}
     for netdev in facts.netdevs:
         if netdev.link.index not in chosen:
@@ -74,7 +92,8 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
     """Return the inventory with the last facts of devices that pods hold right now.
 
     A device whose net or RDMA device is not on the host keeps what was known of it; one that is
-    on the host is taken as seen. What the scan found unsafe stays out.
+    on the host is taken as seen, and so is an RDMA device that all namespaces share. What the scan
+    found unsafe stays out.
 
     Args:
         inventory: of this moment.
@@ -90,7 +109,7 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
             devices[known.name] = Device(
                 name=known.name,
                 key=live.key if live.key.name else known.key,
-                attributes=tuple(sorted((dict(live.attributes) | dict(known.attributes)).items())),
+                attributes=_merged(live, known),
                 rdma_devices=live.rdma_devices or known.rdma_devices,
             )
     return Inventory(tuple(devices[name] for name in sorted(devices)), inventory.excluded)
@@ -113,22 +132,25 @@ def fault(device: Device, taken: Iterable[str]) -> str:
 
 
 class _Draft:
-    """Collects devices and exclusions, and which RDMA devices found an owner."""
+    """Collects devices and exclusions, and which devices have which RDMA devices."""
 
     def __init__(self, facts: HostFacts) -> None:
         self._facts = facts
-        self._rdma = _RdmaOwners(facts.rdma)
+        self._placements = placements(facts.azure)
+        named = [device for device in facts.rdma if _RECORDABLE.fullmatch(device.name)]
+        self._rdma = _RdmaOwners(named)
         self._devices: dict[str, Device] = {}
         self._excluded: list[tuple[str, str]] = []
-        self._owned: set[str] = set()
+        self._owners: Counter[str] = Counter()
 
     def add(
         self, name: str, netdev: NetDevice | None, function: PciFunction | None, reason: str
     ) -> None:
         """Add one device, or exclude it if there is a reason."""
         rdma = self._rdma.of(netdev, function)
-        self._owned.update(device.name for device in rdma)
-        device = _device(name, netdev, function, rdma, self._facts.numa_nodes)
+        self._owners.update(device.name for device in rdma)
+        placement = self._placements.get(function.address[:4]) if function else None
+        device = _device(name, netdev, function, (rdma, placement, self._facts.numa_nodes))
         ifname = netdev.link.name if netdev else ""
         if not reason:
             reason, ifname = fault(device, self._devices), ""
@@ -141,14 +163,50 @@ class _Draft:
     def finish(self) -> Inventory:
         """Return the inventory; RDMA devices without an owner are left out by name."""
         self._excluded += [
-            (device.name, "an RDMA device without a PCI function and without a net device here")
+            (ascii(device.name)[1:-1], _ownerless(device))
             for device in self._facts.rdma
-            if device.name not in self._owned
+            if device.name not in self._owners
         ]
         return Inventory(
-            tuple(self._devices[name] for name in sorted(self._devices)),
+            tuple(self._marked(self._devices[name]) for name in sorted(self._devices)),
             tuple(sorted(self._excluded)),
         )
+
+    def _marked(self, device: Device) -> Device:
+        """Return the device, marked if another one has an RDMA device of its too."""
+        if all(self._owners[name] == 1 for name in device.rdma_devices):
+            return device
+        attributes = within_budget(dict(device.attributes) | {RDMA_SHARED: True})
+        return replace(device, attributes=attributes)
+
+
+def _ownerless(device: RdmaDevice) -> str:
+    if not _RECORDABLE.fullmatch(device.name):
+        return "an RDMA device whose name no record takes: rename it with rdma dev set"
+    return "an RDMA device without a PCI function and without a net device here"
+
+
+def _placed(facts: HostFacts) -> HostFacts:
+    """Return the facts with the NUMA nodes that only the table of an Azure size tells."""
+    table = placements(facts.azure)
+
+    def placed(function: PciFunction) -> PciFunction:
+        placement = table.get(function.address[:4])
+        if placement is None or function.numa_node >= 0:
+            return function
+        known = placement.numa_node < facts.numa_nodes
+        return replace(function, numa_node=placement.numa_node) if known else function
+
+    return replace(facts, functions=tuple(map(placed, facts.functions))) if table else facts
+
+
+def _merged(live: Device, known: Device) -> tuple[tuple[str, AttributeValue], ...]:
+    attributes = dict(live.attributes) | dict(known.attributes)
+    if live.rdma_devices:
+        told = dict(live.attributes)
+        attributes = {name: value for name, value in attributes.items() if name not in RDMA_NAMES}
+        attributes |= {name: told[name] for name in RDMA_NAMES & told.keys()}
+    return within_budget(attributes)
 
 
 def _hazards(facts: HostFacts) -> dict[str, str]:
@@ -157,8 +215,11 @@ def _hazards(facts: HostFacts) -> dict[str, str]:
     by_index = {link.index: link for link in links}
     masters = frozenset(link.master for link in links)
     tree = uplink_tree(links, uplinks(facts.default_routes))
+    synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     reasons = {
-        device.link.name: tree.get(device.link.index) or link_hazard(device, by_index, masters)
+        device.link.name: tree.get(device.link.index)
+        or link_hazard(device, by_index, masters)
+        or accelerated_hazard(device, synthetic)
         for device in facts.netdevs
     }
     return {name: reason for name, reason in reasons.items() if reason}
@@ -216,25 +277,36 @@ class _RdmaOwners:
                 self._by_netdev[name].append(device)
 
     def of(self, netdev: NetDevice | None, function: PciFunction | None) -> tuple[RdmaDevice, ...]:
-        """Return them sorted by name."""
+        """Return them sorted by name, sub-devices last."""
         if netdev is None:
             assert function is not None
-            return tuple(self._by_parent.get(("pci", function.address), ()))
-        link = netdev.link
-        found = {one.name: one for one in self._by_parent.get((link.bus, link.parent), ())}
-        for device in self._by_netdev.get(link.name, ()):
-            if not (netdev.virtual and device.pci):
-                found[device.name] = device
-        return tuple(found[name] for name in sorted(found))
+            found = {one.name: one for one in self._by_parent.get(("pci", function.address), ())}
+        elif "pf" in netdev.port_name:
+            found = {}  # the switch's side of a VF, not the VF
+        else:
+            link = netdev.link
+            found = {one.name: one for one in self._by_parent.get((link.bus, link.parent), ())}
+            for device in self._by_netdev.get(link.name, ()):
+                if not (device.pci and (netdev.virtual or is_synthetic(link))):
+                    found[device.name] = device
+        return tuple(sorted(found.values(), key=lambda one: (bool(one.part_of), one.name)))
 
 
 def _device(
     name: str,
     netdev: NetDevice | None,
     function: PciFunction | None,
-    rdma: tuple[RdmaDevice, ...],
-    numa_nodes: int,
+    known: tuple[tuple[RdmaDevice, ...], Placement | None, int],
 ) -> Device:
+    """Return one device.
+
+    Args:
+        name: its name.
+        netdev: None if it has none here.
+        function: None if it has none.
+        known: its RDMA devices, where a table puts it, how many NUMA nodes the host has.
+    """
+    rdma, placement, numa_nodes = known
     attributes: dict[str, AttributeValue] = {}
     ifname, dev_port = (netdev.link.name, netdev.dev_port) if netdev else ("", 0)
     if netdev:
@@ -242,11 +314,13 @@ def _device(
         attributes.update(netdev_attributes(netdev, own))
     if function:
         attributes.update(pci_attributes(function, numa_nodes))
+    if placement:
+        attributes.update(azure_attributes(placement))
     attributes.update(rdma_attributes(rdma, ifname, dev_port))
     return Device(
         name=name,
         key=_key(netdev, function),
-        attributes=tuple(sorted(attributes.items())),
+        attributes=within_budget(attributes),
         rdma_devices=tuple(device.name for device in rdma),
     )
 

@@ -77,8 +77,13 @@ class RdmaPort:
     Attributes:
         state: "ACTIVE", "DOWN", "INIT", "ARMED", "" if not told.
         rate: as sysfs words it ("200 Gb/sec (4X HDR)").
-        link_layer: "InfiniBand" or "Ethernet".
-        netdevs: names of the net devices its GIDs belong to.
+        link_layer: "InfiniBand" or "Ethernet"; others (EFA) have "Unknown".
+        netdevs: names of the net devices it belongs to.
+        phys_state: "LinkUp", "Disabled", "Polling", …, "" if not told.
+        rate_gbps: Gbit/s, rounded down; 0 if not told.
+        lid, sm_lid: of an InfiniBand port, 0 while its subnet manager gave none.
+        subnet_prefix, guid: halves of an InfiniBand port's first GID, "" elsewhere.
+        pkeys: those of an InfiniBand port's table, in its order, without empty entries.
     """
 
     number: int
@@ -86,6 +91,13 @@ class RdmaPort:
     rate: str = ""
     link_layer: str = ""
     netdevs: tuple[str, ...] = ()
+    phys_state: str = ""
+    rate_gbps: int = 0
+    lid: int = 0
+    sm_lid: int = 0
+    subnet_prefix: str = ""
+    guid: str = ""
+    pkeys: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +107,13 @@ class RdmaDevice:
     Attributes:
         bus, parent: its parent device ("pci", "0000:8a:00.0"), "" if it has none.
         pci: address of the nearest PCI function above it, "" if none.
-        node_type: as sysfs words it ("CA", "RNIC", "<unknown>").
+        node_type: as sysfs words it ("CA", "RNIC", "unspecified").
         node_guid: "0c42:a103:0065:5a1e", "" if not told.
+        sys_image_guid: the same for all devices of one card, "" if not told.
+        fw_version: "" if not told.
+        protocol: of the first port, "ib", "roce", "iw", "usnic" or "opa"; "" for others (EFA).
+        index: RDMA_NLDEV_ATTR_DEV_INDEX, None where NETLINK_RDMA did not tell.
+        part_of: name of the RDMA device whose sub-device it is, "" if none.
     """
 
     name: str
@@ -106,6 +123,11 @@ class RdmaDevice:
     node_type: str = ""
     node_guid: str = ""
     ports: tuple[RdmaPort, ...] = ()
+    sys_image_guid: str = ""
+    fw_version: str = ""
+    protocol: str = ""
+    index: int | None = None
+    part_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +145,26 @@ class DefaultRoute:
 
 
 @dataclass(frozen=True, slots=True)
+class AzureHost:
+    """What tells the PCIe layout of an Azure machine, where every device is alone in its domain.
+
+    Attributes:
+        gpu_domains: PCI domains that have a GPU ("0001").
+        vm_size: as Azure calls it ("Standard_ND96isr_H100_v5"), "" where nobody told.
+    """
+
+    gpu_domains: frozenset[str] = frozenset()
+    vm_size: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class HostFacts:
     """Everything one scan saw.
 
     Attributes:
         functions: the PCI functions of base class 02, and those above RDMA devices.
         numa_nodes: how many NUMA nodes the host has.
+        azure: None on other machines.
     """
 
     functions: tuple[PciFunction, ...] = ()
@@ -136,3 +172,4 @@ class HostFacts:
     rdma: tuple[RdmaDevice, ...] = ()
     default_routes: tuple[DefaultRoute, ...] = ()
     numa_nodes: int = 1
+    azure: AzureHost | None = None

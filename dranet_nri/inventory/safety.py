@@ -8,14 +8,17 @@ Rules:
    the end, but a path never turns: a second VLAN on the uplink's bond is neither above nor
    below the uplink, so pods may have it.
 3. The judgement uses what was just observed and nothing remembered.
+4. On Hyper-V a NIC is seen twice: the synthetic device, and behind it a VF (accelerated
+   networking). The VF is never published, neither enslaved, nor before the kernel has enslaved it,
+   nor as a bare RDMA device while its net device is missing.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from dranet_nri.inventory.observed import DefaultRoute, NetDevice, PciFunction
+from dranet_nri.inventory.observed import DefaultRoute, HostFacts, NetDevice, PciFunction
 from dranet_nri.model import Link
 
 _CNI_NAMES: Final = {
@@ -57,6 +60,7 @@ _PINNED_KINDS: Final = frozenset({"bond", "bridge", "openvswitch", "team", "vrf"
 _USERSPACE_DRIVERS: Final = frozenset({"igb_uio", "pci-stub", "uio_pci_generic", "vfio-pci"})
 _REPRESENTOR: Final = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+")
 _NETVSC_BUS: Final = "vmbus"
+_ACCELERATED: Final = "Ethernet RDMA without its net device on Hyper-V: accelerated networking"
 
 _Neighbours = Callable[[Link], Iterable[int]]
 
@@ -134,6 +138,32 @@ def function_hazard(function: PciFunction) -> str:
     return ""
 
 
+def is_synthetic(link: Link) -> bool:
+    """Whether this is Hyper-V's side of a NIC that is also seen as a PCI function."""
+    return link.bus == _NETVSC_BUS
+
+
+def accelerated_hazard(device: NetDevice, synthetic: Mapping[str, str]) -> str:
+    """Return why this net device is the hidden half of a Hyper-V NIC; "" if it is not.
+
+    Args:
+        device: the net device to judge.
+        synthetic: MAC address -> name of the synthetic net devices.
+    """
+    master = synthetic.get(device.link.mac) if device.link.bus == "pci" else None
+    return _behind(master) if master else ""
+
+
+def bare_hazards(facts: HostFacts) -> dict[str, str]:
+    """Return PCI address -> why the function must not be published without its net device."""
+    reasons = {each.address: function_hazard(each) for each in facts.functions}
+    if any(is_synthetic(device.link) for device in facts.netdevs):
+        for device in facts.rdma:
+            if any(port.link_layer == "Ethernet" for port in device.ports):
+                reasons[device.pci] = reasons.get(device.pci) or _ACCELERATED
+    return reasons
+
+
 def _reachable(links: dict[int, Link], root: int, step: _Neighbours) -> list[int]:
     seen = {root}
     pending = [root]
@@ -155,6 +185,10 @@ def _cni_owner(name: str) -> str:
 def _slave_reason(master: Link | None) -> str:
     if master is None:
         return "enslaved"
-    if master.bus == _NETVSC_BUS:
-        return f"the VF behind {master.name}: Hyper-V shows one NIC as two"
+    if is_synthetic(master):
+        return _behind(master.name)
     return f"enslaved to {master.name}"
+
+
+def _behind(master: str) -> str:
+    return f"the VF behind {master}: Hyper-V shows one NIC as two"

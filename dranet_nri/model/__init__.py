@@ -22,9 +22,14 @@ from dranet_nri.model.claim import (
     Version,
 )
 from dranet_nri.model.config import (
+    TENANT_PKEY,
+    CharKind,
     InterfaceConfig,
+    IpoibConfig,
+    IpoibMode,
     NeighbourConfig,
     NetworkConfig,
+    RdmaConfig,
     RouteConfig,
     RuleConfig,
 )
@@ -49,6 +54,11 @@ from dranet_nri.model.network import (
     Rule,
     Sysctl,
 )
+from dranet_nri.model.rdma import (
+    ObservedRdma,
+    RdmaLink,
+    RdmaMode,
+)
 from dranet_nri.model.runtime import (
     Container,
     Edits,
@@ -61,6 +71,7 @@ __all__ = [
     "DRIVER_NAME",
     "FOREVER",
     "MAX_IFNAME",
+    "TENANT_PKEY",
     "Address",
     "AllocatedDevice",
     "Allocation",
@@ -68,6 +79,7 @@ __all__ = [
     "Attachment",
     "AttributeValue",
     "CharDevice",
+    "CharKind",
     "Container",
     "ContainerClaim",
     "Device",
@@ -75,6 +87,8 @@ __all__ = [
     "Edits",
     "Failure",
     "InterfaceConfig",
+    "IpoibConfig",
+    "IpoibMode",
     "Link",
     "LinkState",
     "Mount",
@@ -86,9 +100,13 @@ __all__ = [
     "Ns",
     "ObjectRef",
     "Observed",
+    "ObservedRdma",
     "OffloadSizes",
     "Phase",
     "Pod",
+    "RdmaConfig",
+    "RdmaLink",
+    "RdmaMode",
     "Rlimit",
     "Route",
     "RouteConfig",

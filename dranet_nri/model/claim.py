@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from dranet_nri.model.config import NetworkConfig
 from dranet_nri.model.network import DeviceKey, LinkState
+from dranet_nri.model.rdma import RdmaLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,14 @@ class AttachedDevice:
         snapshot_s: when it was taken, seconds of CLOCK_BOOTTIME.
         pod_name: interface name in the pod, "" for a device without a netdev.
         mac, addresses: as they are in the pod, after success.
+        rdma: its RDMA devices as they were on the host, where they move with it (exclusive
+            mode); empty in shared mode, in which they stay.
+        rdma_name: of its RDMA device in the pod where a claim renames it, "" to keep it.
         char_devices: files of its RDMA devices, resolved after the move.
+        warnings: what the pod should know, one line each.
+        child: alias of the link that is made for the pod on this device, "" if none is.
+        share_id: of a share of a multi-allocation device, which stays on the host; "" if it is
+            the pod's alone.
         home: verified back on the host and restored.
     """
 
@@ -156,8 +164,18 @@ class AttachedDevice:
     mac: str = ""
     mtu: int = 0
     addresses: tuple[str, ...] = ()
+    rdma: tuple[RdmaLink, ...] = ()
+    rdma_name: str = ""
     char_devices: tuple[CharDevice, ...] = ()
+    warnings: tuple[str, ...] = ()
+    child: str = ""
+    share_id: str = ""
     home: bool = False
+
+    @property
+    def touched(self) -> bool:
+        """Whether something of it may be away from home."""
+        return not self.home and (self.snapshot is not None or bool(self.rdma or self.child))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +207,13 @@ class Attachment:
     devices: tuple[AttachedDevice, ...]
     attempt: int = 1
     failure: Failure | None = None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether a device was touched and is not verified home."""
+        return any(each.touched for each in self.devices)
+
+    @property
+    def holds_devices(self) -> bool:
+        """Whether a device is in the pod, or was touched and is not verified home."""
+        return self.phase is Phase.ATTACHED or self.is_away

@@ -1,11 +1,61 @@
 """A claim's opaque parameters (NetworkConfig), validated."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+TENANT_PKEY: Final = 0  # stands for the one found in the port's table; no partition has it
+
+
+class IpoibMode(StrEnum):
+    """How IP travels over InfiniBand (IPOIB_MODE_*, linux/if_link.h)."""
+
+    DATAGRAM = "datagram"
+    CONNECTED = "connected"
+
+
+@dataclass(frozen=True, slots=True)
+class IpoibConfig:
+    """`ipoib` of an interface of type IPoIB: the child that the pod gets.
+
+    Attributes:
+        pkey: partition key with the full-membership bit (0x8000), or TENANT_PKEY; None takes
+            that of the parent interface.
+    """
+
+    pkey: int | None = None
+    mode: IpoibMode = IpoibMode.DATAGRAM
+
+
+class CharKind(StrEnum):
+    """A kind of character device file of RDMA devices."""
+
+    UVERBS = "uverbs"
+    RDMA_CM = "rdma_cm"
+    UMAD = "umad"
+    ISSM = "issm"
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaConfig:
+    """`rdma` of NetworkConfig.
+
+    Attributes:
+        char_devices: kinds of device files the containers get, () none; None: the operator's.
+        name: of the RDMA device in the pod (exclusive mode); None keeps it.
+    """
+
+    char_devices: tuple[CharKind, ...] | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class InterfaceConfig:
-    """`interface` of NetworkConfig; None means not given, so the device keeps or inherits it."""
+    """`interface` of NetworkConfig; None means not given, so the device keeps or inherits it.
+
+    An address may be a range ("first-last/length") until the device is allocated. With `ipoib` the
+    pod gets a child of the device, which stays on the host.
+    """
 
     name: str | None = None
     addresses: tuple[str, ...] | None = None
@@ -18,6 +68,7 @@ class InterfaceConfig:
     arp_ignore: int | None = None
     arp_announce: int | None = None
     forwarding: bool | None = None
+    ipoib: IpoibConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +108,4 @@ class NetworkConfig:
     routes: tuple[RouteConfig, ...] = ()
     rules: tuple[RuleConfig, ...] = ()
     neighbors: tuple[NeighbourConfig, ...] = ()
+    rdma: RdmaConfig = RdmaConfig()

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from dranet_nri.model.rdma import NO_RDMA, ObservedRdma
+
 
 class Ns(StrEnum):
     """The two network namespaces a plan speaks of."""
@@ -151,7 +153,7 @@ class Route:
 class Rule:
     """One policy rule (RTM_NEWRULE, linux/fib_rules.h); family 4 or 6.
 
-    priority 0 lets the kernel choose; table 0 is main where action is 1 (to table).
+    Rules of low priority are asked first; table 0 is main where action is 1 (to table).
     """
 
     family: int
@@ -213,6 +215,7 @@ class Observed:
         pod: its state in the pod's namespace, None if not there or there is no such namespace.
         taken_host_names, taken_pod_names: names and altnames in use there by other links.
         host_rules, pod_rules: every policy rule of the namespace.
+        rdma: where its RDMA devices are, if it has any.
     """
 
     host: LinkState | None = None
@@ -221,3 +224,4 @@ class Observed:
     taken_pod_names: frozenset[str] = frozenset()
     host_rules: tuple[Rule, ...] = ()
     pod_rules: tuple[Rule, ...] = ()
+    rdma: ObservedRdma = NO_RDMA

@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import partial
 from types import NoneType, UnionType
-from typing import Final, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Final, TypeVar, get_args, get_origin, get_type_hints
 
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import AttributeValue, Version
@@ -91,8 +91,8 @@ def codec_of(hint: object, rules: Rules, rule: Rule | None = None) -> Codec:
     """
     if hint == _ATTRIBUTES:
         return Codec(_attributes_to_json, _attributes_from_json)
-    if hint in (str, int, bool):
-        check = partial(_scalar, cast("type[object]", hint), rule)
+    if hint in _SCALARS:
+        check = partial(_SCALARS[hint], rule)
         return Codec(check, check)
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return Codec(partial(_enum, hint), partial(_enum, hint))
@@ -125,23 +125,37 @@ def _expect(value: object, kind: type[T]) -> T:
     return value
 
 
-def _scalar(kind: type[object], rule: Rule | None, value: object) -> object:
-    _expect(value, kind)
-    if isinstance(value, str):
-        _check_text(value)
-    elif isinstance(value, int) and not _INT_MIN <= value <= _INT_MAX:
-        raise MisfitError("must fit in 64 bits")
-    _apply(rule, value)
-    return value
-
-
-def _check_text(text: str) -> None:
+def _text(rule: Rule | None, value: object) -> str:
+    text = _expect(value, str)
     if "\0" in text:
         raise MisfitError(f"{text!r}: must not contain NUL")
     try:
         text.encode()
     except UnicodeEncodeError:
         raise MisfitError(f"{text!r}: must be Unicode without lone surrogates") from None
+    _apply(rule, text)
+    return text
+
+
+def _number(rule: Rule | None, value: object) -> int:
+    number = _expect(value, int)
+    if not _INT_MIN <= number <= _INT_MAX:
+        raise MisfitError("must fit in 64 bits")
+    _apply(rule, number)
+    return number
+
+
+def _flag(rule: Rule | None, value: object) -> bool:
+    flag = _expect(value, bool)
+    _apply(rule, flag)
+    return flag
+
+
+_SCALARS: Final[Mapping[object, Callable[[Rule | None, object], object]]] = {
+    str: _text,
+    int: _number,
+    bool: _flag,
+}
 
 
 def _apply(rule: Rule | None, value: object) -> None:
@@ -260,8 +274,7 @@ def _attributes_from_json(raw: object) -> object:
 
 
 def _attribute_name(name: str) -> str:
-    _check_text(name)
-    return name
+    return _text(None, name)
 
 
 def _attribute_to_json(value: object) -> object:
@@ -269,11 +282,11 @@ def _attribute_to_json(value: object) -> object:
         case bool():
             return {"bool": value}
         case int():
-            return {"int": _scalar(int, None, value)}
+            return {"int": _number(None, value)}
         case str():
-            return {"string": _scalar(str, None, value)}
+            return {"string": _text(None, value)}
         case Version(text):
-            return {"version": _scalar(str, None, text)}
+            return {"version": _text(None, text)}
         case _:
             raise MisfitError(f"is {_kind(value)}, must be bool, int, str or Version")
 
@@ -284,10 +297,10 @@ def _attribute_from_json(raw: object) -> object:
         case {"bool": flag, **rest} if not rest:
             return _expect(flag, bool)
         case {"int": number, **rest} if not rest:
-            return _scalar(int, None, number)
+            return _number(None, number)
         case {"string": text, **rest} if not rest:
-            return _scalar(str, None, text)
+            return _text(None, text)
         case {"version": text, **rest} if not rest:
-            return Version(str(_scalar(str, None, text)))
+            return Version(_text(None, text))
         case _:
             raise MisfitError('must be one of {"bool"}, {"int"}, {"string"}, {"version"}')

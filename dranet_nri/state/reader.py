@@ -5,12 +5,13 @@ Rules:
 2. A reader changes nothing, so a read-only mount will do, and the directory need not exist yet.
 3. One broken record spoils only itself. It stays in `broken`, wherever its writer moved it,
    until a good record takes its place.
-4. Not thread-safe: one thread at a time.
+4. What could not be read is due until it is; each question tries again.
+5. Not thread-safe: one thread at a time.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Generic, Self, TypeVar
@@ -45,11 +46,13 @@ class Broken:
         name: where its bytes are, relative to the directory.
         error: what is wrong with it.
         pod_uid: whose it is, as far as its bytes or the record before it tell; else None.
+        unread: it may be fine, but its bytes could not be had yet.
     """
 
     name: str
     error: StateError
     pod_uid: str | None = None
+    unread: bool = False
 
     @property
     def in_place(self) -> bool:
@@ -81,6 +84,8 @@ class RecordReader(Generic[R]):
         self._pods: dict[str, set[str]] = {}
         self._broken: dict[str, Broken] = {}
         self._touched: set[str] = set()
+        self._due: set[str] = set()  # to be looked at
+        self._all_due = True
         self._watch = Watch(directory)
         try:
             self.rescan()
@@ -113,6 +118,10 @@ class RecordReader(Generic[R]):
         """Take in what changed; return the claims (UIDs) whose records may have.
 
         One read(2) when nothing happened. A record renamed into place before the call is seen.
+
+        Raises:
+            StateError: no directory of the path can be watched.
+            OSError: the directory cannot be read now. Nothing is lost; the next call tries again.
         """
         self._take_in()
         touched, self._touched = frozenset(self._touched), set()
@@ -120,8 +129,8 @@ class RecordReader(Generic[R]):
 
     def rescan(self) -> frozenset[str]:
         """Read everything again without trusting events. Returns what refresh returns."""
+        self._all_due = True
         self._watch.rearm()
-        self._look_at(self._all_keys())
         return self.refresh()
 
     def get(self, claim_uid: str) -> R | None:
@@ -145,21 +154,35 @@ class RecordReader(Generic[R]):
         """Return the broken records that are known to belong to a pod."""
         return tuple(item for item in self._broken.values() if item.pod_uid == pod_uid)
 
+    @property
+    def unread(self) -> tuple[Broken, ...]:
+        """The records of which nobody knows what they hold by now."""
+        return tuple(item for item in self._broken.values() if item.unread)
+
     # ------------------------------------------------------------------- looking
 
     def _take_in(self, own: str | None = None) -> None:
         """Look at what events name, but not at the record that we wrote ourselves."""
         changes = self._watch.drain()
-        if changes.everything:
-            self._look_at(self._all_keys())
-        else:
-            self._look_at({key for name in changes.names if (key := key_of(name))} - {own})
+        self._all_due = self._all_due or changes.everything
+        named = {key for name in changes.names if (key := key_of(name))}
+        self._due = (self._due | named) - {own}
+        if self._all_due:
+            self._due |= self._all_keys()
+            self._all_due = False
+        for key in sorted(self._due):
+            self._look_at(key)
 
-    def _look_at(self, keys: Iterable[str | None]) -> None:
-        for key in keys:
-            if key is not None:
-                self._look(key)
-                self._touched.add(key)
+    def _look_at(self, key: str) -> None:
+        """Look at a record that is due; it stays so until it could be read."""
+        before = self._broken.get(key)
+        self._look(key)
+        now = self._broken.get(key)
+        if now is None or not now.unread:
+            self._due.discard(key)
+        elif before is not None and before.unread:
+            return  # nothing new
+        self._touched.add(key)
 
     def _look(self, key: str) -> None:
         """Read one record again."""
@@ -200,7 +223,7 @@ class RecordReader(Generic[R]):
             return self._broken_record(key, below + name, cause, data)
         except OSError as cause:
             unread = StateError(f"{name}: cannot be read: {cause.strerror}")
-            return self._broken_record(key, below + name, unread, data)
+            return replace(self._broken_record(key, below + name, unread, data), unread=True)
         if record.claim.uid != key:
             wrong = StateCorruptError(f"{name}: holds the record of claim {record.claim.uid}")
             return Broken(below + name, wrong, record.pod.uid)

@@ -20,15 +20,17 @@ from dranet_nri.state.rules import RULES
 R = TypeVar("R", Allocation, Attachment)
 Json = dict[str, object]
 
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_RECORD: Final = 64 << 10  # bytes; 512 routes of one NIC fit
 
 # Records of version v (the key) become records of version v + 1. None was written before 1.
-UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {}
+# Version 2 knows RDMA devices that move, and warnings; a record without them is one of both.
+UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {1: lambda record: record}
 
 _CODECS: Final[dict[type, Codec]] = {
     kind: codec_of(kind, RULES) for kind in (Allocation, Attachment)
 }
+_JSON: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _POD_UID: Final = re.compile(rb'"pod"\s*:\s*\{[^{}]*?"uid"\s*:\s*"([^"\\]*)"')
 
 
@@ -85,7 +87,7 @@ def salvage_pod_uid(data: bytes) -> str | None:
 def _encode(value: Allocation | Attachment) -> bytes:
     body = cast("Json", _CODECS[type(value)].to_json(value))
     record = {"version": VERSION, "kind": type(value).__name__, **body}
-    data = json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
+    data = _JSON.encode(record).encode()
     if len(data) > MAX_RECORD:
         raise InvalidValueError(
             f"$: {len(data)} bytes, a record has at most {MAX_RECORD}; "

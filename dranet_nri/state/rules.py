@@ -7,6 +7,7 @@ makes sense was checked when the claim's parameters were parsed.
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import ip_address, ip_interface
 from typing import Final
 
@@ -23,6 +24,7 @@ from dranet_nri.model import (
     Device,
     DeviceKey,
     InterfaceConfig,
+    IpoibConfig,
     Link,
     LinkState,
     Neighbour,
@@ -31,6 +33,8 @@ from dranet_nri.model import (
     NetworkConfig,
     NextHop,
     ObjectRef,
+    RdmaConfig,
+    RdmaLink,
     Route,
     RouteConfig,
     Rule,
@@ -43,6 +47,7 @@ from dranet_nri.state.codec import WHOLE, Rules
 
 MAX_ROUTES: Final = 512  # per NIC, so that a record stays below its size limit
 MAX_U32: Final = (1 << 32) - 1
+PARSED: Final = 1024  # texts known to be right; a record says the same from intent to home
 
 # Directories of /proc/sys/net/*/conf/ that stand for every interface, and the loopback.
 RESERVED_NAMES: Final = frozenset({"all", "default", "lo"})
@@ -67,6 +72,7 @@ def _matches(pattern: str, meaning: str) -> Callable[[str], None]:
 
 
 def _parses(parse: Callable[[str], object], meaning: str) -> Callable[[str], None]:
+    @lru_cache(PARSED)
     def check(text: str) -> None:
         try:
             parse(text)
@@ -169,6 +175,8 @@ _nonce = _matches(r"[A-Za-z0-9]{1,64}", "1 to 64 letters and digits")
 _hex_id = _matches(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", "an id of letters, digits, _ -")
 _family = _matches(r"ipv4|ipv6|mpls", "ipv4, ipv6 or mpls")
 _sysctl_key = _matches(r"[a-z0-9_]{1,64}", "a sysctl of one interface")
+_alias = _matches(r"dra\.net/[A-Za-z0-9./_-]{1,200}", "an alias that we give")
+_guid = _matches(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}", "a GUID like 0c42:a103:0065:5a1e")
 _size = _between(1, MAX_U32)
 _u32 = _between(0, MAX_U32)
 _u8 = _between(0, 255)
@@ -207,6 +215,8 @@ RULES: Final[Rules] = {
         "arp_ignore": _between(0, 8),
         "arp_announce": _between(0, 2),
     },
+    IpoibConfig: {"pkey": _between(0, 0xFFFF)},
+    RdmaConfig: {"name": _sysfs_name},
     RouteConfig: {
         "destination": _prefix,
         "gateway": _optional(_ip),
@@ -287,6 +297,10 @@ RULES: Final[Rules] = {
         "mac": _optional(_mac),
         "mtu": _u32,
         "addresses": _prefix,
+        "rdma_name": _optional(_sysfs_name),
+        "child": _optional(_alias),
+        "share_id": _optional(_hex_id),
     },
+    RdmaLink: {"index": _u32, "name": _sysfs_name, "node_guid": _optional(_guid)},
     CharDevice: {"path": _absolute, "major": _u32, "minor": _u32},
 }

@@ -5,7 +5,8 @@ Rules:
    shim and its command-line verbs) take turns through a lock file.
 2. A record that cannot be used is never overwritten, reset or deleted. If it is corrupt it is
    moved to `quarantine/` under a name of its own, with its bytes. If another version wrote it
-   it stays, and writing over it is refused.
+   it stays, and writing over it is refused. What the only writer of a directory knows from
+   before is written anew.
 3. When put or remove returns, the change is durable; if it raises, the old or the new record
    is there.
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 from dranet_nri.errors import StateCorruptError
 from dranet_nri.files import Fs, RealFs, remove, save, sweep
@@ -36,7 +37,13 @@ R = TypeVar("R", bound=Allocation | Attachment)
 
 
 class RecordStore(RecordReader[R], Generic[R]):
-    """The records of one directory, for their writer."""
+    """The records of one directory, for their writer.
+
+    Attributes:
+        sole_writer: no other process writes records here, so that what we know is the newest.
+    """
+
+    sole_writer: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -99,6 +106,7 @@ class RecordStore(RecordReader[R], Generic[R]):
 
     def _look(self, key: str) -> None:
         """Read one record again, and move it aside if it is corrupt."""
+        known = self._records.get(key) if self.sole_writer else None
         super()._look(key)
         if self._is_corrupt(key):
             with self._lock:
@@ -106,6 +114,8 @@ class RecordStore(RecordReader[R], Generic[R]):
                 if self._is_corrupt(key):
                     with suppress(OSError):  # it stays where it is, and put refuses to touch it
                         self._move_aside(key)
+                        if known is not None:
+                            save(self._fs, self._directory / name_of(key), self._encode(known))
                     super()._look(key)
 
     def _is_corrupt(self, key: str) -> bool:
@@ -142,6 +152,8 @@ class AllocationStore(RecordStore[Allocation]):
 
 class AttachmentStore(RecordStore[Attachment]):
     """The attachments, as the plugin writes them."""
+
+    sole_writer = True
 
     def __init__(self, directory: Path = ATTACHMENTS, *, fs: Fs | None = None) -> None:
         """See RecordStore."""

@@ -89,6 +89,7 @@ class Watch:
         self.directory: int | None = None
         self._path = path
         self._watch = -1
+        self._armed = False
         self._inotify = _new_inotify()
         try:
             self._arm()
@@ -108,24 +109,33 @@ class Watch:
             self._inotify = -1
 
     def drain(self) -> Changes:
-        """Return what changed since the last call."""
+        """Return what changed since the last call.
+
+        Raises:
+            StateError: no directory of the path can be watched.
+            OSError: the directory cannot be watched now. The next call tries again, and tells all.
+        """
         names: set[str] = set()
         everything = False
         for _ in range(_MAX_READS):
             data = self._read()
             if not data:
-                return Changes(frozenset(names), everything)
+                break
             for event in parse_events(data):
                 if event.mask & IN_Q_OVERFLOW:
                     everything = True
                 elif event.watch != self._watch:
                     continue  # of a directory that we no longer look at
                 elif self.directory is None or event.mask & _GONE:
-                    everything = True
-                    self._arm()
+                    self._armed = False
                 else:
                     names.add(event.name)
-        return Changes(everything=True)
+        else:
+            everything = True
+        if not self._armed:
+            everything = True
+            self._arm()
+        return Changes(everything=True) if everything else Changes(frozenset(names))
 
     def rearm(self) -> None:
         """Look whether the path still leads to the watched directory; if not, take the new."""
@@ -146,14 +156,16 @@ class Watch:
 
     def _arm(self) -> None:
         """Watch the directory, or else the nearest ancestor in which it may appear."""
+        self._armed = False
         while not self._try_arm():
             pass  # a step of the path appeared while we took the one above it
+        self._armed = True
 
     def _try_arm(self) -> bool:
-        self._disarm()
+        self._forget_directory()
         for candidate in (self._path, *self._path.parents):
             with suppress(FileNotFoundError, NotADirectoryError):
-                self._watch = self._add(candidate)
+                self._watch_only(self._add(candidate))
                 if candidate != self._path:
                     step = self._path.relative_to(candidate).parts[0]
                     return not (candidate / step).is_dir()
@@ -166,11 +178,11 @@ class Watch:
         mask = _CONTENT | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR
         return _call("inotify_add_watch", self._inotify, os.fsencode(path), mask)
 
-    def _disarm(self) -> None:
-        if self._watch >= 0:
+    def _watch_only(self, watch: int) -> None:
+        """Take a watch instead of the one before; the same one again makes no event."""
+        if self._watch not in {-1, watch}:
             _libc.inotify_rm_watch(self._inotify, self._watch)  # EINVAL: the kernel did it
-            self._watch = -1
-        self._forget_directory()
+        self._watch = watch
 
     def _forget_directory(self) -> None:
         if self.directory is not None:

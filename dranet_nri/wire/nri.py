@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 from dranet_nri._gen import nri_pb2
 from dranet_nri.errors import InvalidValueError, ProtocolError
 from dranet_nri.model import CharDevice, Container, Edits, Mount, Pod
+from dranet_nri.wire.entries import count_entries
 
 PLUGIN_SERVICE: Final = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME_SERVICE: Final = "nri.pkg.api.v1alpha1.Runtime"
@@ -136,6 +137,17 @@ _STATE_CHANGES: Final[dict[int, PodEventKind]] = {
     nri_pb2.STOP_POD_SANDBOX: PodEventKind.STOP,
     nri_pb2.REMOVE_POD_SANDBOX: PodEventKind.REMOVE,
 }
+
+
+def count_nested(method: str, payload: bytes, limit: int) -> int:
+    """Return how many messages are nested in a request's; about limit + 1 if more.
+
+    Args:
+        method: one of PLUGIN_METHODS.
+        payload: the serialized request message, perhaps.
+        limit: where counting may end.
+    """
+    return count_entries(_MESSAGES[method], payload, limit)
 
 
 def decode_request(method: str, payload: bytes) -> Request:

@@ -16,6 +16,7 @@ from typing import Final
 from dranet_nri.errors import ProtocolError
 from dranet_nri.model import Container, Edits, Pod
 from dranet_nri.wire import mux, nri, ttrpc
+from dranet_nri.wire.entries import SMALLEST_ENTRY
 from dranet_nri.wire.nri import PodEventKind
 from dranet_nri.wire.ttrpc import Code
 
@@ -25,6 +26,10 @@ REGISTER_TIMEOUT_S: Final = 120
 # Serialized bytes of all pieces of one list; that of a full node is a tenth. A list cut short would
 # pass for the end of its pods, so one that is longer ends the connection.
 MAX_LIST: Final = 64 << 20
+
+# Messages nested in all pieces of one list, or in any other request; a full node has a third.
+# An empty one takes two bytes to send and hundreds to keep, so bytes alone are no limit.
+MAX_ENTRIES: Final = 1 << 18
 
 
 class State(StrEnum):
@@ -144,6 +149,7 @@ class PluginSession:
         self._pods: list[Pod] = []
         self._containers: list[Container] = []
         self._listed = 0  # bytes of the pieces so far
+        self._entries = 0  # messages nested in them
         self._mux = mux.MuxDecoder()
         self._client = ttrpc.Client()
         self._server = ttrpc.Server(nri.PLUGIN_SERVICE, nri.PLUGIN_METHODS, nri.LARGE_METHODS)
@@ -239,6 +245,7 @@ class PluginSession:
         self._state = _NEXT.get((self._state, what), self._state)
 
     def _serve(self, call: ttrpc.Call) -> tuple[Event, ...]:
+        self._count_entries(call)
         try:
             request = nri.decode_request(call.method, call.payload)
         except ProtocolError as error:
@@ -258,6 +265,18 @@ class PluginSession:
                 return self._synchronize(opened, request, len(call.payload))
             case _:
                 return self._succeed(opened, request)
+
+    def _count_entries(self, call: ttrpc.Call) -> None:
+        """Raise for a request that would take far more to keep than it took to send."""
+        is_list = call.method in nri.LARGE_METHODS
+        if not is_list and len(call.payload) <= MAX_ENTRIES * SMALLEST_ENTRY:
+            return
+        before = self._entries if is_list else 0
+        found = before + nri.count_nested(call.method, call.payload, MAX_ENTRIES - before)
+        if found > MAX_ENTRIES:
+            raise ProtocolError(f"{call.method}: more than {MAX_ENTRIES} nested messages")
+        if is_list:
+            self._entries = found
 
     def _succeed(self, call: Call, _request: nri.IdleRequest) -> tuple[Event, ...]:
         self._server.reply(call.stream, b"")
@@ -280,7 +299,7 @@ class PluginSession:
             self._advance(_Input.PIECE)
             return ()
         self._advance(_Input.LAST_PIECE)
-        self._listed = 0
+        self._listed = self._entries = 0
         pods, containers = tuple(self._pods), tuple(self._containers)
         self._pods.clear()
         self._containers.clear()

@@ -25,6 +25,7 @@ MAX_DATA: Final = 4 << 20  # what ttrpc allows in one message
 # ttrpc before 1.2.6 doesn't check what it sends, so an old runtime's list of a big node is one
 # message; its mux ends at 16 MiB.
 MAX_RECEIVE: Final = 16 << 20
+MAX_OPEN: Final = 1024  # calls without an answer; a runtime makes one at a time, or one a pod
 MAX_STATUS_TEXT: Final = 4096  # characters; people read it in one line of a pod's event
 
 
@@ -165,7 +166,11 @@ class Server:
         self._outgoing: list[bytes] = []
 
     def receive(self, data: bytes) -> list[Call]:
-        """Take bytes; return the calls to answer. What is no such call is answered here."""
+        """Take bytes; return the calls to answer. What is no such call is answered here.
+
+        Raises:
+            ProtocolError: more than MAX_OPEN calls wait for their answers.
+        """
         self._decoder.feed(data)
         calls = []
         while (message := self._decoder.next_message()) is not None:
@@ -191,6 +196,8 @@ class Server:
         self._last_stream = stream
         problem = self._read_request(message)
         if isinstance(problem, Call):
+            if len(self._open) == MAX_OPEN:
+                raise ProtocolError(f"ttrpc: more than {MAX_OPEN} calls wait for their answers")
             self._open.add(stream)
             return problem
         self._respond(stream, *problem)

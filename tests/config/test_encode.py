@@ -1,6 +1,7 @@
 """A configuration written as JSON reads back as the same value."""
 
 import json
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +12,14 @@ from dranet_nri.config import (
     parse_network_config,
 )
 from dranet_nri.model import (
+    TENANT_PKEY,
+    CharKind,
     InterfaceConfig,
+    IpoibConfig,
+    IpoibMode,
     NeighbourConfig,
     NetworkConfig,
+    RdmaConfig,
     RouteConfig,
     RuleConfig,
 )
@@ -49,12 +55,13 @@ def routes(address: Text, net: Text) -> st.SearchStrategy[RouteConfig]:
 
 
 names = st.from_regex(r"[a-z][a-z0-9._-]{3,10}", fullmatch=True).filter(lambda n: n != "default")
+pkeys = st.integers(0x8001, 0xFFFF) | st.just(TENANT_PKEY)
+ipoibs = st.builds(IpoibConfig, pkey=st.none() | pkeys, mode=st.sampled_from(IpoibMode))
 interfaces = st.builds(
     InterfaceConfig,
     name=st.none() | names,
     addresses=st.none() | st.lists(net4 | net6, unique=True, max_size=4).map(tuple),
-    mtu=st.none() | st.integers(1280, 65536),
-    hardware_addr=st.none() | mac,
+    mtu=st.none() | st.integers(1280, 4092),
     gso_max_size=st.none() | int32,
     gro_max_size=st.none() | int32,
     gso_ipv4_max_size=st.none() | int32,
@@ -63,6 +70,15 @@ interfaces = st.builds(
     arp_announce=st.none() | st.integers(0, 2),
     forwarding=st.none() | st.booleans(),
 )  # fmt: skip
+interfaces = st.one_of(
+    st.builds(replace, interfaces, hardware_addr=st.none() | mac),
+    st.builds(replace, interfaces, ipoib=ipoibs),
+)
+rdmas = st.builds(
+    RdmaConfig,
+    char_devices=st.none() | st.lists(st.sampled_from(CharKind), unique=True).map(tuple),
+    name=st.none() | st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", fullmatch=True),
+)
 rules = st.one_of(
     *(
         st.builds(
@@ -81,6 +97,7 @@ configs = st.builds(
     routes=st.lists(routes(v4, net4) | routes(v6, net6), max_size=4).map(tuple),
     rules=st.lists(rules, max_size=3).map(tuple),
     neighbors=st.lists(st.builds(NeighbourConfig, v4 | v6, mac), max_size=3).map(tuple),
+    rdma=rdmas,
 )
 
 
@@ -100,3 +117,15 @@ def test_the_text_is_canonical_and_leaves_out_what_was_not_given() -> None:
     assert text == '{"interface":{"mtu":1500,"forwarding":false},"rules":[{"table":5}]}'
     assert network_config_to_object(config) == json.loads(text)
     assert network_config_to_json(NetworkConfig()) == "{}"
+
+
+def test_the_blocks_of_infiniband_are_written_as_people_write_them() -> None:
+    document = {
+        "interface": {"type": "IPoIB", "ipoib": {"pkey": "0x8001", "mode": "connected"}},
+        "rdma": {"charDevices": ["uverbs", "umad"], "name": "hca0"},
+    }
+    tenant = {"interface": {"type": "IPoIB", "ipoib": {"pkey": "tenant"}}}
+    least = {"interface": {"type": "IPoIB"}, "rdma": {"charDevices": []}}
+
+    for each in (document, tenant, least):
+        assert network_config_to_object(parse_network_config(each)) == each

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dranet_nri.config import MAX_PARAMETERS, parse_network_config, violations_for_rdma_only
+from dranet_nri.config import MAX_PARAMETERS, parse_network_config
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import (
     InterfaceConfig,
@@ -146,7 +146,7 @@ BROKEN = [
     ([], "document: list of 0: must be an object"),
     (interface(adresses=[]), 'interface.adresses: list of 0: unknown field (did you mean "addresses"?)'),
     (interface(MTU=9000), 'interface.MTU: 9000: unknown field (did you mean "mtu"?)'),
-    ({"xyz": 1}, "xyz: 1: unknown field; remove it or use one of: ethtool, interface,"),
+    ({"xyz": 1}, "xyz: 1: unknown field; remove it or use one of: ethtool, interface, neighbors, profile, rdma,"),
     ({"interface": []}, "interface: list of 0: must be an object"),
     ({"interface": {1: 2}}, "interface: object with 1: field name 1 must be a string"),
     ({"routes": {}}, "routes: object with no fields: must be a list"),
@@ -240,7 +240,7 @@ BROKEN = [
     (interface(type="IPVLAN", ipvlan={"mode": "L3"}), 'interface.ipvlan.mode: "L3": must be L2'),
     (interface(type="IPVLAN", ipvlan={"mode": "L2", "flag": "VEPA"}), 'interface.ipvlan.flag: "VEPA": must be Bridge'),
     (interface(ipvlan={}), "interface.ipvlan: object with no fields: only possible with type IPVLAN"),
-    (interface(type="MACVLAN"), 'interface.type: "MACVLAN": must be one of Passthrough, IPVLAN'),
+    (interface(type="MACVLAN"), 'interface.type: "MACVLAN": must be one of Passthrough, IPVLAN, IPoIB (did you mean "IPVLAN"?)'),
     (interface(vrf={}), "interface.vrf: object with no fields: needs name; add it"),
     (interface(vrf={"name": ""}), 'interface.vrf.name: "": must not be empty'),
     (interface(vrf={"name": "b", "table": 0}), "interface.vrf.table: 0: must be 1 to"),
@@ -322,29 +322,6 @@ def test_a_value_of_no_json_type_is_still_shown() -> None:
     assert line.startswith("interface.name: {1, 2}: must be a string")
 
 
-@pytest.mark.parametrize(
-    ("document", "paths"),
-    [
-        (FULL, [
-            "interface.name", "interface.addresses", "interface.mtu", "interface.hardwareAddr",
-            "interface.gsoMaxSize", "interface.groMaxSize", "interface.gsoIPv4MaxSize",
-            "interface.groIPv4MaxSize", "interface.arpIgnore", "interface.arpAnnounce",
-            "routes", "rules", "neighbors",
-        ]),
-        ({"interface": {"forwarding": True}}, ["interface.forwarding"]),
-        ({"interface": {"addresses": []}}, []),
-        ({}, []),
-    ],
-    ids=["everything", "forwarding", "no-addresses", "nothing"],
-)  # fmt: skip
-def test_a_device_without_an_interface_takes_no_interface_configuration(
-    document: object, paths: list[str]
-) -> None:
-    lines = violations_for_rdma_only(parse_network_config(document))
-
-    assert [line.split(":")[0] for line in lines] == paths
-
-
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 known = st.sampled_from(
     [
@@ -365,6 +342,11 @@ known = st.sampled_from(
         "addressing",
         "dhcp",
         "ethtool",
+        "rdma",
+        "charDevices",
+        "ipoib",
+        "pkey",
+        "mode",
     ]
 )
 anything = st.recursive(

@@ -1,14 +1,23 @@
+from dataclasses import replace
+
 import pytest
 
 from dranet_nri.inventory.attributes import (
+    GOES_FIRST,
+    MAX_ATTRIBUTES,
+    RDMA_NAMES,
+    RDMA_SHARED,
+    azure_attributes,
     clipped,
     joined,
     netdev_attributes,
     pci_attributes,
     rdma_attributes,
+    within_budget,
 )
+from dranet_nri.inventory.azure import Placement
 from dranet_nri.inventory.observed import NetDevice, PciFunction, RdmaDevice, RdmaPort
-from dranet_nri.model import Address, Link
+from dranet_nri.model import Address, AttributeValue, Link
 
 FUNCTION = PciFunction(
     "0000:8a:00.0",
@@ -214,18 +223,122 @@ def test_without_rdma_only_the_flag_is_there() -> None:
     assert dict(rdma_attributes((), "eth1", 0)) == {"dra.net/rdma": False}
 
 
-def test_an_rdma_device_is_described_with_its_port() -> None:
-    port = RdmaPort(1, "ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand")
-    device = RdmaDevice("mlx5_0", node_guid="0c42:a103:0065:5a1e", ports=(port,))
+INFINIBAND = RdmaPort(
+    1,
+    "ACTIVE",
+    "400 Gb/sec (4X NDR)",
+    "InfiniBand",
+    phys_state="LinkUp",
+    rate_gbps=400,
+    lid=7,
+    sm_lid=1,
+    subnet_prefix="fe80:0000:0000:0003",
+    guid="0c42:a103:0065:5a1f",
+    pkeys=(0x8012, 0x7FFF),
+)
+HCA = RdmaDevice(
+    "mlx5_0",
+    node_guid="0c42:a103:0065:5a1e",
+    ports=(INFINIBAND,),
+    sys_image_guid="0c42:a103:0065:5a10",
+    fw_version="28.39.1002",
+    protocol="ib",
+)
 
-    assert dict(rdma_attributes((device,), "", 0)) == {
+
+def test_an_infiniband_device_is_described_with_its_port_and_fabric() -> None:
+    assert dict(rdma_attributes((HCA,), "", 0)) == {
         "dra.net/rdma": True,
         "dra.net/rdmaDevice": "mlx5_0",
+        "dra.net/rdmaProtocol": "ib",
+        "dra.net/rdmaFirmware": "28.39.1002",
         "dra.net/nodeGUID": "0c42:a103:0065:5a1e",
+        "dra.net/sysImageGUID": "0c42:a103:0065:5a10",
+        "dra.net/portGUID": "0c42:a103:0065:5a1f",
         "dra.net/ibPortState": "ACTIVE",
         "dra.net/ibRate": "400 Gb/sec (4X NDR)",
+        "dra.net/ibRateGbps": 400,
         "dra.net/ibLinkLayer": "InfiniBand",
+        "dra.net/ibSubnetPrefix": "fe80:0000:0000:0003",
+        "dra.net/ibSmLid": 1,
+        "dra.net/ibPkeys": "0x7fff,0x8012",
     }
+
+
+def test_every_rdma_attribute_is_known_as_one() -> None:
+    two = replace(HCA, ports=(INFINIBAND, RdmaPort(2)))
+
+    assert {name for name, _ in rdma_attributes((two,), "", 0)} | {RDMA_SHARED} == RDMA_NAMES
+
+
+def test_a_guid_of_zeros_identifies_nothing_and_is_not_published() -> None:
+    zero = "0000:0000:0000:0000"
+    blank = replace(
+        HCA, node_guid=zero, sys_image_guid=zero, ports=(replace(INFINIBAND, guid=zero),)
+    )
+
+    assert not [name for name, _ in rdma_attributes((blank,), "", 0) if name.endswith("GUID")]
+
+
+@pytest.mark.parametrize(
+    ("told", "layer", "protocol"),
+    [
+        ("ib", "InfiniBand", "ib"),
+        ("roce", "Ethernet", "roce"),
+        ("roce", "InfiniBand", "ib"),
+        ("ib", "Ethernet", "roce"),
+        ("iw", "Ethernet", "iw"),
+        ("opa", "InfiniBand", "opa"),
+        ("", "Unknown", None),
+    ],
+)
+def test_the_protocol_is_that_of_the_port(told: str, layer: str, protocol: str | None) -> None:
+    device = RdmaDevice("mlx4_0", ports=(RdmaPort(1, link_layer=layer),), protocol=told)
+
+    assert dict(rdma_attributes((device,), "", 0)).get("dra.net/rdmaProtocol") == protocol
+
+
+def test_of_many_partition_keys_as_many_as_fit_are_published() -> None:
+    port = replace(INFINIBAND, pkeys=tuple(range(0x8000, 0x8080)))
+
+    found = dict(rdma_attributes((replace(HCA, ports=(port,)),), "", 0))["dra.net/ibPkeys"]
+
+    assert str(found).split(",") == [f"0x{pkey:04x}" for pkey in range(0x8000, 0x8009)]
+
+
+def test_only_a_device_with_several_ports_numbers_them() -> None:
+    two = replace(HCA, ports=(INFINIBAND, replace(INFINIBAND, number=2)))
+
+    assert dict(rdma_attributes((two,), "", 1))["dra.net/rdmaPort"] == 2
+    assert "dra.net/rdmaPort" not in dict(rdma_attributes((HCA,), "", 0))
+
+
+def test_a_placement_names_the_domains_of_the_gpus_beside_it() -> None:
+    assert dict(azure_attributes(Placement(3, ("000b", "000c")))) == {
+        "azure.dra.net/gpuDomains": "000b,000c"
+    }
+
+
+def test_what_fits_is_kept_whole_and_sorted() -> None:
+    many: dict[str, AttributeValue] = {f"dra.net/x{n:02}": n for n in range(30)}
+    many |= {"dra.net/driver": "d", "dra.net/a": 1}
+
+    assert within_budget(many) == tuple(sorted(many.items()))
+
+
+def test_above_the_limit_the_least_asked_for_go_and_no_more_than_must() -> None:
+    ours: dict[str, AttributeValue] = dict.fromkeys(GOES_FIRST, True)
+    kept: dict[str, AttributeValue] = {f"dra.net/x{n:02}": n for n in range(26)}
+
+    found = dict(within_budget(kept | ours))
+
+    assert found == kept | {name: ours[name] for name in GOES_FIRST[-6:]}
+
+
+def test_names_that_never_go_are_not_cut_even_if_there_are_too_many() -> None:
+    kept = {f"dra.net/x{n:02}": n for n in range(MAX_ATTRIBUTES + 1)}
+
+    assert dict(within_budget(kept | {"dra.net/driver": "ice"})) == kept
 
 
 def test_an_rdma_device_that_tells_nothing_is_only_named() -> None:

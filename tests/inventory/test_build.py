@@ -4,6 +4,7 @@ import pytest
 
 from dranet_nri.inventory import (
     DEFAULT_FILTER,
+    AzureHost,
     DefaultRoute,
     HostFacts,
     Inventory,
@@ -14,6 +15,7 @@ from dranet_nri.inventory import (
     inventory_from_facts,
     merge_known,
 )
+from dranet_nri.inventory.attributes import GOES_FIRST
 from dranet_nri.inventory.build import fault
 from dranet_nri.model import Address, AttributeValue, Device, DeviceKey, Link
 
@@ -235,6 +237,70 @@ def test_a_function_with_two_rdma_devices_names_the_first_and_keeps_both() -> No
     assert device.attribute("dra.net/rdmaDevice") == "mlx5_0"
 
 
+def test_a_sub_device_comes_after_its_device_whatever_its_name_and_is_none_of_its_own() -> None:
+    port = RdmaPort(1, "ACTIVE", link_layer="InfiniBand")
+    rdma = (
+        RdmaDevice("a_smi", "pci", PF, PF, ports=(RdmaPort(1), RdmaPort(2)), part_of="mlx5_0"),
+        RdmaDevice("mlx5_0", "pci", PF, PF, ports=(port,)),
+    )
+    facts = HostFacts((function(driver="mlx5_core"),), (), rdma)
+
+    (device,) = inventory_from_facts(facts).devices
+
+    assert device.rdma_devices == ("mlx5_0", "a_smi")
+    assert device.attribute("dra.net/ibPortState") == "ACTIVE"
+    assert device.attribute("dra.net/rdmaDeviceShared") is None
+
+
+def test_two_ports_of_one_rdma_device_say_that_they_share_it() -> None:
+    ports = (RdmaPort(1, "ACTIVE", "1", "InfiniBand"), RdmaPort(2, "DOWN", "2", "Ethernet"))
+    rdma = RdmaDevice("mlx4_0", "pci", PF, PF, ports=ports, protocol="ib")
+    facts = HostFacts(
+        (function(driver="mlx4_core"),), (nic("ib0", 2), nic("eth2", 3, dev_port=1)), (rdma,)
+    )
+
+    first, second = inventory_from_facts(facts).devices
+
+    names = ("rdmaPort", "ibPortState", "rdmaProtocol", "rdmaDeviceShared")
+    assert [first.attribute(f"dra.net/{name}") for name in names] == [1, "ACTIVE", "ib", True]
+    assert [second.attribute(f"dra.net/{name}") for name in names] == [2, "DOWN", "roce", True]
+
+
+def test_a_port_that_the_node_keeps_shares_its_rdma_device_too() -> None:
+    rdma = RdmaDevice("mlx4_0", "pci", PF, PF, ports=(RdmaPort(1), RdmaPort(2)))
+    facts = HostFacts(
+        (function(driver="mlx4_core"),),
+        (nic("eth1", 2), nic("eth2", 3, dev_port=1)),
+        (rdma,),
+        (DefaultRoute(4, 0, (2,)),),
+    )
+
+    (device,) = inventory_from_facts(facts).devices
+
+    assert device.name == "pci-0000-8a-00-0-p1"
+    assert device.attribute("dra.net/rdmaDeviceShared") is True
+
+
+def test_a_representor_takes_no_part_in_its_functions_rdma_device() -> None:
+    facts = HostFacts(
+        (function(driver="mlx5_core"),),
+        (nic("eth1", 2, port_name="p0"), nic("eth1_0", 3, port_name="pf0vf0")),
+        (RdmaDevice("mlx5_0", "pci", PF, PF),),
+    )
+
+    assert inventory_from_facts(facts).devices[0].attribute("dra.net/rdmaDeviceShared") is None
+
+
+def test_an_rdma_device_with_a_name_that_no_record_takes_is_left_out_by_name() -> None:
+    rdma = (RdmaDevice("two words", "pci", PF, PF), RdmaDevice("\udcff", "pci", PF, PF))
+    reason = "an RDMA device whose name no record takes: rename it with rdma dev set"
+
+    inventory = inventory_from_facts(HostFacts((function(),), rdma=rdma))
+
+    assert inventory.devices[0].rdma_devices == ()
+    assert inventory.excluded == (("\\udcff", reason), ("two words", reason))
+
+
 def test_a_software_rdma_device_belongs_to_the_link_among_its_gids() -> None:
     rxe = RdmaDevice("rxe0", ports=(RdmaPort(1, link_layer="Ethernet", netdevs=("eth1",)),))
     facts = HostFacts((function(),), (nic("eth1", 2), virtual("dummy0", 3)), (rxe,))
@@ -286,9 +352,9 @@ def test_two_links_that_encode_to_one_name_do_not_spoil_the_rest() -> None:
     assert inventory.excluded == (("net-ivkeqma", "another device has the same name"),)
 
 
-def test_the_fullest_device_stays_within_the_attribute_limit() -> None:
+def fullest(*ports: RdmaPort) -> Device:
     rdma = RdmaDevice(
-        "mlx5_0", "pci", PF, PF, "CA", "0:0:0:1", (RdmaPort(1, "ACTIVE", "1", "Ethernet"),)
+        "mlx5_0", "pci", PF, PF, "CA", "0:0:0:1", ports, "0:0:0:2", "28.39.1002", "ib"
     )
     device = nic(
         "eth1",
@@ -299,10 +365,28 @@ def test_the_fullest_device_stays_within_the_attribute_limit() -> None:
         tcx_programs=("b",),
     )
     full = function(numa_node=0, root="pci0000:89", vf_limit=1, physical="0000:89:00.0")
+    child = replace(device, link=replace(device.link, index=3, name="child", lower=2))
+    facts = HostFacts((full,), (device, child), (rdma,), (), 2)
+    return one(inventory_from_facts(facts), "pci-0000-8a-00-0")
 
-    (found,) = inventory_from_facts(HostFacts((full,), (device,), (rdma,), (), 2)).devices
 
-    assert len(found.attributes) == 32
+def test_the_fullest_device_stays_within_the_limit_with_every_name_of_dranets() -> None:
+    device = fullest(
+        RdmaPort(1, "ACTIVE", "1", "InfiniBand", (), "LinkUp", 1, 1, 1, "fe80", "0:0:0:3", (1,)),
+        RdmaPort(2),
+    )
+
+    found = {name for name, _ in device.attributes}
+    assert len(found) == 32
+    assert sorted(found & set(GOES_FIRST)) == [
+        "dra.net/ibLinkLayer",
+        "dra.net/ibPortState",
+        "dra.net/ibRateGbps",
+        "dra.net/ibSubnetPrefix",
+        "dra.net/rdmaDeviceShared",
+        "dra.net/rdmaProtocol",
+    ]
+    assert len(found - set(GOES_FIRST)) == 26
 
 
 @pytest.mark.parametrize(
@@ -370,6 +454,33 @@ def test_a_device_whose_net_device_alone_is_away_keeps_its_live_rdma_devices() -
     assert merged.devices[0].rdma_devices == ("mlx5_7",)
 
 
+def test_an_rdma_device_that_all_namespaces_share_is_described_as_it_is_now() -> None:
+    known = replace(
+        KNOWN, attributes=(*KNOWN.attributes, ("dra.net/ibPortState", "ACTIVE"), ("dra.net/x", 1))
+    )
+    before = live("", ("mlx5_0",), rdma=True, rdmaDevice="mlx5_0", driver="mlx5_core")
+
+    (device,) = merge_known(before, (known,)).devices
+
+    assert dict(device.attributes) == {
+        "dra.net/driver": "mlx5_core",
+        "dra.net/ifName": "eth1",
+        "dra.net/pciAddress": PF,
+        "dra.net/rdma": True,
+        "dra.net/rdmaDevice": "mlx5_0",
+        "dra.net/x": 1,
+    }
+
+
+def test_live_and_last_facts_together_stay_within_the_limit() -> None:
+    many = {f"x{number:02}": number for number in range(31)}
+    known = replace(KNOWN, attributes=(*KNOWN.attributes, ("dra.net/nodeGUID", "0:0:0:1")))
+
+    (device,) = merge_known(live("", (), **many), (known,)).devices
+
+    assert "dra.net/nodeGUID" not in dict(device.attributes)
+
+
 def test_a_device_at_home_is_taken_as_seen() -> None:
     inventory = live("eth9", ("mlx5_3",), ifName="eth9")
 
@@ -388,3 +499,86 @@ def test_an_allocated_device_that_became_unsafe_stays_out() -> None:
     inventory = Inventory((), ((KNOWN.name, "eth1: enslaved to bond0"),))
 
     assert merge_known(inventory, (KNOWN,)) == inventory
+
+
+IB = "0101:00:00.0"
+ACCELERATED = "8a1b:00:02.0"
+HYPER_V = NetDevice(Link(2, "eth0", mac="02:00:00:00:00:01", bus="vmbus", parent="f8615163"))
+
+
+def test_on_hyper_v_a_vf_is_hidden_before_the_kernel_enslaves_it() -> None:
+    early = nic("eth1", 3, ACCELERATED)
+    early = replace(early, link=replace(early.link, mac=HYPER_V.link.mac))
+    facts = HostFacts((function(ACCELERATED, "mlx5_core"),), (HYPER_V, early))
+
+    inventory = inventory_from_facts(facts)
+
+    assert names(inventory) == ["eth0"]
+    assert inventory.excluded == (
+        ("pci-8a1b-00-02-0", "eth1: the VF behind eth0: Hyper-V shows one NIC as two"),
+    )
+
+
+def test_on_hyper_v_only_infiniband_is_published_without_a_net_device() -> None:
+    rdma = (
+        RdmaDevice("mlx5_0", "pci", IB, IB, ports=(RdmaPort(1, link_layer="InfiniBand"),)),
+        RdmaDevice(
+            "mlx5_8",
+            "pci",
+            ACCELERATED,
+            ACCELERATED,
+            ports=(RdmaPort(1, link_layer="Ethernet", netdevs=("eth0",)),),
+        ),
+    )
+    functions = (function(IB, "mlx5_core"), function(ACCELERATED, "mlx5_core"))
+
+    azure = inventory_from_facts(HostFacts(functions, (HYPER_V,), rdma))
+    elsewhere = inventory_from_facts(HostFacts(functions, (), rdma))
+
+    assert names(azure) == ["eth0", "pci-0101-00-00-0"]
+    assert one(azure, "eth0").rdma_devices == ()
+    assert azure.excluded == (
+        (
+            "pci-8a1b-00-02-0",
+            "Ethernet RDMA without its net device on Hyper-V: accelerated networking",
+        ),
+    )
+    assert names(elsewhere) == ["pci-0101-00-00-0", "pci-8a1b-00-02-0"]
+
+
+def test_on_hyper_v_a_function_without_driver_keeps_its_own_reason() -> None:
+    rdma = RdmaDevice("m", "pci", PF, PF, ports=(RdmaPort(1, link_layer="Ethernet"),))
+    facts = HostFacts((function(driver="vfio-pci"),), (HYPER_V,), (rdma,))
+
+    assert inventory_from_facts(facts).excluded == (
+        ("pci-0000-8a-00-0", "bound to vfio-pci for userspace"),
+    )
+
+
+V4 = AzureHost(vm_size="Standard_ND96asr_v4")
+
+
+@pytest.mark.parametrize(
+    ("told", "nodes", "published"),
+    [
+        pytest.param(-1, 4, 3, id="filled-in"),
+        pytest.param(1, 4, 1, id="the-kernel-knows"),
+        pytest.param(-1, 2, None, id="no-such-node"),
+    ],
+)
+def test_the_table_of_an_azure_size_fills_in_what_the_kernel_does_not_tell(
+    told: int, nodes: int, published: int | None
+) -> None:
+    nic_of_8 = function("0105:00:00.0", "mlx5_core", numa_node=told)
+
+    (device,) = inventory_from_facts(HostFacts((nic_of_8,), numa_nodes=nodes, azure=V4)).devices
+
+    assert device.attribute("resource.kubernetes.io/numaNode") == published
+    assert device.attribute("azure.dra.net/gpuDomains") == "000b,000c"
+
+
+def test_a_function_that_the_table_does_not_know_stays_as_it_is() -> None:
+    (device,) = inventory_from_facts(HostFacts((function(),), azure=V4)).devices
+
+    assert device.attribute("azure.dra.net/gpuDomains") is None
+    assert device.attribute("resource.kubernetes.io/numaNode") is None

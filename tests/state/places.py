@@ -1,6 +1,9 @@
 """Directories of records as the tests of stores and readers meet them."""
 
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.state.examples import CLAIM_UID
@@ -30,3 +33,21 @@ def tree(directory: Path) -> dict[str, tuple[int, int, bytes]]:
 def open_descriptors() -> list[str]:
     """Return the names of this process's descriptors."""
     return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Let this process open nothing, as one whose table of descriptors is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(open_descriptors()) + 20, hard))
+    taken: list[int] = []
+    try:
+        try:
+            while True:
+                taken.append(os.dup(0))
+        except OSError:
+            yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -26,6 +26,8 @@ from dranet_nri.model import (
     NetnsId,
     NextHop,
     ObjectRef,
+    RdmaConfig,
+    RdmaLink,
     Route,
     RouteConfig,
     Rule,
@@ -44,6 +46,7 @@ LABEL = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True)
 IFNAME = st.from_regex(r"(net|é)[A-Za-z0-9_.@-]{0,11}", fullmatch=True)
 PCI = st.from_regex(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", fullmatch=True)
 MAC = st.from_regex(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", fullmatch=True)
+GUID = st.from_regex(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}", fullmatch=True)
 IP = st.ip_addresses().filter(lambda ip: ip.version == 4 or ip.scope_id is None).map(str)
 CIDR = st.builds(lambda ip, bits: f"{ip}/{bits}", IP, st.integers(0, 32))
 
@@ -80,6 +83,7 @@ _FIELDS: dict[type, dict[str, Strategy[object]]] = {
         "arp_ignore": st.sampled_from([0, 1, 2, 3, 8]),
         "arp_announce": st.integers(0, 2),
     },
+    RdmaConfig: {"name": TOKEN},
     RouteConfig: {
         "destination": CIDR,
         "gateway": _or_empty(IP),
@@ -126,7 +130,11 @@ _FIELDS: dict[type, dict[str, Strategy[object]]] = {
         "pod_name": _or_empty(IFNAME),
         "mac": _or_empty(MAC),
         "addresses": CIDR,
+        "rdma_name": _or_empty(TOKEN),
+        "child": _or_empty(LABEL.map(lambda name: f"dra.net/uid/{name}")),
+        "share_id": _or_empty(LABEL),
     },
+    RdmaLink: {"name": TOKEN, "node_guid": _or_empty(GUID)},
     CharDevice: {"path": LABEL.map(lambda name: f"/dev/infiniband/{name}")},
     Attachment: {"sandbox_id": LABEL},
 }

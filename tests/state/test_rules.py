@@ -11,6 +11,7 @@ from dranet_nri.config import parse_network_config
 from dranet_nri.model import (
     Address,
     Allocation,
+    AttachedDevice,
     Attachment,
     AttributeValue,
     Failure,
@@ -25,6 +26,7 @@ from tests.state.examples import ALLOCATION
 
 # Said by the kernel or to people; no program uses them as a name or a path.
 FREE = {
+    (AttachedDevice, "warnings"),
     (Address, "label"),
     (Failure, "message"),
     (Failure, "reason"),

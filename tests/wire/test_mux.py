@@ -1,7 +1,7 @@
 """The multiplexer: conformance cases 1 to 6, and the pure parts of 7, 8 and 11."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dranet_nri.errors import ProtocolError
@@ -131,7 +131,6 @@ def test_case_11_messages_of_both_connections_leave_as_whole_frames() -> None:
     assert demultiplex([data]) == {1: large + small, 2: small}
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=60)))
 @example([HEADER.pack(1, MAX_PAYLOAD)])
 @example([HEADER.pack(1, MAX_PAYLOAD + 1)])

@@ -7,6 +7,7 @@ from dranet_nri.errors import ProtocolError
 from dranet_nri.wire import mux
 from dranet_nri.wire.nri import ConfigureRequest
 from dranet_nri.wire.session import (
+    MAX_ENTRIES,
     MAX_LIST,
     Configured,
     Event,
@@ -260,6 +261,48 @@ def test_a_list_without_end_ends_the_connection() -> None:
 
     with pytest.raises(ProtocolError, match=f"Synchronize: .* limit {MAX_LIST}"):
         exchange(session, runtime)
+
+
+def _flood(count: int) -> nri_pb2.Container:
+    """Return a container of so many messages, itself not counted."""
+    return nri_pb2.Container(mounts=[nri_pb2.Mount()] * count)
+
+
+def test_a_list_of_more_entries_than_a_node_can_have_ends_the_connection() -> None:
+    session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
+    exchange(session, runtime)
+    runtime.configure()
+    runtime.synchronize(containers=[_flood(MAX_ENTRIES // 2)], more=True)
+    runtime.synchronize(containers=[_flood(MAX_ENTRIES // 2 - 2)], more=True)
+    exchange(session, runtime)
+    runtime.synchronize([nri_pb2.PodSandbox()])
+
+    with pytest.raises(ProtocolError, match=f"Synchronize: more than {MAX_ENTRIES} nested"):
+        exchange(session, runtime)
+
+
+def test_entries_of_lists_one_after_another_do_not_add_up() -> None:
+    session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
+    exchange(session, runtime)
+    runtime.configure()
+
+    for _ in range(2):
+        runtime.synchronize(containers=[_flood(MAX_ENTRIES - 1)])
+        exchange(session, runtime)
+
+    assert session.state is State.SYNCHRONIZED
+
+
+def test_any_other_request_of_as_many_entries_ends_the_connection_too() -> None:
+    session, runtime = serving()
+    runtime.create_container(pod_message("s1"), _flood(MAX_ENTRIES - 10))
+    held = exchange(session, runtime)
+    runtime.create_container(pod_message("s1"), _flood(MAX_ENTRIES + 1))
+
+    with pytest.raises(ProtocolError, match=f"CreateContainer: more than {MAX_ENTRIES} nested"):
+        exchange(session, runtime)
+
+    assert len(held) == 1
 
 
 def test_lists_one_after_another_do_not_add_up() -> None:

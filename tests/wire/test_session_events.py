@@ -212,7 +212,6 @@ def test_case_08_an_end_inside_a_message_is_told_and_the_session_is_closed(
     assert session.state is State.CLOSED
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.one_of(
@@ -253,7 +252,7 @@ def _request_bytes(stream: int, method: str, payload: bytes) -> bytes:
     return message[:4] + stream.to_bytes(4, "big") + message[8:]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 1500), max_size=20))
 @example([4096])
 @example([4104])

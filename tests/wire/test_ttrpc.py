@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dranet_nri._gen import ttrpc_pb2
@@ -12,6 +12,7 @@ from dranet_nri.wire import ttrpc
 from dranet_nri.wire.ttrpc import (
     HEADER,
     MAX_DATA,
+    MAX_OPEN,
     MAX_RECEIVE,
     MAX_STATUS_TEXT,
     Client,
@@ -122,7 +123,6 @@ def test_case_08_an_end_inside_a_message_is_an_error(place: int) -> None:
         decoder.close()
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40)))
 @example([HEADER.pack(MAX_RECEIVE, 1, 1, 0)])
 @example([HEADER.pack(MAX_RECEIVE + 1, 1, 1, 0)])
@@ -308,3 +308,14 @@ def test_case_24_an_empty_answer_is_sent_and_has_no_data() -> None:
 )
 def test_case_19_status_text_is_valid_and_bounded(text: str, expected: str) -> None:
     assert printable(text) == expected
+
+
+def test_calls_may_wait_for_their_answers_up_to_a_bound() -> None:
+    serving = server()
+    for index in range(MAX_OPEN):
+        serving.receive(request(2 * index + 1))
+    serving.reply(1, b"")
+    serving.receive(request(2 * MAX_OPEN + 1))
+
+    with pytest.raises(ProtocolError, match=f"more than {MAX_OPEN} calls"):
+        serving.receive(request(2 * MAX_OPEN + 3))

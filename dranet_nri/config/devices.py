@@ -1,0 +1,106 @@
+"""What a configuration asks of a device that the device, or its node, cannot do."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from dranet_nri.model import CharKind, Device, NetworkConfig, RdmaMode
+
+SHARED_MODE_WARNING: Final = (
+    "RDMA devices are in shared mode, which isolates nothing: the pod sees those of the whole "
+    "node, and every pod that holds a device's file can use it; for isolation start the node with "
+    "'options ib_core netns_mode=0' in modprobe.d"
+)
+
+_SOURCES: Final = {
+    CharKind.UVERBS: "load module ib_uverbs",
+    CharKind.RDMA_CM: "load module rdma_ucm",
+    CharKind.UMAD: "load module ib_umad",
+    CharKind.ISSM: "load module ib_umad; only InfiniBand ports have it",
+}
+
+
+def violations_for_device(config: NetworkConfig, device: Device) -> tuple[str, ...]:
+    """Return what cannot be applied to the device, by the facts published of it."""
+    without_netdev = device.attribute("dra.net/ifName") is None
+    found = violations_for_rdma_only(config) if without_netdev and device.rdma_devices else ()
+    return (*found, *_ipoib_violations(config, device), *_rdma_violations(config, device))
+
+
+def violations_for_rdma_only(config: NetworkConfig) -> tuple[str, ...]:
+    """Return what cannot be applied to an RDMA device without a network interface.
+
+    `forwarding: false` asks for nothing, so it is allowed.
+    """
+    interface = config.interface
+    given = (
+        ("interface.name", interface.name),
+        ("interface.addresses", interface.addresses or None),
+        ("interface.mtu", interface.mtu),
+        ("interface.hardwareAddr", interface.hardware_addr),
+        ("interface.gsoMaxSize", interface.gso_max_size),
+        ("interface.groMaxSize", interface.gro_max_size),
+        ("interface.gsoIPv4MaxSize", interface.gso_ipv4_max_size),
+        ("interface.groIPv4MaxSize", interface.gro_ipv4_max_size),
+        ("interface.arpIgnore", interface.arp_ignore),
+        ("interface.arpAnnounce", interface.arp_announce),
+        ("interface.forwarding", interface.forwarding or None),
+        ("routes", config.routes or None),
+        ("rules", config.rules or None),
+        ("neighbors", config.neighbors or None),
+    )
+    rule = "not possible on a device with RDMA but no network interface; remove it"
+    return tuple(f"{path}: {rule}" for path, value in given if value is not None)
+
+
+def _ipoib_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
+    if config.interface.ipoib is None:
+        return
+    ifname = device.attribute("dra.net/ifName")
+    encapsulation = device.attribute("dra.net/encapsulation")
+    if ifname is None:
+        yield (
+            "interface.type: IPoIB needs the device's own IPoIB interface as parent, and there is "
+            "none; load the module ib_ipoib on the node, or remove it"
+        )
+    elif encapsulation != "infiniband":
+        yield (
+            f"interface.type: IPoIB needs an InfiniBand interface, and {ifname} is "
+            f"{encapsulation}; remove it, or select devices by "
+            'attributes["dra.net"].encapsulation == "infiniband"'
+        )
+
+
+def _rdma_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
+    names = device.rdma_devices
+    given = (("rdma.charDevices", config.rdma.char_devices), ("rdma.name", config.rdma.name))
+    if not names:
+        for path, value in given:
+            if value:
+                yield f"{path}: not possible on a device without RDMA; remove it"
+    elif config.rdma.name and len(names) > 1:
+        yield (
+            f"rdma.name: the device has {len(names)} RDMA devices ({', '.join(names)}), and a "
+            "name fits one; remove it"
+        )
+
+
+def violations_for_mode(config: NetworkConfig, mode: RdmaMode | None) -> tuple[str, ...]:
+    """Return what cannot be applied in the RDMA mode that the node is in."""
+    if config.rdma.name is None or mode is not RdmaMode.SHARED:
+        return ()
+    return (
+        f'rdma.name: "{config.rdma.name}": not possible while the node shares its RDMA devices '
+        "with all pods; remove it, or start the node with 'options ib_core netns_mode=0'",
+    )
+
+
+def char_kinds(config: NetworkConfig, default: tuple[CharKind, ...]) -> tuple[CharKind, ...]:
+    """Return the kinds of device files the containers get: the claim's word, or the operator's."""
+    chosen = config.rdma.char_devices
+    return default if chosen is None else chosen
+
+
+def missing_warning(rdma_device: str, missing: Sequence[CharKind]) -> str:
+    """Return what to tell where kinds of device files that were asked for do not exist."""
+    listed = ", ".join(f"{kind} ({_SOURCES[kind]})" for kind in missing)
+    return f"{rdma_device}: no device file of kind {listed}; the containers go without"

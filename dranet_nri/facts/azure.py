@@ -1,0 +1,31 @@
+"""Whether this is an Azure machine, and where its GPUs are."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.facts.tree import Folder
+from dranet_nri.inventory import AzureHost
+
+_ASSET_TAG: Final = "7783-7084-3265-9085-8269-3286-77"  # of every machine of Azure, and no other
+# Display controllers and accelerators of NVIDIA and AMD (Documentation/ABI/testing/sysfs-bus-pci).
+_GPU: Final = re.compile(r"pci:v0000(10DE|1002)d.*bc(03|12)sc.*")
+
+
+def azure_host(sysfs: Path, size: str = "") -> AzureHost | None:
+    """Return what tells the machine's PCIe layout, None if it is not Azure's.
+
+    Args:
+        sysfs: where sysfs is mounted.
+        size: what Azure calls its size, "" if nobody knows; DMI does not tell it.
+    """
+    with Folder(sysfs) as folder:
+        if not size and folder.text("class/dmi/id/chassis_asset_tag") != _ASSET_TAG:
+            return None
+        functions = "bus/pci/devices"
+        domains = frozenset(
+            address.partition(":")[0]
+            for address in folder.names(functions)
+            if _GPU.fullmatch(folder.text(f"{functions}/{address}/modalias"))
+        )
+    return AzureHost(domains, size)

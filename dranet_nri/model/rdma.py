@@ -1,0 +1,49 @@
+"""RDMA devices as the kernel shows them, and where they are."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class RdmaMode(StrEnum):
+    """Whether RDMA devices belong to one network namespace or to all (rdma_netlink.h)."""
+
+    SHARED = "shared"
+    EXCLUSIVE = "exclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaLink:
+    """One RDMA device as observed.
+
+    Attributes:
+        index: RDMA_NLDEV_ATTR_DEV_INDEX; survives renames and moves, not a driver's reload.
+        name: in the namespace where it was seen.
+        node_guid: "0c42:a103:0065:5a1e", "" if the driver has none.
+    """
+
+    index: int
+    name: str
+    node_guid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRdma:
+    """Where the RDMA devices of one device are now.
+
+    Attributes:
+        mode: None where the kernel has no RDMA.
+        host: those on the host. In shared mode every namespace shows them all, so that they
+            count as being on the host only.
+        pod: those in the pod's namespace.
+        taken_host_names, taken_pod_names: names of other RDMA devices there.
+    """
+
+    mode: RdmaMode | None = None
+    host: tuple[RdmaLink, ...] = ()
+    pod: tuple[RdmaLink, ...] = ()
+    taken_host_names: frozenset[str] = frozenset()
+    taken_pod_names: frozenset[str] = frozenset()
+
+
+NO_RDMA: Final = ObservedRdma()

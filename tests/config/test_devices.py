@@ -1,0 +1,168 @@
+"""What a configuration asks that a device or its node cannot do, and what is warned of."""
+
+import pytest
+
+from dranet_nri.config import (
+    SHARED_MODE_WARNING,
+    char_kinds,
+    missing_warning,
+    parse_network_config,
+    violations_for_device,
+    violations_for_mode,
+)
+from dranet_nri.model import AttributeValue, CharKind, Device, DeviceKey, NetworkConfig, RdmaMode
+from tests.config.test_network import FULL
+
+UVERBS, RDMA_CM, UMAD, ISSM = CharKind
+ROCE = ("mlx5_0",)
+
+
+def device(
+    ifname: str = "", encapsulation: str = "ether", rdma_devices: tuple[str, ...] = ()
+) -> Device:
+    named: tuple[tuple[str, AttributeValue], ...] = (
+        ("dra.net/encapsulation", encapsulation),
+        ("dra.net/ifName", ifname),
+    )
+    return Device("nic", DeviceKey("pci", "0", ""), named if ifname else (), rdma_devices)
+
+
+INFINIBAND_ONLY = device(rdma_devices=ROCE)
+ETHERNET = device("eth1")
+IB0 = device("ib0", "infiniband", ROCE)
+
+
+@pytest.mark.parametrize(
+    ("document", "paths"),
+    [
+        (
+            FULL,
+            [
+                *("interface.name", "interface.addresses", "interface.mtu"),
+                *("interface.hardwareAddr", "interface.gsoMaxSize", "interface.groMaxSize"),
+                *("interface.gsoIPv4MaxSize", "interface.groIPv4MaxSize", "interface.arpIgnore"),
+                *("interface.arpAnnounce", "routes", "rules", "neighbors"),
+            ],
+        ),
+        ({"interface": {"forwarding": True}}, ["interface.forwarding"]),
+        ({"interface": {"addresses": []}}, []),
+        ({"rdma": {"charDevices": ["umad"], "name": "hca"}}, []),
+        ({}, []),
+    ],
+    ids=["everything", "forwarding", "no-addresses", "rdma", "nothing"],
+)
+def test_a_device_without_an_interface_takes_no_interface_configuration(
+    document: object, paths: list[str]
+) -> None:
+    lines = violations_for_device(parse_network_config(document), INFINIBAND_ONLY)
+
+    assert [line.split(":")[0] for line in lines] == paths
+    rule = "not possible on a device with RDMA but no network interface; remove it"
+    assert all(line.endswith(rule) for line in lines)
+
+
+def test_a_device_with_an_interface_takes_it() -> None:
+    assert violations_for_device(parse_network_config(FULL), ETHERNET) == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(IB0, (), id="an InfiniBand interface"),
+        pytest.param(
+            ETHERNET,
+            (
+                "interface.type: IPoIB needs an InfiniBand interface, and eth1 is ether; remove "
+                'it, or select devices by attributes["dra.net"].encapsulation == "infiniband"',
+            ),
+            id="an Ethernet one",
+        ),
+        pytest.param(
+            INFINIBAND_ONLY,
+            (
+                "interface.type: IPoIB needs the device's own IPoIB interface as parent, and "
+                "there is none; load the module ib_ipoib on the node, or remove it",
+            ),
+            id="none",
+        ),
+    ],
+)
+def test_an_ipoib_child_needs_an_ipoib_parent(given: Device, expected: tuple[str, ...]) -> None:
+    config = parse_network_config({"interface": {"type": "IPoIB"}})
+
+    assert violations_for_device(config, given) == expected
+
+
+@pytest.mark.parametrize(
+    ("rdma", "given", "expected"),
+    [
+        pytest.param({"name": "hca", "charDevices": ["umad"]}, IB0, (), id="with RDMA"),
+        pytest.param(
+            {"name": "hca", "charDevices": ["umad"]},
+            ETHERNET,
+            (
+                "rdma.charDevices: not possible on a device without RDMA; remove it",
+                "rdma.name: not possible on a device without RDMA; remove it",
+            ),
+            id="without",
+        ),
+        pytest.param({"charDevices": []}, ETHERNET, (), id="nothing asked"),
+        pytest.param(
+            {"name": "hca"},
+            device("ib0", "infiniband", ("mlx5_0", "smi0")),
+            (
+                "rdma.name: the device has 2 RDMA devices (mlx5_0, smi0), and a name fits one; "
+                "remove it",
+            ),
+            id="one name for two",
+        ),
+    ],
+)
+def test_the_rdma_block_needs_an_rdma_device(
+    rdma: object, given: Device, expected: tuple[str, ...]
+) -> None:
+    assert violations_for_device(parse_network_config({"rdma": rdma}), given) == expected
+
+
+NAMED = parse_network_config({"rdma": {"name": "hca0"}})
+
+
+def test_a_name_of_its_own_is_refused_in_shared_mode() -> None:
+    assert violations_for_mode(NAMED, RdmaMode.SHARED) == (
+        'rdma.name: "hca0": not possible while the node shares its RDMA devices with all pods; '
+        "remove it, or start the node with 'options ib_core netns_mode=0'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "mode"),
+    [(NAMED, RdmaMode.EXCLUSIVE), (NAMED, None), (NetworkConfig(), RdmaMode.SHARED)],
+)
+def test_any_mode_takes_the_rest(config: NetworkConfig, mode: RdmaMode | None) -> None:
+    assert violations_for_mode(config, mode) == ()
+
+
+@pytest.mark.parametrize(
+    ("rdma", "kinds"),
+    [
+        ({}, (UVERBS, RDMA_CM)),
+        ({"charDevices": ["umad"]}, (UMAD,)),
+        ({"charDevices": []}, ()),
+    ],
+    ids=["the operator's", "the claim's", "none"],
+)
+def test_the_claim_chooses_the_kinds_of_device_files(
+    rdma: object, kinds: tuple[CharKind, ...]
+) -> None:
+    config = parse_network_config({"rdma": rdma})
+
+    assert char_kinds(config, (UVERBS, RDMA_CM)) == kinds
+
+
+def test_warnings_name_what_is_missing_and_the_remedy() -> None:
+    assert missing_warning("mlx5_0", (UMAD, ISSM)) == (
+        "mlx5_0: no device file of kind umad (load module ib_umad), issm (load module ib_umad; "
+        "only InfiniBand ports have it); the containers go without"
+    )
+    assert "isolates nothing" in SHARED_MODE_WARNING
+    assert "netns_mode=0" in SHARED_MODE_WARNING

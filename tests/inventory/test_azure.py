@@ -1,0 +1,50 @@
+import pytest
+
+from dranet_nri.inventory import AzureHost
+from dranet_nri.inventory.azure import Placement, placements
+
+V4_GPUS = frozenset({"0001", "0002", "0003", "0004", "000b", "000c", "000d", "000e"})
+V5_GPUS = frozenset({"0001", "0002", "0003", "0008", "0009", "000a", "000b", "000c"})
+
+
+def test_a_size_decides_however_it_is_written() -> None:
+    for name in ("Standard_ND96isr_H100_v5", "standard_nd96isr_h100_v5"):
+        assert placements(AzureHost(V4_GPUS, name))["0104"] == Placement(0, ("0008",))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"),
+    [
+        pytest.param(V4_GPUS, Placement(1, ("0001", "0002")), id="nd-v4"),
+        pytest.param(V5_GPUS, Placement(0, ("0001",)), id="nd-v5"),
+    ],
+)
+@pytest.mark.parametrize("size", ["", "Standard_ND96isr_H200_v5"])
+def test_without_a_known_size_the_gpus_tell(
+    gpus: frozenset[str], expected: Placement, size: str
+) -> None:
+    assert placements(AzureHost(gpus, size))["0101"] == expected
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        pytest.param(None, id="not-azure"),
+        pytest.param(AzureHost(), id="no-gpus"),
+        pytest.param(AzureHost(V4_GPUS & V5_GPUS), id="some-gpus-of-both"),
+        pytest.param(AzureHost(V5_GPUS | {"000d"}), id="one-more"),
+        pytest.param(AzureHost(frozenset(), "Standard_HB120rs_v3"), id="size-without-gpus"),
+    ],
+)
+def test_where_no_table_is_known_to_fit_nothing_is_said(host: AzureHost | None) -> None:
+    assert not placements(host)
+
+
+@pytest.mark.parametrize("size", ["Standard_ND96asr_v4", "Standard_ND96isr_H100_v5"])
+def test_each_size_has_eight_nics_and_eight_gpus_spread_evenly(size: str) -> None:
+    table = placements(AzureHost(vm_size=size))
+
+    assert sorted(table) == [f"010{n}" for n in range(1, 9)]
+    nodes = [placement.numa_node for placement in table.values()]
+    assert {nodes.count(node) for node in nodes} == {8 // len(set(nodes))}
+    assert len({gpu for placement in table.values() for gpu in placement.gpu_domains}) == 8

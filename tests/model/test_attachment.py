@@ -1,0 +1,51 @@
+"""What an attachment says of where its devices are."""
+
+import pytest
+
+from dranet_nri.model import (
+    AttachedDevice,
+    Attachment,
+    Device,
+    DeviceKey,
+    Link,
+    LinkState,
+    NetnsId,
+    ObjectRef,
+    Phase,
+    RdmaLink,
+)
+
+NIC = Device("pci-0000-8a-00-0", DeviceKey("pci", "0000:8a:00.0", "eth1", "0000:8a:00.0"))
+ETH1 = LinkState(Link(4, "eth1"))
+
+
+def attachment(phase: Phase, *devices: AttachedDevice) -> Attachment:
+    ref = ObjectRef("default", "nics", "uid-nics")
+    return Attachment(ref, ref, "sandbox", NetnsId("/run/netns/a", 4, 1), phase, devices)
+
+
+@pytest.mark.parametrize(
+    ("device", "away"),
+    [
+        pytest.param(AttachedDevice("nic", NIC), False, id="untouched"),
+        pytest.param(AttachedDevice("nic", NIC, ETH1), True, id="a net device"),
+        pytest.param(AttachedDevice("nic", NIC, rdma=(RdmaLink(3, "x"),)), True, id="RDMA alone"),
+        pytest.param(AttachedDevice("nic", NIC, child="dra.net/u/n"), True, id="a link made"),
+        pytest.param(AttachedDevice("nic", NIC, ETH1, home=True), False, id="home"),
+        pytest.param(AttachedDevice("nic", NIC, share_id="one"), False, id="a share"),
+    ],
+)
+def test_a_device_that_was_touched_is_away_until_it_is_home(
+    device: AttachedDevice,
+    away: bool,  # noqa: FBT001
+) -> None:
+    assert device.touched is away
+    assert attachment(Phase.FAILED, AttachedDevice("nic", NIC), device).is_away is away
+    assert attachment(Phase.FAILED, device).holds_devices is away
+
+
+def test_what_is_attached_holds_its_devices_although_none_moved() -> None:
+    shared = AttachedDevice("nic", NIC, share_id="one")
+
+    assert attachment(Phase.ATTACHED, shared).holds_devices
+    assert not attachment(Phase.HOME, shared).holds_devices
