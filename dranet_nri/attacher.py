@@ -18,12 +18,22 @@ from typing import Final
 
 import structlog
 
+from dranet_nri.children import remove_strays
 from dranet_nri.edits import EditOptions
 from dranet_nri.errors import DranetError, RefusedError
-from dranet_nri.executor import Clock, Executor, holds_devices, is_away
+from dranet_nri.executor import Clock, Executor
 from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
-from dranet_nri.model import Allocation, Attachment, NetnsId, Phase, Pod
+from dranet_nri.model import (
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    CharDevice,
+    NetnsId,
+    Phase,
+    Pod,
+)
+from dranet_nri.overseer import STUCK_S, Overseer
 from dranet_nri.plan.port import Kernel
 from dranet_nri.targets import moved
 from dranet_nri.threads import in_thread
@@ -38,6 +48,7 @@ class Attacher:
     Attributes:
         live: the sandboxes that may have devices, by id; kept by the hooks.
         wake: asks for a reconciliation soon.
+        stuck_s: how long a thread may be in the kernel before it is said to be stuck.
     """
 
     kernel: Kernel
@@ -48,10 +59,16 @@ class Attacher:
     log: structlog.typing.FilteringBoundLogger
     wake: Callable[[], None]
     clock: Clock
+    stuck_s: float = STUCK_S
     live: dict[str, Pod] = field(default_factory=dict)
     _unlinked: dict[NetnsId, int] = field(default_factory=dict)
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _overseer: Overseer = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Let kernel work be overseen."""
+        self._overseer = Overseer(self.attachments, self.clock, self.log, self.stuck_s)
 
     async def attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         """Attach once, however many hooks ask for it at the same time."""
@@ -86,6 +103,9 @@ class Attacher:
             claims = tuple(each for each in claims if not self.is_attached(each, pod))
             if not claims:
                 return
+            if pod.sandbox_id not in self.live:
+                # Not recorded: the pod was not refused anything, and the claim may be home already.
+                raise RefusedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
                 netns = self._admit(pod, claims)
                 await self._supersede(pod, claims)
@@ -101,7 +121,10 @@ class Attacher:
         try:
             for claim in claims:
                 self.gate.close(claim.claim.uid)
-            done = await in_thread(lambda: self.executor.attach(pod, netns, claims, previous))
+            done = await self._overseer.done(
+                lambda: self.executor.attach(pod, netns, claims, previous),
+                tuple(_blank(pod, netns, each) for each in claims),
+            )
         except Exception as error:
             self._release_if_home(netns)
             self.log.error("attach failed", pod=str(pod), reason=str(error))
@@ -126,8 +149,6 @@ class Attacher:
         Raises:
             RefusedError: the pod may not have the devices.
         """
-        if pod.sandbox_id not in self.live:
-            raise RefusedError(f"pod {pod}: its sandbox was stopped meanwhile")
         self._refuse_held(pod, claims)
         return self._netns(pod)
 
@@ -136,8 +157,12 @@ class Attacher:
             "attached",
             pod=str(pod),
             claim=str(attachment.claim),
-            devices=[f"{each.device.name} as {each.pod_name}" for each in attachment.devices],
+            devices=[_told(each) for each in attachment.devices],
         )
+        for device in attachment.devices:
+            for warning in device.warnings:
+                name = device.device.name
+                self.log.warning("attached, but", pod=str(pod), device=name, reason=warning)
 
     def _netns(self, pod: Pod) -> NetnsId:
         """Return the pod's own network namespace.
@@ -162,14 +187,16 @@ class Attacher:
 
     def _refuse_held(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         """Refuse devices and claims that another claim or pod still holds."""
-        wanted = {each.device.name: claim for claim in claims for each in moved(claim)}
+        wanted = {each.device.name: (claim, each) for claim in claims for each in moved(claim)}
         uids = {each.claim.uid for each in claims}
-        for holder in filter(holds_devices, self.attachments.all()):
+        for holder in [each for each in self.attachments.all() if each.holds_devices]:
             if holder.claim.uid in uids and holder.pod.uid != pod.uid:
                 raise RefusedError(_held(f"claim {holder.claim}", holder))
             for device in holder.devices:
-                claim = wanted.get(device.device.name)
-                if claim and not device.home and holder.claim.uid != claim.claim.uid:
+                claim, asked = wanted.get(device.device.name, (None, None))
+                if claim is None or asked is None or holder.claim.uid == claim.claim.uid:
+                    continue
+                if not device.home and not (asked.share_id and device.share_id):
                     subject = f"device {device.device.name} of claim {claim.claim}"
                     raise RefusedError(_held(subject, holder))
 
@@ -181,12 +208,12 @@ class Attacher:
         """
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)
-            if record is None or not is_away(record):
+            if record is None or not record.is_away:
                 continue
             if _has_its_devices(record, claim) and record.sandbox_id == pod.sandbox_id:
                 continue
             record = await self._detach_locked(record)
-            if is_away(record):
+            if record.is_away:
                 raise RefusedError(
                     f"claim {claim.claim}: its devices are still on their way back from the pod's"
                     f" previous sandbox {record.sandbox_id}; this is retried"
@@ -224,7 +251,9 @@ class Attacher:
     async def _detach_locked(self, attachment: Attachment) -> Attachment:
         self.gate.close(attachment.claim.uid)
         alive = self.kernel.hold(attachment.netns)
-        record = await in_thread(lambda: self.executor.detach(attachment, netns_alive=alive))
+        record = await self._overseer.done(
+            lambda: self.executor.detach(attachment, netns_alive=alive), (attachment,)
+        )
         if record.phase is Phase.HOME:
             self._release_if_home(attachment.netns)
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
@@ -250,28 +279,61 @@ class Attacher:
 
     def _release_if_home(self, netns: NetnsId) -> None:
         """Let the namespace go once no device of ours is in it: a held one never dies."""
-        if not any(each.netns == netns and is_away(each) for each in self.attachments.all()):
+        if not any(each.netns == netns and each.is_away for each in self.attachments.all()):
             self.kernel.release(netns)
             self._unlinked.pop(netns, None)
 
     async def verify(self, attachment: Attachment, allocation: Allocation | None) -> None:
         """Keep an attached claim as its record says: namespace held, devices in it, gate open.
 
-        A device that left its pod behind our back closes the gate and is attached anew. Of a
-        claim that was released, or given other devices, the gate stays as it is.
+        A device that left its pod behind our back closes the gate and is attached anew. Device
+        files follow when their numbers change. Of a claim that was released, or given other
+        devices, the gate stays as it is.
         """
         uid = attachment.claim.uid
+        if allocation is not None and not _has_its_devices(attachment, allocation):
+            allocation = None
         async with _all_of(self._locks_of(each.device.name for each in attachment.devices)):
             if self.attachments.get(uid) != attachment or not self.kernel.hold(attachment.netns):
                 return
-            if await in_thread(lambda: self.executor.verify(attachment)):
-                if allocation is not None and _has_its_devices(attachment, allocation):
-                    self.open_gate(allocation, attachment)
+            current = await self._overseer.done(
+                lambda: self.executor.verify(attachment, allocation), (attachment,)
+            )
+            if current is not None:
+                self._log_changed(attachment, current)
+                if allocation is not None:
+                    self.open_gate(allocation, current)
                 return
             self.gate.close(uid)
             owner = {"pod": str(attachment.pod), "claim": str(attachment.claim)}
             self.log.error("device left its pod", **owner)
             self.attachments.put(replace(attachment, phase=Phase.INTENT))
+
+    def _log_changed(self, before: Attachment, now: Attachment) -> None:
+        if before == now:
+            return
+        self.log.warning(
+            "RDMA device files changed",
+            pod=str(now.pod),
+            claim=str(now.claim),
+            files=[_numbered(file) for each in now.devices for file in each.char_devices],
+            remedy="containers that run keep the old ones: restart the pod",
+        )
+
+    async def remove_strays(self) -> None:
+        """Delete links that were made for pods which are gone.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+
+        def known() -> set[str]:
+            records = self.attachments.all()
+            return {each.child for record in records for each in record.devices}
+
+        gone = await in_thread(lambda: remove_strays(self.kernel, known))
+        if gone:
+            self.log.warning("links of pods that are gone deleted", aliases=gone)
 
     def is_attached(self, allocation: Allocation, pod: Pod) -> bool:
         """Whether the claim's devices are in this very sandbox, configured."""
@@ -287,6 +349,21 @@ class Attacher:
     def are_attached(self, claims: tuple[Allocation, ...], pod: Pod) -> bool:
         """Whether the devices of all the claims are in this very sandbox, configured."""
         return all(self.is_attached(each, pod) for each in claims)
+
+
+def _blank(pod: Pod, netns: NetnsId, claim: Allocation) -> Attachment:
+    """Return a record of a claim of which nothing is known to have been touched."""
+    devices = tuple(AttachedDevice(each.request, each.device) for each in moved(claim))
+    return Attachment(claim.claim, claim.pod, pod.sandbox_id, netns, Phase.FAILED, devices)
+
+
+def _told(device: AttachedDevice) -> str:
+    name = device.device.name
+    return f"{name} as {device.pod_name}" if device.pod_name else name
+
+
+def _numbered(file: CharDevice) -> str:
+    return f"{file.path} {file.major}:{file.minor}"
 
 
 def _is_hardware(record: Attachment) -> bool:

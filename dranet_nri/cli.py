@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from dranet_nri.commands import inventory, run, status
+from dranet_nri.commands import doctor, inventory, run, status
 from dranet_nri.errors import DranetError
 
 Add = Callable[[argparse.ArgumentParser], None]
@@ -15,6 +15,8 @@ VERBS: tuple[tuple[str, str, Add, Do], ...] = (
      inventory.add_flags, inventory.main),
     ("status", "show which pod holds which device, and what went wrong",
      status.add_flags, status.main),
+    ("doctor", "show what keeps RDMA from working in pods, and what to do",
+     doctor.add_flags, doctor.main),
     ("run", "serve as the node's NRI plugin", run.add_flags, run.main),
 )  # fmt: skip
 

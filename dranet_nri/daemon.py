@@ -24,16 +24,19 @@ from dranet_nri.connection import (
     endpoint_from_environ,
 )
 from dranet_nri.edits import EditOptions
+from dranet_nri.errors import KernelError
 from dranet_nri.executor import Executor
-from dranet_nri.facts.infiniband import DEFAULT_KINDS, char_devices, missing_kinds
+from dranet_nri.fabric import RdmaOptions
+from dranet_nri.facts.host import boot_id
 from dranet_nri.facts.udev import DeviceEvents
 from dranet_nri.files import RealFs
 from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.log import logger
-from dranet_nri.model import CharDevice
 from dranet_nri.plugin import Plugin
+from dranet_nri.rdma.monitor import RdmaMonitor, open_monitor
+from dranet_nri.rdma.values import EventKind
 from dranet_nri.settings import Settings
 from dranet_nri.state.lock import PluginLock
 from dranet_nri.state.reader import AllocationReader
@@ -41,6 +44,7 @@ from dranet_nri.state.store import AttachmentStore
 
 FIRST_DELAY_S: Final = 0.2  # before trouble is looked at again; doubles up to the sweep
 LOCK_POLL_S: Final = 0.5
+COMING_OR_GOING: Final = frozenset({EventKind.REGISTER, EventKind.UNREGISTER, EventKind.LOST})
 APPEARING: Final = frozenset({"add", "move", "bind"})  # uevent actions, linux/kobject.h
 
 
@@ -140,7 +144,9 @@ class Daemon:
         kernel = NetlinkKernel(proc_root=str(settings.proc), sys_root=str(settings.sysfs))
         attachments = SharedAttachments(AttachmentStore(settings.attachments))
         with AllocationReader(settings.allocations, owner=None) as allocations:
-            await self._serve(self._plugin(kernel, attachments, allocations), stop)
+            plugin = self._plugin(kernel, attachments, allocations)
+            self._clear(plugin.attacher.gate, attachments)
+            await self._serve(plugin, stop)
         self._log.info("stopped")
 
     async def _acquired(self, lock: PluginLock, stop: asyncio.Event) -> bool:
@@ -166,7 +172,7 @@ class Daemon:
                 kernel,
                 attachments,
                 SystemClock(),
-                self._char_devices,
+                RdmaOptions(settings.rdma_mode, settings.rdma_char_devices),
             ),
             attachments=attachments,
             gate=Gate(RealFs(), settings.cdi, settings.metadata),
@@ -175,14 +181,23 @@ class Daemon:
             wake=self._bell.trouble,
             clock=SystemClock(),
         )
-        return Plugin(attacher, allocations, logger("plugin"), self._bell.news)
+        return Plugin(attacher, allocations, logger("plugin"), self._bell.news, boot_id())
+
+    def _clear(self, gate: Gate, attachments: SharedAttachments) -> None:
+        """Remove what a crash left of the gate's files; that it can't be keeps nobody from work."""
+        try:
+            gate.clear({each.claim.uid for each in attachments.all()})
+        except OSError as error:
+            self._log.warning("files of a crash not cleared", reason=str(error))
 
     async def _serve(self, plugin: Plugin, stop: asyncio.Event) -> None:
         connection = Connection(self._endpoint, plugin, self._notice)
         loop = asyncio.get_running_loop()
-        events = DeviceEvents()
+        events, rdma = DeviceEvents(), self._rdma_monitor()
         loop.add_reader(plugin.allocations.fileno(), plugin.refresh)
         loop.add_reader(events.fileno(), self._devices_changed, events, plugin)
+        if rdma is not None:
+            loop.add_reader(rdma.fileno(), self._rdma_changed, rdma, plugin)
         try:
             async with asyncio.TaskGroup() as tasks:
                 repair = tasks.create_task(self._repair(plugin), name="repair")
@@ -193,6 +208,20 @@ class Daemon:
         finally:
             loop.remove_reader(plugin.allocations.fileno())
             loop.remove_reader(events.fileno())
+            if rdma is not None:
+                loop.remove_reader(rdma.fileno())
+
+    def _rdma_monitor(self) -> RdmaMonitor | None:
+        """Listen to RDMA events; None without RDMA (asking would load it), and before Linux 6.12.
+
+        What they would have told, device events tell as well, or the next sweep sees.
+        """
+        try:
+            if (self._settings.sysfs / "class/infiniband").exists():
+                return open_monitor()
+        except KernelError as error:
+            self._log.warning("RDMA events are not heard", reason=str(error))
+        return None
 
     async def _stop_when_told(self, connection: Connection, stop: asyncio.Event) -> None:
         await stop.wait()
@@ -203,6 +232,24 @@ class Daemon:
         """Look soon when a device appears while one is missing: it may have come home."""
         appeared = [event for event in events.pending() if event.action in APPEARING]
         if appeared and plugin.pending():
+            self._bell.trouble()
+        elif any(event.subsystem == "infiniband" for event in appeared):
+            self._rdma_reborn(plugin)
+
+    def _rdma_changed(self, monitor: RdmaMonitor, plugin: Plugin) -> None:
+        """Look soon when RDMA devices come or go."""
+        try:
+            kinds = {event.kind for event in monitor.pending()}
+        except KernelError as error:
+            asyncio.get_running_loop().remove_reader(monitor.fileno())
+            self._log.warning("RDMA events are no longer heard", reason=str(error))
+            return
+        if kinds & COMING_OR_GOING:
+            self._rdma_reborn(plugin)
+
+    def _rdma_reborn(self, plugin: Plugin) -> None:
+        """Look soon after pods' device files, which a driver's reload gives other numbers."""
+        if plugin.has_rdma():
             self._bell.trouble()
 
     async def _repair(self, plugin: Plugin) -> None:
@@ -215,17 +262,6 @@ class Daemon:
             except Exception:  # noqa: BLE001 - the next round comes, whatever this one met
                 self._log.exception("repair failed")
             self._bell.settle(pending=pending)
-
-    def _char_devices(self, rdma_device: str) -> tuple[CharDevice, ...]:
-        found = char_devices(rdma_device, sysfs=self._settings.sysfs)
-        for kind in missing_kinds(found, DEFAULT_KINDS):
-            self._log.warning(
-                "device file missing, ignoring",
-                device=rdma_device,
-                kind=kind,
-                hint="is its kernel module loaded: ib_uverbs, rdma_ucm?",
-            )
-        return found
 
     def _notice(self, notice: Notice) -> None:
         match notice:

@@ -7,7 +7,7 @@ container back. `metadata` is the file of KEP-5304 through which a pod learns it
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dranet_nri.model import (
@@ -34,6 +34,7 @@ METADATA_VERSIONS: Final = (
     "metadata.resource.k8s.io/v1alpha1",
 )
 RLIM_INFINITY: Final = 2**64 - 1
+CHAR_MODE: Final = 0o666  # for containers that do not run as root; umad and issm are 0600 on hosts
 
 _NOT_ENV: Final = re.compile(r"[^A-Z0-9]")
 _NOT_CDI: Final = re.compile(r"[^A-Za-z0-9_.-]")
@@ -144,8 +145,12 @@ def edits(
 
 
 def _char_devices(devices: tuple[AttachedDevice, ...]) -> tuple[CharDevice, ...]:
+    """Return the files, each once, with the mode that both encodings shall carry."""
     by_path = {char.path: char for device in devices for char in device.char_devices}
-    return tuple(by_path[path] for path in sorted(by_path))
+    return tuple(
+        char if char.mode is not None else replace(char, mode=CHAR_MODE)
+        for _, char in sorted(by_path.items())
+    )
 
 
 def _rlimits(
@@ -165,10 +170,19 @@ def _environment(
         of_request = [each for each in devices if each.request == request]
         prefix = f"DRA_NET_{_env_word(claim)}_{_env_word(request)}"
         names = ",".join(each.pod_name for each in of_request if each.pod_name)
-        rdma = ",".join(name for each in of_request for name in each.device.rdma_devices)
+        rdma = ",".join(name for each in of_request for name in _rdma_names(each))
         pairs += [(f"{prefix}_IFNAMES", names)] if names else []
         pairs += [(f"{prefix}_RDMA_DEVICES", rdma)] if rdma else []
     return tuple(pairs)
+
+
+def _rdma_names(device: AttachedDevice) -> tuple[str, ...]:
+    if device.rdma_name:
+        return (device.rdma_name,)
+    if device.child and not device.char_devices:
+        return ()  # An IPoIB interface alone: the RDMA device is not the pod's.
+    # One that its driver made anew may have another name than when it was allocated.
+    return tuple(link.name for link in device.rdma) or device.device.rdma_devices
 
 
 def _env_word(text: str) -> str:

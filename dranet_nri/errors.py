@@ -15,10 +15,11 @@ Inner code raises; the edge logs once.
 """
 
 from collections.abc import Sequence
-from errno import ENODEV, ENOENT, ENXIO, errorcode
+from errno import ENODEV, ENOENT, ENXIO, EOPNOTSUPP, errorcode
 from typing import Final
 
 ALREADY_GONE: Final = frozenset({ENODEV, ENOENT, ENXIO})
+_NAMES: Final = {**errorcode, EOPNOTSUPP: "EOPNOTSUPP"}  # as the kernel has it, not ENOTSUP
 
 
 class DranetError(Exception):
@@ -76,7 +77,7 @@ class KernelError(DranetError):
 
     def __str__(self) -> str:
         """Say the operation, the errno's name and the kernel's own words."""
-        name = errorcode.get(self.code, f"errno {self.code}")
+        name = _NAMES.get(self.code, f"errno {self.code}")
         return f"{self.op}: {name}{f' ({self.detail})' if self.detail else ''}"
 
     @property

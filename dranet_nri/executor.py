@@ -9,20 +9,17 @@ Rules:
 4. Everything here runs on one thread, without waiting for anything but the kernel.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from typing import Final, Protocol
 
 from dranet_nri.errors import AttachError, DranetError, KernelError
+from dranet_nri.fabric import RdmaOptions
 from dranet_nri.model import (
-    AllocatedDevice,
     Allocation,
     AttachedDevice,
     Attachment,
-    CharDevice,
-    Device,
     Failure,
     NetnsId,
     Observed,
@@ -30,13 +27,16 @@ from dranet_nri.model import (
     Pod,
 )
 from dranet_nri.plan.home import AtHome
-from dranet_nri.plan.planner import is_home, is_usable, plan
+from dranet_nri.plan.ops import Op, Plan
+from dranet_nri.plan.planner import is_cut, is_home, is_usable, plan
 from dranet_nri.plan.port import Kernel, Session
-from dranet_nri.targets import Target, moved, resolve
+from dranet_nri.plan.rdma import rdma_problem
+from dranet_nri.targets import Target, carried, look, moved, resolve, still_attached
 
 ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
 DETACH_FAILED: Final = "NetworkDeviceDetachFailed"
 MAX_RESTORE_TRIES: Final = 10  # before what the host no longer takes stops keeping a NIC from pods
+GONE: Final = "it was deleted, moved to another namespace, or went with that of its pod"
 MAX_MESSAGE: Final = 2000  # characters; so that no failure outgrows its record
 
 
@@ -65,7 +65,7 @@ class Executor:
         kernel: Kernel,
         journal: Journal,
         clock: Clock,
-        char_devices: Callable[[str], tuple[CharDevice, ...]],
+        rdma: RdmaOptions,
     ) -> None:
         """Use the kernel and write to the journal.
 
@@ -73,12 +73,12 @@ class Executor:
             kernel: where operations happen.
             journal: where attachments are recorded.
             clock: for failures and remaining lifetimes.
-            char_devices: returns the character device files of an RDMA device, as they are now.
+            rdma: the operator's choices for RDMA devices.
         """
         self._kernel = kernel
         self._journal = journal
         self._clock = clock
-        self._char_devices = char_devices
+        self._rdma = rdma
 
     def attach(
         self,
@@ -125,7 +125,7 @@ class Executor:
         nowhere = NetnsId(pod.netns_path, 0, 0)
         for allocation in allocations:
             before = previous.get(allocation.claim.uid)
-            if before is None or not holds_devices(before):
+            if before is None or not before.holds_devices:
                 self._fail((self._intent(pod, nowhere, allocation, previous),), message)
 
     def _intent(
@@ -139,7 +139,7 @@ class Executor:
             sandbox_id=pod.sandbox_id,
             netns=netns,
             phase=Phase.INTENT,
-            devices=tuple(_carried(each, before) for each in moved(allocation)),
+            devices=tuple(carried(each, before) for each in moved(allocation)),
             attempt=before.attempt + 1 if before else 1,
             failure=before.failure if before and same_pod else None,
         )
@@ -151,7 +151,7 @@ class Executor:
         allocations: tuple[Allocation, ...],
     ) -> tuple[Attachment, ...]:
         try:
-            targets = resolve(session, records, allocations, self._clock.boot())
+            targets = resolve(session, records, allocations, self._clock.boot(), self._rdma)
             plans = tuple(target.plan() for target in targets)
             intents = tuple(_with_devices(record, targets) for record in records)
             for record in intents:
@@ -162,11 +162,11 @@ class Executor:
         records = intents
         step = ""
         try:
-            for op in chain.from_iterable(plans):
+            for op in _all_ops(session, targets, plans):
                 step = str(op)
                 session.apply(op)
             step = "record the result"
-            done = tuple(self._attached(record, targets) for record in records)
+            done = tuple(self._attached(session, record, targets) for record in records)
             for record in done:
                 self._journal.put(record)
         except DranetError as error:
@@ -177,13 +177,12 @@ class Executor:
             raise AttachError(step, str(error), failures) from error
         return done
 
-    def _attached(self, record: Attachment, targets: tuple[Target, ...]) -> Attachment:
+    def _attached(
+        self, session: Session, record: Attachment, targets: tuple[Target, ...]
+    ) -> Attachment:
         own = (target for target in targets if target.claim_uid == record.claim.uid)
-        devices = tuple(target.attached(self._chars(target.record.device)) for target in own)
+        devices = tuple(target.attached(session, self._rdma) for target in own)
         return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
-
-    def _chars(self, device: Device) -> tuple[CharDevice, ...]:
-        return tuple(char for name in device.rdma_devices for char in self._char_devices(name))
 
     def _undo(self, session: Session, targets: tuple[Target, ...]) -> tuple[tuple[str, str], ...]:
         """Plan every device home, last first. Return (device name, "" or what failed)."""
@@ -259,74 +258,86 @@ class Executor:
         try:
             # Last in, first out.
             for device in reversed(attachment.devices):
-                home, text = self._try_home(
-                    session, device, netns_alive=netns_alive, patient=patient
-                )
+                home, text = self._try_home(session, device, alive=netns_alive, patient=patient)
                 devices.append(replace(device, home=home))
                 problems += [text] if text else []
         finally:
             session.close()
         return self._detached(attachment, tuple(reversed(devices)), "; ".join(problems))
 
-    def verify(self, attachment: Attachment) -> bool:
-        """Whether every device of the record is in its pod's namespace, which is held.
+    def verify(self, attachment: Attachment, allocation: Allocation | None) -> Attachment | None:
+        """Look whether every device of the record is in its pod's namespace, which is held.
+
+        Args:
+            attachment: the claim's record, of phase ATTACHED.
+            allocation: of the same devices; None if there is none any more.
+
+        Returns:
+            The record, with the numbers that device files have now; None if a device is not there.
 
         Raises:
             KernelError: the namespace could not be read.
+            OSError: other numbers could not be recorded.
         """
         session = self._kernel.session(attachment.netns)
         try:
-            return all(
-                session.observe(each.device.key, each.pod_name).pod is not None
-                for each in attachment.devices
-                if each.snapshot is not None
-            )
+            record = still_attached(session, attachment, allocation, self._rdma)
         finally:
             session.close()
+        if record is not None and record != attachment:
+            self._journal.put(record)
+        return record
 
     def _try_home(
-        self, session: Session, device: AttachedDevice, *, netns_alive: bool, patient: bool
+        self, session: Session, device: AttachedDevice, *, alive: bool, patient: bool
     ) -> tuple[bool, str]:
-        if device.home or device.snapshot is None:
+        if not device.touched:
             return True, ""
         try:
-            home, text = self._bring_home(session, device, patient=patient)
+            return self._bring_home(session, device, alive=alive, patient=patient)
         except Exception as error:  # noqa: BLE001 - one device's trouble must not keep others away
             return False, f"device {device.device.name}: {str(error) or type(error).__name__}"
-        if not home and not text and not device.device.key.bus and not netns_alive:
-            return True, ""  # A virtual device went with its namespace; nothing can return.
-        return home, text
 
     def _bring_home(
-        self, session: Session, device: AttachedDevice, *, patient: bool = True
+        self,
+        session: Session,
+        device: AttachedDevice,
+        *,
+        alive: bool = True,
+        patient: bool = True,
     ) -> tuple[bool, str]:
         """Run the plan home. Return whether the device is verified home, and why not.
 
-        Without patience a usable device counts as home; what is missing is still told.
+        What was in a namespace that is no longer alive may be missing for a while without a word.
+        Without patience a usable device counts as home; what is missing is still told. So does a
+        virtual device that is no more: nothing can return.
         """
-        if device.snapshot is None:
-            return True, ""
-        key, elapsed = device.device.key, self._clock.boot() - device.snapshot_s
-        wanted = AtHome(device.snapshot, elapsed)
-        problem = ""
-        for op in plan(wanted, self._observe(session, device)):
-            try:
-                session.apply(op)
-            except KernelError as error:
-                # One thing that can't be restored must not keep the rest from coming home.
-                problem = problem or f"device {device.device.name} ({key.name}): {error}"
-        observed = self._observe(session, device)
+        elapsed = self._clock.boot() - device.snapshot_s
+        wanted = AtHome(device.snapshot, elapsed, device.rdma, child=bool(device.child))
+        problem = self._apply_home(session, device, wanted)
+        observed = look(session, device)
+        if _is_gone(device, observed):
+            given = device.device
+            return True, f"device {given.name} ({given.key.name}) is no more: {GONE}"
         home = is_home(wanted, observed)
         if not home and not patient and is_usable(wanted, observed):
             return True, f"{problem}; given back without it after {MAX_RESTORE_TRIES} tries"
-        return home, problem
+        return home, problem or (rdma_problem(device.rdma, observed.rdma) if alive else "")
 
-    def _observe(self, session: Session, device: AttachedDevice) -> Observed:
-        observed = session.observe(device.device.key, device.pod_name)
-        if observed.host is None:
-            return observed
-        sysctls = session.sysctls(observed.host.link.name)
-        return replace(observed, host=replace(observed.host, sysctls=sysctls))
+    def _apply_home(self, session: Session, device: AttachedDevice, wanted: AtHome) -> str:
+        """Run the plan home, and once more where it ends early. Return what failed first."""
+        problem, rounds = "", 2
+        while rounds:
+            ops = plan(wanted, look(session, device))
+            rounds = rounds - 1 if is_cut(device.snapshot, ops) else 0
+            for op in ops:
+                try:
+                    session.apply(op)
+                except KernelError as error:
+                    # One thing that can't be restored must not keep the rest from coming home.
+                    name = f"device {device.device.name} ({device.device.key.name})"
+                    problem = problem or f"{name}: {error}"
+        return problem
 
     def _detached(
         self, attachment: Attachment, devices: tuple[AttachedDevice, ...], problem: str
@@ -346,24 +357,15 @@ class Executor:
         return record
 
 
+def _is_gone(device: AttachedDevice, observed: Observed) -> bool:
+    """Whether a virtual device is nowhere, so that the kernel will not return it."""
+    return not device.device.key.bus and observed.host is None and observed.pod is None
+
+
 def _tries(attachment: Attachment) -> int:
     """Return how often the way home has failed already."""
     failure = attachment.failure
     return failure.count if failure and failure.reason == DETACH_FAILED else 0
-
-
-def _carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
-    """Return the device's record with the snapshot it already has, if it is not home."""
-    fresh = AttachedDevice(request=wanted.request, device=wanted.device)
-    for device in before.devices if before else ():
-        if device.device.name == wanted.device.name and not device.home:
-            return replace(
-                fresh,
-                snapshot=device.snapshot,
-                snapshot_s=device.snapshot_s,
-                pod_name=device.pod_name,
-            )
-    return fresh
 
 
 def _with_devices(record: Attachment, targets: tuple[Target, ...]) -> Attachment:
@@ -371,11 +373,11 @@ def _with_devices(record: Attachment, targets: tuple[Target, ...]) -> Attachment
     return replace(record, devices=tuple(target.record for target in own))
 
 
-def holds_devices(record: Attachment) -> bool:
-    """Whether a device is in the pod, or was touched and is not verified home."""
-    return record.phase is Phase.ATTACHED or is_away(record)
-
-
-def is_away(record: Attachment) -> bool:
-    """Whether a device of the record was touched and is not verified home."""
-    return any(not each.home and each.snapshot is not None for each in record.devices)
+def _all_ops(
+    session: Session, targets: tuple[Target, ...], plans: tuple[Plan, ...]
+) -> Iterator[Op]:
+    """Yield every operation of an attach, each applied before the next one is asked for."""
+    for target, ops in zip(targets, plans, strict=True):
+        yield from ops
+        if is_cut(target.record.snapshot, ops):
+            yield from target.seen_anew(session).plan()

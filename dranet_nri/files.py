@@ -104,7 +104,12 @@ def remove(fs: Fs, path: Path, *, durable: bool = True) -> None:
 
 
 def sweep(fs: Fs, directory: Path, prefix: str = "") -> None:
-    """Remove staged files that a crash left, of targets whose names start with prefix."""
+    """Remove staged files that a crash left, of targets whose names start with prefix.
+
+    Raises:
+        FileNotFoundError: there is no such directory.
+        OSError: a file can't be removed.
+    """
     for entry in directory.iterdir():
         if entry.name.startswith(f".{prefix}") and entry.name.endswith(STAGED_SUFFIX):
             fs.unlink(entry)

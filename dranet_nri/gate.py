@@ -4,12 +4,15 @@ Rules:
 1. Open: metadata first, spec last. Close: spec first.
 2. Both live on tmpfs, so that a reboot closes every gate.
 3. Opening an open gate rewrites only what changed.
+4. What a crash left is cleared away at the next start; no one but us names files like ours.
 """
 
 import shutil
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from dranet_nri.edits import (
     EditOptions,
@@ -21,7 +24,8 @@ from dranet_nri.edits import (
 from dranet_nri.files import Fs, remove, save, sweep
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment
 
-READABLE = 0o644  # a non-root container reads its metadata, the runtime the spec
+_PREFIX: Final = f"{DRIVER_NAME}-"  # of our specs; other drivers' are in the same directory
+READABLE: Final = 0o644  # a non-root container reads its metadata, the runtime the spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Gate:
 
     def spec_path(self, claim_uid: str) -> Path:
         """Return where the claim's CDI spec is while its gate is open."""
-        return self.cdi_dir / f"{DRIVER_NAME}-{claim_uid}.json"
+        return self.cdi_dir / f"{_PREFIX}{claim_uid}.json"
 
     def open(self, allocation: Allocation, attachment: Attachment, options: EditOptions) -> None:
         """Write the claim's files; none where it only looks on (adminAccess).
@@ -67,18 +71,30 @@ class Gate:
         Raises:
             OSError: the spec can't be removed.
         """
-        spec = self.spec_path(claim_uid)
-        remove(self.fs, spec, durable=False)
-        with suppress(FileNotFoundError):  # the directory is made with the first spec
-            sweep(self.fs, spec.parent, prefix=spec.name)  # what a crash left half written
+        remove(self.fs, self.spec_path(claim_uid), durable=False)
         shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)
+
+    def clear(self, attached: Collection[str]) -> None:
+        """Remove what a crash left: files half written, and those of claims that nobody has.
+
+        Args:
+            attached: UIDs of the claims that have an attachment record.
+
+        Raises:
+            OSError: something can't be removed.
+        """
+        with suppress(FileNotFoundError):  # each directory is made with its first file
+            sweep(self.fs, self.cdi_dir, prefix=_PREFIX)
+        known = {path.name for path in self.metadata_dir.glob("*")}
+        for claim_uid in sorted((known | set(self.claims())) - set(attached)):
+            self.close(claim_uid)
+        for directory in self.metadata_dir.glob("*/*/"):
+            sweep(self.fs, directory)
 
     def claims(self) -> tuple[str, ...]:
         """Return the UIDs of the claims whose gate is open."""
-        prefix = f"{DRIVER_NAME}-"
-        return tuple(
-            sorted(path.stem.removeprefix(prefix) for path in self.cdi_dir.glob(f"{prefix}*.json"))
-        )
+        specs = self.cdi_dir.glob(f"{_PREFIX}*.json")
+        return tuple(sorted(path.stem.removeprefix(_PREFIX) for path in specs))
 
     def _write(self, path: Path, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

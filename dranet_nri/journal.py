@@ -19,6 +19,18 @@ class SharedAttachments:
         with self._guard:
             self._store.put(attachment)
 
+    def swap(self, seen: Attachment | None, attachment: Attachment) -> bool:
+        """Replace the claim's record if it still is what was seen, None if there was none.
+
+        Returns:
+            Whether it was. False: another thread knows better by now.
+        """
+        with self._guard:
+            if self._store.get(attachment.claim.uid) != seen:
+                return False
+            self._store.put(attachment)
+            return True
+
     def get(self, claim_uid: str) -> Attachment | None:
         """Return the claim's record."""
         with self._guard:

@@ -6,6 +6,8 @@ Rules:
    is gone; an allocation that disappears is no reason.
 3. A failed attach is answered with an error three times a pod, because each rejection costs the
    runtime a sandbox record; then the sandbox is accepted and the gate holds its containers.
+4. While an allocation cannot be read, the pods that are not known to have any are let pass: the
+   gate holds the containers of a claim, and its NICs are attached once it can be read.
 """
 
 import asyncio
@@ -18,8 +20,7 @@ import structlog
 
 from dranet_nri.attacher import Attacher
 from dranet_nri.edits import edits, holder_of, listed
-from dranet_nri.errors import DranetError, RefusedError
-from dranet_nri.executor import is_away
+from dranet_nri.errors import DranetError, RefusedError, StateError
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
 from dranet_nri.state.reader import AllocationReader
 
@@ -37,10 +38,12 @@ class Plugin:
     allocations: AllocationReader
     log: structlog.typing.FilteringBoundLogger
     news: Callable[[], None]
+    boot_id: str
     synchronized: bool = False
     patience_s: float = PATIENCE_S
     rejections: Counter[str] = field(default_factory=Counter)
     _repairs: dict[str, asyncio.Task[bool]] = field(default_factory=dict)
+    _unread: str = ""  # why we may not know every allocation
 
     # ------------------------------------------------------------------- hooks
 
@@ -48,10 +51,11 @@ class Plugin:
         """Whether the pod has nothing to do with us: the path of every ordinary pod.
 
         While any claim is attached, a container of another pod may carry that claim's file, and
-        only its hook can tell; so the answer is True on nodes without attached claims alone.
+        only its hook can tell; so the answer is True on nodes without attached claims alone. Nor
+        is it where an allocation could not be read: it may be this pod's.
         """
         self.refresh()
-        return not (self._has_claims(pod.uid) or self.attacher.attachments.all())
+        return not (self._unread or self._has_claims(pod.uid) or self.attacher.attachments.all())
 
     async def run_pod_sandbox(self, pod: Pod, deadline: float) -> None:  # noqa: ARG002 - the answer's time is the connection's business
         """Attach the pod's NICs.
@@ -63,6 +67,8 @@ class Plugin:
         """
         self.refresh()
         if not self._has_claims(pod.uid):
+            if self._unread:
+                self._enter(pod)  # It may have claims, and is then attached late.
             return
         self._enter(pod)
         try:
@@ -84,8 +90,8 @@ class Plugin:
         self.attacher.live.pop(pod.sandbox_id, None)
         await self.attacher.idle(pod.sandbox_id)
         for attachment in self._attached_to(pod.sandbox_id):
-            await self._tried(
-                "detach failed", str(attachment.claim), self.attacher.detach(attachment)
+            await self._repaired(
+                "detach failed", str(attachment.claim), self.attacher.detach, attachment
             )
         if self._attached_to(pod.sandbox_id):
             self.attacher.wake()
@@ -141,9 +147,21 @@ class Plugin:
         self.news()
 
     def refresh(self) -> None:
-        """Take in what changed in the allocations."""
-        if self.allocations.refresh():
+        """Take in what changed in the allocations; what can't be read now, as soon as it can."""
+        changed, unread = False, ""
+        try:
+            changed = bool(self.allocations.refresh())
+            unread = "; ".join(str(each.error) for each in self.allocations.unread)
+        except (StateError, OSError) as error:
+            unread = str(error)
+        if unread and not self._unread:
+            self.log.error(
+                "allocations cannot be read, pods may get their NICs late", reason=unread
+            )
+            self.attacher.wake()
+        if changed or (self._unread and not unread):
             self.news()
+        self._unread = unread
 
     # ------------------------------------------------------------------- reconcile
 
@@ -169,11 +187,23 @@ class Plugin:
             await self._repaired("gate not closed", uid, self._close_stray_gate, uid)
             for uid in self.attacher.gate.claims()
         ]
+        well.append(
+            await self._repaired("stray links not removed", "host", self._remove_strays, None)
+        )
         return not all(well) or self.pending()
 
     def pending(self) -> bool:
-        """Whether some claim is neither home nor attached with its gate open."""
-        return not all(self._is_settled(each) for each in self.attacher.attachments.all())
+        """Whether some claim is neither home nor attached with its gate open, or not known."""
+        return bool(self._unread) or not all(
+            self._is_settled(each) for each in self.attacher.attachments.all()
+        )
+
+    def has_rdma(self) -> bool:
+        """Whether a pod has a device with RDMA, whose device files can change their numbers."""
+        return any(
+            each.phase is Phase.ATTACHED and any(one.device.rdma_devices for one in each.devices)
+            for each in self.attacher.attachments.all()
+        )
 
     async def _repaired(
         self, failed: str, subject: str, work: Callable[[T], Coroutine[object, object, None]], of: T
@@ -213,7 +243,7 @@ class Plugin:
         if record is None:
             return
         allocation = self.allocations.get(record.claim.uid)
-        if record.phase is Phase.HOME or (record.phase is Phase.FAILED and not is_away(record)):
+        if record.phase is Phase.HOME or (record.phase is Phase.FAILED and not record.is_away):
             if allocation is None:
                 self.attacher.attachments.remove(record.claim.uid)
         elif not self._is_wanted(record, allocation):
@@ -242,6 +272,9 @@ class Plugin:
             del self.attacher.live[pod.sandbox_id]
         else:
             await self.attacher.attach(pod, claims)
+
+    async def _remove_strays(self, _: None) -> None:
+        await self.attacher.remove_strays()
 
     async def _close_stray_gate(self, claim_uid: str) -> None:
         record = self.attacher.attachments.get(claim_uid)
@@ -275,7 +308,14 @@ class Plugin:
                 f"pod {pod}: its allocation record cannot be used: {broken[0].error};"
                 " see dranet-nri status, then delete the pod so that it is recorded anew"
             )
-        return self.allocations.by_pod(pod.uid)
+        claims = self.allocations.by_pod(pod.uid)
+        for each in claims:
+            if each.boot_id and each.boot_id != self.boot_id:
+                raise RefusedError(
+                    f"pod {pod}: claim {each.claim} was allocated before the node was booted;"
+                    " kubelet prepares it anew; without kubelet, run dra-shim allocate once more"
+                )
+        return claims
 
     def _attached_to(self, sandbox_id: str) -> tuple[Attachment, ...]:
         return tuple(

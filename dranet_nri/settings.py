@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri.errors import InvalidValueError
+from dranet_nri.model import CharKind, RdmaMode
 
 ALLOCATIONS: Final = Path("/var/lib/dranet-nri/allocations")
 RUN: Final = Path("/run/dranet-nri")
@@ -27,6 +28,8 @@ class Settings:
         cdi: where CDI specs are written; must be on tmpfs so that a reboot closes the gate.
         memlock: RLIMIT_MEMLOCK in bytes for RDMA containers, None to leave it.
         environment: whether containers get interface names in their environment.
+        rdma_char_devices: kinds of RDMA device files that containers get unless a claim says.
+        rdma_mode: the mode the machine must be in for RDMA devices, None for either.
         sweep_s: seconds between reconciliations.
         proc, sysfs: mounts of procfs and sysfs; a container may have its own.
         log_json, verbose: log format and level.
@@ -40,6 +43,8 @@ class Settings:
     cdi: Path = CDI
     memlock: int | None = UNLIMITED
     environment: bool = True
+    rdma_char_devices: tuple[CharKind, ...] = (CharKind.UVERBS, CharKind.RDMA_CM)
+    rdma_mode: RdmaMode | None = None
     sweep_s: float = 60.0
     proc: Path = Path("/proc")
     sysfs: Path = Path("/sys")
@@ -73,6 +78,20 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="RLIMIT_MEMLOCK of RDMA containers: bytes, 'unlimited' or 'keep'",
     )
     add("--no-environment", action="store_true", help="put no interface names into containers")
+    add(
+        "--rdma-char-devices",
+        default=",".join(default.rdma_char_devices),
+        metavar="KINDS",
+        help="RDMA device files for containers unless a claim says: of uverbs, rdma_cm, and umad, "
+        "issm, which administer the fabric; all four are dranet's behaviour (default: %(default)s)",
+    )
+    add(
+        "--rdma-mode",
+        choices=("auto", *RdmaMode),
+        default="auto",
+        help="RDMA network namespace mode the node must be in: exclusive moves RDMA devices with"
+        " their NIC, shared leaves them to all; claims are refused in the other (default: auto)",
+    )
     add("--sweep", type=float, default=default.sweep_s, help="seconds between reconciliations")
     add("--log-format", choices=("console", "json"), default="console", help="log format")
     add("--verbose", "-v", action="store_true", help="log every operation")
@@ -95,6 +114,8 @@ def settings_from(args: argparse.Namespace) -> Settings:
         cdi=args.cdi_dir,
         memlock=_memlock(args.memlock),
         environment=not args.no_environment,
+        rdma_char_devices=_char_kinds(args.rdma_char_devices),
+        rdma_mode=None if args.rdma_mode == "auto" else RdmaMode(args.rdma_mode),
         sweep_s=args.sweep,
         log_json=args.log_format == "json",
         verbose=args.verbose,
@@ -109,3 +130,14 @@ def _memlock(text: str) -> int | None:
     if re.fullmatch(r"[0-9]{1,20}", text) and int(text) <= UNLIMITED:
         return int(text)
     raise InvalidValueError(f"--memlock {text[:40]!r}: must be bytes, 'unlimited' or 'keep'")
+
+
+def _char_kinds(text: str) -> tuple[CharKind, ...]:
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    try:
+        return tuple(dict.fromkeys(map(CharKind, words)))
+    except ValueError:
+        allowed = ", ".join(CharKind)
+        raise InvalidValueError(
+            f"--rdma-char-devices {text[:40]!r}: must be of {allowed}, with commas"
+        ) from None

@@ -7,20 +7,26 @@ Rules:
 
 from dataclasses import dataclass, replace
 
+from dranet_nri.children import expect_child
 from dranet_nri.errors import RefusedError
+from dranet_nri.fabric import RdmaOptions, with_files, with_rdma
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
     AttachedDevice,
     Attachment,
-    CharDevice,
     LinkState,
+    NetworkConfig,
     Observed,
 )
+from dranet_nri.plan.adopt import adopted
+from dranet_nri.plan.child import Child
+from dranet_nri.plan.known import known_as
 from dranet_nri.plan.network import PodNetwork, beside_each_other, pod_network
 from dranet_nri.plan.ops import Plan
 from dranet_nri.plan.planner import InPod, plan
 from dranet_nri.plan.port import Session
+from dranet_nri.plan.rdma import same
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +35,20 @@ class Target:
 
     Attributes:
         claim_uid: whose it is.
-        record: with its snapshot and its name in the pod.
+        wanted: what was allocated.
+        record: with its snapshot and its names in the pod.
         observed: where it is now.
-        network: what it shall have in the pod; None for an RDMA device without a netdev.
+        network: what it shall have in the pod; None for one that has no net device, or that
+            stays on the host because several pods share it.
+        child: the link that is made for the pod instead of the device, None if none is.
     """
 
     claim_uid: str
+    wanted: AllocatedDevice
     record: AttachedDevice
     observed: Observed
     network: PodNetwork | None = None
+    child: Child | None = None
 
     def plan(self) -> Plan:
         """Return the way into the pod.
@@ -45,22 +56,50 @@ class Target:
         Raises:
             RefusedError: the wanted state cannot be had.
         """
-        if self.network is None or self.record.snapshot is None:
-            return ()
-        return plan(InPod(self.network, self.record.snapshot), self.observed)
-
-    def attached(self, chars: tuple[CharDevice, ...]) -> AttachedDevice:
-        """Return its record once it is in the pod."""
-        if self.network is None or self.record.snapshot is None:
-            return replace(self.record, char_devices=chars)
-        link, settings = self.record.snapshot.link, self.network.settings
-        return replace(
-            self.record,
-            mac=settings.mac or link.mac,
-            mtu=settings.mtu or link.mtu,
-            addresses=tuple(each.cidr for each in self.network.addresses),
-            char_devices=chars,
+        record = self.record
+        wanted = InPod(
+            self.network, record.snapshot, record.rdma, record.rdma_name, child=self.child
         )
+        return plan(wanted, self.observed)
+
+    def seen_anew(self, session: Session) -> "Target":
+        """Return the target with what is observed now."""
+        return replace(self, observed=look(session, self.record))
+
+    def attached(self, session: Session, options: RdmaOptions) -> AttachedDevice:
+        """Return its record once it is in the pod, with the files that containers get.
+
+        Raises:
+            KernelError: the kernel could not tell the files.
+        """
+        record = with_files(session, self.record, self.wanted.config, self.observed.rdma, options)
+        if self.network is None:
+            return record
+        # What was observed, for hardware that was replaced meanwhile has an address of its own.
+        seen, settings = self.observed.pod or self.observed.host, self.network.settings
+        return replace(
+            record,
+            mac=settings.mac or (seen.link.mac if seen else ""),
+            mtu=settings.mtu or (seen.link.mtu if seen else 0),
+            addresses=tuple(each.cidr for each in self.network.addresses),
+        )
+
+
+def look(session: Session, device: AttachedDevice) -> Observed:
+    """Return where the device is, its RDMA devices included.
+
+    Raises:
+        KernelError: the kernel could not be read.
+    """
+    key, names = device.device.key, device.device.rdma_devices
+    if device.child:
+        observed = session.child(device.child)
+    else:
+        known = known_as(device)
+        observed = session.observe(key, device.pod_name, known) if key.name else Observed()
+    if not names and not device.rdma:
+        return observed
+    return replace(observed, rdma=session.rdma(key, names, device.rdma))
 
 
 def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
@@ -68,11 +107,72 @@ def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
     return tuple(each for each in allocation.devices if not each.admin_access)
 
 
+def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
+    """Return the device's record with the snapshot it already has, if it is not home."""
+    fresh = AttachedDevice(request=wanted.request, device=wanted.device)
+    for device in before.devices if before else ():
+        if device.device.name == wanted.device.name and not device.home:
+            return replace(
+                fresh,
+                snapshot=device.snapshot,
+                snapshot_s=device.snapshot_s,
+                pod_name=device.pod_name,
+                rdma=device.rdma,
+                rdma_name=device.rdma_name,
+                child=device.child,
+            )
+    return fresh
+
+
+def still_attached(
+    session: Session,
+    attachment: Attachment,
+    allocation: Allocation | None,
+    options: RdmaOptions,
+) -> Attachment | None:
+    """Return the record of an attached claim with the files that its RDMA devices have now.
+
+    Args:
+        session: of the pod.
+        attachment: the record.
+        allocation: of the same devices; None if there is none any more: files stay as they are.
+        options: the operator's.
+
+    Returns:
+        None if what moved with a device is no longer in the pod's namespace.
+
+    Raises:
+        KernelError: the kernel could not be read.
+    """
+    configs = {each.device.name: each.config for each in moved(allocation)} if allocation else {}
+    devices: list[AttachedDevice] = []
+    for device in attachment.devices:
+        now = _seen_again(session, device, configs.get(device.device.name), options)
+        if now is None:
+            return None
+        devices.append(now)
+    return replace(attachment, devices=tuple(devices))
+
+
+def _seen_again(
+    session: Session, device: AttachedDevice, config: NetworkConfig | None, options: RdmaOptions
+) -> AttachedDevice | None:
+    observed = look(session, device)
+    if (device.snapshot is not None or device.child) and observed.pod is None:
+        return None
+    if any(same(link, observed.rdma.pod) is None for link in device.rdma):
+        return None
+    if config is None or not (device.rdma or observed.rdma.host):
+        return device  # RDMA devices that a driver is making anew have no numbers yet.
+    return with_files(session, device, config, observed.rdma, options)
+
+
 def resolve(
     session: Session,
     records: tuple[Attachment, ...],
     allocations: tuple[Allocation, ...],
     now_s: int,
+    options: RdmaOptions,
 ) -> tuple[Target, ...]:
     """Return every device of the pod, in the order in which they are attached.
 
@@ -81,13 +181,14 @@ def resolve(
         records: one a claim, whose devices have the snapshots that are known.
         allocations: the same claims.
         now_s: seconds of CLOCK_BOOTTIME, for new snapshots.
+        options: the operator's, for RDMA devices.
 
     Raises:
-        RefusedError: a device is not there, or two want the same name.
+        RefusedError: a device is not there or can't be had as wanted, or two want the same name.
         KernelError: the kernel could not be read.
     """
     targets = tuple(
-        _target(session, wanted, Target(record.claim.uid, device, Observed()), now_s)
+        _target(session, Target(record.claim.uid, wanted, device, Observed()), now_s, options)
         for record, allocation in zip(records, allocations, strict=True)
         for device, wanted in zip(record.devices, moved(allocation), strict=True)
     )
@@ -108,28 +209,59 @@ def _beside_each_other(targets: tuple[Target, ...]) -> tuple[Target, ...]:
     )
 
 
-def _target(session: Session, wanted: AllocatedDevice, target: Target, now_s: int) -> Target:
-    device = target.record
+def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) -> Target:
+    wanted, device = target.wanted, target.record
     key = device.device.key
-    if not key.name:
-        return target
-    observed = session.observe(key, device.pod_name or wanted.config.interface.name or key.name)
-    snapshot = device.snapshot
-    if snapshot is None:
-        snapshot = _snapshot(session, observed)
+    device = replace(
+        device,
+        pod_name=(device.pod_name or wanted.config.interface.name or key.name) if key.name else "",
+        share_id=wanted.share_id,
+    )
+    ipoib = wanted.config.interface.ipoib
+    if ipoib is not None:
+        made = expect_child(session, target.claim_uid, wanted, ipoib, device, options)
+        return replace(
+            target,
+            record=made.record,
+            observed=made.observed,
+            network=made.network,
+            child=made.child,
+        )
+    observed = look(session, device)
+    network = None
+    if not key.name or wanted.share_id:
+        device = replace(device, pod_name="")
+    else:
+        snapshot = device.snapshot
         if snapshot is None:
-            raise RefusedError(
-                f"device {device.device.name} ({key.name}) is not on the host:"
-                " its driver was unbound, it was unplugged, or a pod we don't know holds it;"
-                " run dranet-nri status"
-            )
-        device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
-    network = pod_network(wanted.config, snapshot)
-    device = replace(device, pod_name=network.name)
+            snapshot = _snapshot(session, wanted, observed)
+            device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
+        network = pod_network(wanted.config, snapshot)
+        device = replace(device, pod_name=network.name)
+    device = with_rdma(wanted, device, observed.rdma, options)
     return replace(target, record=device, observed=observed, network=network)
 
 
-def _snapshot(session: Session, observed: Observed) -> LinkState | None:
-    if observed.host is None:
-        return observed.pod
-    return replace(observed.host, sysctls=session.sysctls(observed.host.link.name))
+def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> LinkState:
+    """Return the state to give back; of sysctls, only what a move loses.
+
+    Raises:
+        RefusedError: the net device is nowhere.
+    """
+    host = observed.host
+    if host is None:
+        if observed.pod is not None:
+            return adopted(observed.pod, wanted)
+        raise RefusedError(
+            f"device {wanted.device.name} ({wanted.device.key.name}) is not on the host:"
+            " its driver was unbound, it was unplugged, or a pod we don't know holds it;"
+            " run dranet-nri status"
+        )
+    defaults = {(each.family, each.key): each.value for each in session.default_sysctls()}
+    lost = (
+        # What has no default is no sysctl of this kernel, though it may be told.
+        each
+        for each in host.sysctls
+        if each.value != defaults.get((each.family, each.key), each.value)
+    )
+    return replace(host, sysctls=tuple(lost))

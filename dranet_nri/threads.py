@@ -3,12 +3,38 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+class _Worker(threading.Thread):
+    """A thread with one job."""
+
+    doing: object = "its first step"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long work may take before somebody is told; it goes on.
+
+    Attributes:
+        ended: called on the event loop with the step that the thread is at.
+    """
+
+    seconds: float
+    ended: Callable[[str], None]
+
+
+def now_doing(step: object) -> None:
+    """Note what this thread does next; the step prints itself, if anybody asks."""
+    worker = threading.current_thread()
+    if isinstance(worker, _Worker):
+        worker.doing = step
+
+
+async def in_thread(work: Callable[[], T], patience: Patience | None = None) -> T:
     """Run work on a thread of its own and return what it returns.
 
     A cancelled caller leaves the thread behind; it ends when its work does, and it never keeps
@@ -38,5 +64,15 @@ async def in_thread(work: Callable[[], T]) -> T:
         except RuntimeError:
             return  # The loop is closed: the process is on its way out.
 
-    threading.Thread(target=run, name="kernel work", daemon=True).start()
-    return await future
+    worker = _Worker(target=run, name="kernel work", daemon=True)
+    worker.start()
+    if patience is None:
+        return await future
+    told = loop.call_later(
+        patience.seconds,
+        lambda: patience.ended(f"{worker.doing} (thread {worker.native_id})"),
+    )
+    try:
+        return await future
+    finally:
+        told.cancel()

@@ -5,17 +5,21 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dranet_nri.facts.scan import scan
-from dranet_nri.inventory import Inventory
+from dranet_nri.facts.scan import read_host
+from dranet_nri.inventory import Inventory, RdmaDevice, RdmaPort, inventory_from_facts
 from dranet_nri.model import AttributeValue, Device, Version
 
 _COLUMNS = ("DEVICE", "INTERFACE", "STATE", "DRIVER", "NUMA", "PCIE ROOT", "RDMA", "ADDRESSES")
+_RDMA_COLUMNS = ("RDMA", "PORT", "PROTOCOL", "STATE", "PHYSICAL", "RATE", "SUBNET", "LID", "PKEYS")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.add_argument("--sysfs", type=Path, default=Path("/sys"), help="mount of sysfs")
     parser.add_argument("--output", choices=("table", "json"), default="table", help="form")
+    parser.add_argument(
+        "--azure-size", default="", help="Azure VM size, for GPU and NUMA placement (seen by GPUs)"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -24,23 +28,34 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         KernelError: the kernel refused a dump.
     """
-    return print_inventory(scan(args.sysfs), as_json=args.output == "json")
+    facts = read_host(args.sysfs, args.azure_size)
+    inventory = inventory_from_facts(facts)
+    return print_inventory(inventory, facts.rdma, as_json=args.output == "json")
 
 
-def print_inventory(inventory: Inventory, *, as_json: bool) -> int:
+def print_inventory(inventory: Inventory, rdma: Sequence[RdmaDevice] = (), *, as_json: bool) -> int:
     """Print the inventory and return the exit code, always 0.
 
     Args:
         inventory: of this moment.
+        rdma: every RDMA device that is seen, whichever device it belongs to.
         as_json: one JSON document instead of the tables.
     """
     if as_json:
-        print(json.dumps(_document(inventory), indent=2))
+        document = _document(inventory) | {"rdma": [_rdma_document(device) for device in rdma]}
+        print(json.dumps(document, indent=2))
         return 0
     if inventory.devices:
         print(_table([_COLUMNS, *(_row(device) for device in inventory.devices)]))
     else:
         print("No device can be given to pods.")
+    if rdma:
+        rows = [
+            _rdma_row(device, port)
+            for device in sorted(rdma, key=lambda each: each.name)
+            for port in device.ports
+        ]
+        print(f"\n{_table([_RDMA_COLUMNS, *rows])}")
     if inventory.excluded:
         print("\nKept for the node:")
         rows = [(f"  {name}", reason) for name, reason in inventory.excluded]
@@ -66,6 +81,51 @@ def _document(inventory: Inventory) -> dict[str, object]:
         ],
         "excluded": [{"name": name, "reason": reason} for name, reason in inventory.excluded],
     }
+
+
+def _rdma_document(device: RdmaDevice) -> dict[str, object]:
+    return {
+        "name": device.name,
+        "index": device.index,
+        "nodeType": device.node_type,
+        "protocol": device.protocol,
+        "firmware": device.fw_version,
+        "nodeGUID": device.node_guid,
+        "sysImageGUID": device.sys_image_guid,
+        "partOf": device.part_of,
+        "pci": device.pci,
+        "ports": [
+            {
+                "number": port.number,
+                "state": port.state,
+                "physState": port.phys_state,
+                "linkLayer": port.link_layer,
+                "rate": port.rate,
+                "rateGbps": port.rate_gbps,
+                "lid": port.lid,
+                "smLid": port.sm_lid,
+                "subnetPrefix": port.subnet_prefix,
+                "portGUID": port.guid,
+                "pkeys": [f"0x{pkey:04x}" for pkey in port.pkeys],
+                "netdevs": list(port.netdevs),
+            }
+            for port in device.ports
+        ],
+    }
+
+
+def _rdma_row(device: RdmaDevice, port: RdmaPort) -> tuple[str, ...]:
+    return (
+        device.name,
+        str(port.number),
+        device.protocol or "-",
+        port.state or "-",
+        port.phys_state or "-",
+        port.rate or "-",
+        port.subnet_prefix or "-",
+        str(port.lid or "-"),
+        ",".join(f"0x{pkey:04x}" for pkey in port.pkeys) or "-",
+    )
 
 
 def _plain(value: AttributeValue) -> bool | int | str:

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from dranet_nri.model import Allocation, Attachment
+from dranet_nri.model import Allocation, Attachment, Phase
 from dranet_nri.settings import ALLOCATIONS, RUN
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
@@ -27,6 +27,7 @@ def main(args: argparse.Namespace) -> int:
         rows = _rows(
             allocations.records(), {each.claim.uid: each for each in attachments.records()}
         )
+        warnings = _warnings(attachments.records())
         broken = {
             uid: str(each.error)
             for reader in (allocations, attachments)
@@ -34,9 +35,11 @@ def main(args: argparse.Namespace) -> int:
         }
     if args.output == "json":
         named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-        print(json.dumps({"devices": named, "broken": broken}, indent=1))
+        print(json.dumps({"devices": named, "warnings": warnings, "broken": broken}, indent=1))
     else:
         print(_table(rows))
+        for warning, devices in warnings.items():
+            print(f"{', '.join(devices)}: {warning}")
         for uid, reason in broken.items():
             print(f"record of claim {uid} cannot be used: {reason}")
     return 1 if broken else 0
@@ -58,6 +61,16 @@ def _rows(
             state = "home" if device.home else str(record.phase)
             rows.append((device.device.name, state, *owner, device.pod_name, reason))
     return sorted(rows)
+
+
+def _warnings(attachments: tuple[Attachment, ...]) -> dict[str, list[str]]:
+    """Return what pods should know of the devices that they have: each warning, of which ones."""
+    found: dict[str, list[str]] = {}
+    for record in attachments:
+        for device in record.devices if record.phase is Phase.ATTACHED else ():
+            for warning in device.warnings:
+                found.setdefault(warning, []).append(device.device.name)
+    return {warning: sorted(devices) for warning, devices in sorted(found.items())}
 
 
 def _table(rows: list[tuple[str, ...]]) -> str:

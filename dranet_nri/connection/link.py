@@ -3,12 +3,15 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import cast
+from typing import Final, cast
 
 from dranet_nri.errors import ProtocolError
 from dranet_nri.model import Edits
 from dranet_nri.wire.session import Call, Event, PluginSession, State, Synchronized
 from dranet_nri.wire.ttrpc import Code
+
+MAX_UNSENT: Final = 16 << 20  # bytes; four of the largest answers
+MAX_HELD: Final = 2048  # events behind a list whose answer has not left; twice the calls it can be
 
 Deliver = Callable[["Link", Event, float], None]
 
@@ -16,8 +19,8 @@ Deliver = Callable[["Link", Event, float], None]
 class Link(asyncio.Protocol):
     """One connection from its birth to its one end.
 
-    What cannot be written at once is kept; the reader never waits for the writer. Who answers
-    asks first whether it is alive.
+    What cannot be written at once is kept, up to a bound that no runtime reaches; the reader never
+    waits for the writer. Who answers asks first whether it is alive.
     """
 
     def __init__(
@@ -65,6 +68,9 @@ class Link(asyncio.Protocol):
         self._flush()
         self._held.extend((event, arrival) for event in events)
         self._deliver_held()
+        lists = sum(isinstance(event, Synchronized) for event, _ in self._held)
+        if lists > 1 or len(self._held) > MAX_HELD:
+            self.abort("the runtime goes on calling, but has not read the answer to Synchronize")
 
     def eof_received(self) -> None:
         """End the connection: a runtime that stops sending has gone, whatever it still reads."""
@@ -121,6 +127,9 @@ class Link(asyncio.Protocol):
         data = self._session.data_to_send()
         if data and self._transport is not None:
             self._transport.write(data)
+            unsent = self._transport.get_write_buffer_size()
+            if unsent > MAX_UNSENT:
+                self.abort(f"the runtime does not read: {unsent} bytes of answers wait for it")
 
     def _deliver_held(self) -> None:
         """Deliver events; a list only when its answer has left, what follows it after it."""

@@ -7,10 +7,19 @@ from socket import AF_INET, AF_INET6
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.messages import ifaddrmsg
+from dranet_nri.kernel.messages import AddressMessage
 from dranet_nri.model import FOREVER, Address
 from dranet_nri.netlink import codec
-from dranet_nri.netlink.codec import attributes, encode, family_of, split_prefix, text, u32
+from dranet_nri.netlink.codec import (
+    attributes,
+    encode,
+    family_of,
+    fixed,
+    split_prefix,
+    text,
+    u8,
+    u32,
+)
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 RTM_NEWADDR: Final = 20
@@ -61,18 +70,18 @@ def dump_addresses(netlink: Rtnetlink, where: str, index: int, name: str) -> tup
 
 
 def _is_of(body: bytes, family: int, index: int) -> bool:
-    found, _, _, _, link = _HEADER.unpack_from(body)
+    found, _, _, _, link = fixed(_HEADER, body)
     return bool((found, link) == (family, index))
 
 
 def _address(body: bytes, name: str) -> Address:
-    family, length, flags, scope, _ = _HEADER.unpack_from(body)
+    family, length, flags, scope, _ = fixed(_HEADER, body)
     attrs = attributes(body, _HEADER.size)
     far = codec.address(attrs.get(IFA_ADDRESS))
     local = codec.address(attrs.get(IFA_LOCAL)) or far
     preferred, valid = FOREVER, FOREVER
     if IFA_CACHEINFO in attrs:
-        preferred, valid = _LIFETIMES.unpack_from(attrs[IFA_CACHEINFO])
+        preferred, valid = fixed(_LIFETIMES, attrs[IFA_CACHEINFO])
     flags = u32(attrs.get(IFA_FLAGS), flags)
     told = SETTABLE | IFA_F_TEMPORARY if family == AF_INET6 else SETTABLE
     label = text(attrs.get(IFA_LABEL))
@@ -85,7 +94,7 @@ def _address(body: bytes, name: str) -> Address:
         valid_s=valid,
         preferred_s=preferred,
         flags=flags & told,
-        proto=attrs.get(IFA_PROTO, b"\0")[0],
+        proto=u8(attrs.get(IFA_PROTO)),
         metric=u32(attrs.get(IFA_RT_PRIORITY)),
     )
 
@@ -135,4 +144,4 @@ def _request(index: int, address: Address) -> bytes:
         "scope": address.scope,
         "index": index,
     }
-    return encode(ifaddrmsg, fixed, attrs)
+    return encode(AddressMessage, fixed, attrs)

@@ -2,17 +2,24 @@
 
 Rules:
 1. A parent identifies; a name only decides between links that share the parent.
-2. A link that merely shares the parent (a second port, an IPoIB child, a representor) is never
+2. A virtual device has nothing but names, and once it was touched, what it is known by. A link
+   that took its name on the host meanwhile is not it; one with another name in the pod may be.
+3. A link that merely shares the parent (a second port, an IPoIB child, a representor) is never
    taken for the device while the device itself is in plain sight in the other namespace.
 """
 
 from collections.abc import Sequence
 
 from dranet_nri.model import DeviceKey, Link
+from dranet_nri.plan.known import Known
 
 
 def locate(
-    key: DeviceKey, pod_name: str, host: Sequence[Link], pod: Sequence[Link]
+    key: DeviceKey,
+    pod_name: str,
+    host: Sequence[Link],
+    pod: Sequence[Link],
+    known: Known | None = None,
 ) -> tuple[Link | None, Link | None]:
     """Return the device's link on the host and in the pod, None where it is not.
 
@@ -21,19 +28,28 @@ def locate(
         pod_name: its name in the pod as far as known, "" if unknown.
         host: every link of the host's namespace, with bus and parent filled in.
         pod: every link of the pod's namespace; empty if there is none.
+        known: what a virtual device is known by, None if it was not touched.
     """
     if not key.parent:
-        return _named(host, key.name), _named(pod, pod_name)
-    here = _below(host, key)
-    there = _below(pod, key)
-    exact_here, exact_there = _named(here, key.name), _named(there, pod_name)
+        here, there = _named(host, key.name), _named(pod, pod_name)
+        if known is None:
+            return here, there
+        return here if here and known.is_it(here) else None, there or _alike(pod, known)
+    below_here, below_there = _below(host, key), _below(pod, key)
+    exact_here, exact_there = _named(below_here, key.name), _named(below_there, pod_name)
     if exact_here or exact_there:
         return exact_here, exact_there
-    return _likeliest(here), _likeliest(there)
+    return _likeliest(below_here), _likeliest(below_there)
 
 
 def _named(links: Sequence[Link], name: str) -> Link | None:
     return next((link for link in links if name and link.name == name), None)
+
+
+def _alike(links: Sequence[Link], known: Known) -> Link | None:
+    """Return the only link that may be the device under another name."""
+    alike = [link for link in links if known.looks_like(link)]
+    return alike[0] if len(alike) == 1 else None
 
 
 def _below(links: Sequence[Link], key: DeviceKey) -> list[Link]:

@@ -9,7 +9,7 @@ from dranet_nri.kernel.links import link_layer
 from dranet_nri.kernel.messages import NeighbourMessage
 from dranet_nri.model import Neighbour
 from dranet_nri.netlink import codec
-from dranet_nri.netlink.codec import attribute, attributes, encode, family_of
+from dranet_nri.netlink.codec import attribute, attributes, encode, family_of, fixed
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 RTM_NEWNEIGH: Final = 28
@@ -37,7 +37,7 @@ def dump_neighbours(netlink: Rtnetlink, where: str, index: int, name: str) -> tu
 
 def _entries(bodies: list[bytes], index: int) -> Iterator[Neighbour]:
     for body in bodies:
-        family, link, state, flags, _ = _HEADER.unpack_from(body)
+        family, link, state, flags, _ = fixed(_HEADER, body)
         proxy = bool(flags & NTF_PROXY)
         if link != index or family not in {AF_INET, AF_INET6}:
             continue

@@ -3,36 +3,56 @@
 Rules:
 1. A session has one socket a namespace, opened by a thread that died in there.
 2. An op is one message that changes something; look-ups before and after it don't count.
-3. Between two ops a session tells links, rules and sysctls as it read them first.
+3. Between two ops a session tells links and rules as it read them first, and until a link moves
+   or is renamed, what number a name has.
 """
 
 import os
 import threading
+from collections.abc import Sequence
 from errno import ESTALE
-from typing import assert_never
+from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel import addresses, links, neighbours, routes, rules
+from dranet_nri.kernel import addresses, ipoib, links, neighbours, rdma, routes, rules
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.space import Space
-from dranet_nri.model import DeviceKey, NetnsId, Ns, Observed, Sysctl
+from dranet_nri.model import (
+    CharDevice,
+    DeviceKey,
+    NetnsId,
+    Ns,
+    Observed,
+    ObservedRdma,
+    RdmaLink,
+    Sysctl,
+)
+from dranet_nri.plan.known import Known
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
+    AddIpoib,
     AddNeighbour,
     AddRoute,
     AddRule,
     DelAltname,
+    DelLink,
     MoveLink,
+    MoveRdma,
     Op,
     RenameLink,
+    RenameRdma,
     SetDown,
     SetLink,
     SetMaster,
     SetSysctl,
     SetUp,
 )
+from dranet_nri.threads import now_doing
+
+# MoveRdma as well: it makes IPoIB links anew.
+CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddIpoib | DelLink
 
 
 class NetlinkKernel:
@@ -143,17 +163,42 @@ class NetlinkSession:
         self._spaces = spaces
         self._sys_root = sys_root
 
-    def observe(self, key: DeviceKey, pod_name: str) -> Observed:
+    def observe(self, key: DeviceKey, pod_name: str, known: Known | None = None) -> Observed:
         """Return where the device is and its full state there."""
+        now_doing(f"observe {key.name}")
         host = self._space(Ns.HOST, f"observe {key.name}")
-        return observe(host, self._spaces.get(Ns.POD), key, pod_name, self._sys_root)
+        pod = self._spaces.get(Ns.POD)
+        return observe(host, pod, key, pod_name, self._sys_root, known=known)
 
-    def sysctls(self, name: str) -> tuple[Sysctl, ...]:
-        """Return the host's per-interface sysctls of link name that a move would reset."""
-        what = f"read sysctls of {name}"
-        host = self._space(Ns.HOST, what)
-        host.index(what, name)
-        return host.sysctls(name)
+    def default_sysctls(self) -> tuple[Sysctl, ...]:
+        """Return what a link gets that enters the host's namespace."""
+        return self._space(Ns.HOST, "read default sysctls").default_sysctls()
+
+    def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
+        """Return where the RDMA devices of the device are."""
+        host = self._space(Ns.HOST, f"observe RDMA devices of {key.parent or key.name}")
+        pod = self._spaces.get(Ns.POD)
+        return rdma.observe(host.fd, pod.fd if pod else None, self._sys_root, key, names, known)
+
+    def char_devices(
+        self, ns: Ns, device: RdmaLink, kinds: Sequence[str]
+    ) -> tuple[CharDevice, ...]:
+        """Return the character devices of an RDMA device there."""
+        space = self._space(ns, f"resolve character devices of {device.name}")
+        return rdma.char_devices(space.fd, device, kinds)
+
+    def child(self, alias: str) -> Observed:
+        """Return where the link is that was made under that alias."""
+        host = self._space(Ns.HOST, f"observe {alias}")
+        return ipoib.observe_child(host, self._spaces.get(Ns.POD), alias)
+
+    def children(self) -> tuple[tuple[str, int], ...]:
+        """Return every link on the host that we made."""
+        return ipoib.children(self._space(Ns.HOST, "look for links that we made"))
+
+    def pkeys(self, rdma_device: str) -> tuple[int, ...]:
+        """Return the P_Key table of an RDMA device."""
+        return ipoib.pkeys(self._sys_root, rdma_device)
 
     def close(self) -> None:
         """Close sockets and descriptors. Idempotent."""
@@ -163,23 +208,41 @@ class NetlinkSession:
 
     def apply(self, op: Op) -> None:
         """Do op; see the port for what it owes."""
+        now_doing(op)
         what = str(op)
         for each in self._spaces.values():
             each.forget()
-        if isinstance(op, MoveLink):
-            source, target = self._space(op.source, what), self._space(op.target, what)
-            links.move(
-                links.End(source.netlink, source.fd), links.End(target.netlink, target.fd), op
-            )
+            if isinstance(op, CHANGES_NAMES):
+                each.forget_names()
+        if isinstance(op, MoveLink | MoveRdma):
+            self._move(what, op)
             return
-        space = self._space(op.ns, what)
+        space = self._space(Ns.HOST if isinstance(op, AddIpoib) else op.ns, what)
         match op:
+            case AddIpoib():
+                ipoib.add(space.netlink, what, op)
+            case DelLink():
+                ipoib.delete(space.netlink, what, op.index)
             case SetDown() | RenameLink() | DelAltname() | AddRule():
                 _apply_by_index(space, what, op)
+            case RenameRdma():
+                rdma.rename(space.fd, what, op.index, op.name)
             case SetSysctl():
                 space.set_sysctl(what, op.name, op.sysctl)
             case _:
                 _apply_by_name(space, what, op)
+
+    def _move(self, what: str, op: MoveLink | MoveRdma) -> None:
+        source, target = self._space(op.source, what), self._space(op.target, what)
+        match op:
+            case MoveLink():
+                links.move(
+                    links.End(source.netlink, source.fd), links.End(target.netlink, target.fd), op
+                )
+            case MoveRdma():
+                rdma.move(source.fd, target.fd, what, op.index)
+            case _:
+                assert_never(op)
 
     def _space(self, ns: Ns, what: str) -> Space:
         space = self._spaces.get(ns)

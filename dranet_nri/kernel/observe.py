@@ -6,12 +6,19 @@ from dranet_nri.kernel.locate import locate
 from dranet_nri.kernel.space import Space
 from dranet_nri.model import DeviceKey, Link, LinkState, Observed
 from dranet_nri.netlink.links import Seen, link_from
+from dranet_nri.plan.known import Known
 
 Parents = dict[str, tuple[str, str]]  # bus and name of the parent, by link name
 
 
 def observe(
-    host: Space, pod: Space | None, key: DeviceKey, pod_name: str, sys_root: str
+    host: Space,
+    pod: Space | None,
+    key: DeviceKey,
+    pod_name: str,
+    sys_root: str,
+    *,
+    known: Known | None = None,
 ) -> Observed:
     """Look for the device in both namespaces; arguments as for the port.
 
@@ -30,7 +37,9 @@ def observe(
         key,
         pod_name,
         _candidates(on_host, key, key.name, host_parents),
-        _candidates(in_pod, key, pod_name, pod_parents),
+        _candidates(in_pod, key, pod_name, pod_parents)
+        or (_all(in_pod) if known is not None else ()),
+        known,
     )
     return Observed(
         host=_state(host, here),
@@ -52,6 +61,11 @@ def _candidates(
         if (seen.name == name and not key.parent)
         or (key.parent and key.parent in {seen.parent[1], parents.get(seen.name, ("", ""))[1]})
     )
+
+
+def _all(links: tuple[Seen, ...]) -> tuple[Link, ...]:
+    """Return every link; those of a pod are few."""
+    return tuple(link_from(seen) for seen in links)
 
 
 def _state(space: Space | None, link: Link | None) -> LinkState | None:

@@ -17,7 +17,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.addresses import IFA_F_NOPREFIXROUTE
-from dranet_nri.kernel.messages import rtmsg
+from dranet_nri.kernel.messages import RouteMessage
 from dranet_nri.model import Address, NextHop, Route
 from dranet_nri.netlink import codec
 from dranet_nri.netlink.codec import (
@@ -25,7 +25,9 @@ from dranet_nri.netlink.codec import (
     attributes,
     encode,
     family_of,
+    fixed,
     split_prefix,
+    u8,
     u32,
 )
 from dranet_nri.netlink.rtnetlink import Rtnetlink
@@ -129,7 +131,7 @@ def _is_implied(route: Route, implied: set[tuple[str, int]]) -> bool:
 
 def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | None:
     """Return the route, None if it is of table local, derived, or a cache entry."""
-    family, length, _, _, table, protocol, scope, kind, flags = _HEADER.unpack_from(body)
+    family, length, _, _, table, protocol, scope, kind, flags = fixed(_HEADER, body)
     attrs = attributes(body, _HEADER.size)
     table = u32(attrs.get(RTA_TABLE), table)
     derived = protocol == RTPROT_KERNEL and kind in RTN_DERIVED
@@ -138,7 +140,8 @@ def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | None:
     anywhere = "0.0.0.0" if family == AF_INET else "::"  # noqa: S104 (a destination)
     expires = 0
     if family == AF_INET6 and RTA_CACHEINFO in attrs:
-        expires = max(0, _EXPIRES.unpack_from(attrs[RTA_CACHEINFO])[0]) // USER_HZ
+        (ticks,) = fixed(_EXPIRES, attrs[RTA_CACHEINFO])
+        expires = max(0, ticks) // USER_HZ
     return Route(
         destination=f"{codec.address(attrs.get(RTA_DST)) or anywhere}/{length}",
         gateway=_gateway(attrs),
@@ -152,12 +155,8 @@ def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | None:
         onlink=bool(flags & RTNH_F_ONLINK),
         nexthops=_legs(attrs.get(RTA_MULTIPATH, b""), index, names),
         expires_s=expires,
-        preference=_preference(attrs),
+        preference=u8(attrs.get(RTA_PREF)),
     )
-
-
-def _preference(attrs: Mapping[int, bytes]) -> int:
-    return attrs.get(RTA_PREF, b"\0")[0]
 
 
 def _gateway(attrs: Mapping[int, bytes]) -> str:
@@ -289,7 +288,7 @@ def _request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:
         "type": route.type,
         "flags": RTNH_F_ONLINK if route.onlink and not legs else 0,
     }
-    return encode(rtmsg, fixed, attrs)
+    return encode(RouteMessage, fixed, attrs)
 
 
 def _hop(family: int, hop: NextHop, link: int) -> dict[str, object]:

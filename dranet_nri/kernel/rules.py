@@ -1,16 +1,25 @@
 """Policy rules (RTM_*RULE). Numbers and structs are those of linux/fib_rules.h."""
 
 import struct
-from dataclasses import replace
-from errno import EAFNOSUPPORT, EEXIST, EOPNOTSUPP
-from socket import AF_INET
+from errno import EEXIST
+from functools import lru_cache
+from socket import AF_INET, AF_INET6
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.messages import fibmsg
+from dranet_nri.kernel.messages import RuleMessage
 from dranet_nri.model import Rule
 from dranet_nri.netlink import codec
-from dranet_nri.netlink.codec import attributes, encode, family_number, split_prefix, text, u32
+from dranet_nri.netlink.codec import (
+    attributes,
+    encode,
+    family_number,
+    fixed,
+    split_prefix,
+    text,
+    u8,
+    u32,
+)
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 RTM_NEWRULE: Final = 32
@@ -48,6 +57,7 @@ UNDERSTOOD: Final = frozenset(
 )
 # Tables that every namespace has; a rule to one of them belongs to no device.
 COMMON_TABLES: Final = frozenset({0, 253, 254, 255})
+KNOWN: Final = 256  # rules whose meaning is remembered; every namespace has the same few
 
 _HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct fib_rule_hdr
 
@@ -56,19 +66,10 @@ def dump_rules(netlink: Rtnetlink, where: str) -> tuple[Rule, ...]:
     """Return the namespace's rules, those aside that a Rule cannot say in full.
 
     A rule that also selects by port, user or suppressed prefix would be wider without that.
-    A kernel without IPv6 has none.
+    Multicast routing has rules of its own, which no device takes along.
     """
-    found: list[Rule] = []
-    for version in (4, 6):
-        request = _HEADER.pack(family_number(version), 0, 0, 0, 0, 0, 0, 0, 0)
-        try:
-            bodies = netlink.dump(f"dump IPv{version} rules in {where}", RTM_GETRULE, request)
-        except KernelError as error:
-            if version == 6 and error.code in {EAFNOSUPPORT, EOPNOTSUPP}:
-                continue
-            raise
-        found += (rule for body in bodies if (rule := _rule(body)) is not None)
-    return tuple(found)
+    bodies = netlink.dump(f"dump rules in {where}", RTM_GETRULE, bytes(_HEADER.size))
+    return tuple(rule for body in bodies if (rule := _rule(body)) is not None)
 
 
 def rules_of(rules: tuple[Rule, ...], name: str, tables: set[int]) -> tuple[Rule, ...]:
@@ -77,11 +78,12 @@ def rules_of(rules: tuple[Rule, ...], name: str, tables: set[int]) -> tuple[Rule
     return tuple(rule for rule in rules if name in {rule.iif, rule.oif} or rule.table in own)
 
 
+@lru_cache(KNOWN)
 def _rule(body: bytes) -> Rule | None:
-    family, dst_len, src_len, tos, table, _, _, action, flags = _HEADER.unpack_from(body)
+    family, dst_len, src_len, tos, table, _, _, action, flags = fixed(_HEADER, body)
     attrs = attributes(body, _HEADER.size)
     suppressed = u32(attrs.get(FRA_SUPPRESS_PREFIXLEN), NOT_SUPPRESSED) != NOT_SUPPRESSED
-    if suppressed or attrs.keys() - UNDERSTOOD:
+    if suppressed or attrs.keys() - UNDERSTOOD or family not in {AF_INET, AF_INET6}:
         return None
     source, destination = codec.address(attrs.get(FRA_SRC)), codec.address(attrs.get(FRA_DST))
     return Rule(
@@ -97,19 +99,15 @@ def _rule(body: bytes) -> Rule | None:
         tos=tos,
         invert=bool(flags & FIB_RULE_INVERT),
         action=action,
-        protocol=attrs.get(FRA_PROTOCOL, b"\0")[0],
+        protocol=u8(attrs.get(FRA_PROTOCOL)),
     )
 
 
 def add_rule(netlink: Rtnetlink, what: str, rule: Rule) -> None:
-    """Add a rule unless an equal one is there; priority 0 leaves the priority to the kernel.
+    """Add a rule unless an equal one is there.
 
     The kernel says EEXIST for an equal rule of the same priority only.
     """
-    if not rule.priority:
-        present = dump_rules(netlink, what)
-        if rule in (replace(other, priority=0) for other in present if other.priority):
-            return
     try:
         netlink.do(what, RTM_NEWRULE, NLM_F_EXCL_CREATE, _request(rule))
     except KernelError as error:
@@ -125,7 +123,8 @@ def _request(rule: Rule) -> bytes:
         "action": rule.action,
         "flags": FIB_RULE_INVERT if rule.invert else 0,
     }
-    attrs: list[tuple[str, codec.Value]] = []
+    # Also where it is 0: without one the kernel would choose.
+    attrs: list[tuple[str, codec.Value]] = [("FRA_PRIORITY", rule.priority)]
     for field, name, prefix in (
         ("src_len", "FRA_SRC", rule.source),
         ("dst_len", "FRA_DST", rule.destination),
@@ -134,7 +133,6 @@ def _request(rule: Rule) -> bytes:
             plain, fixed[field] = split_prefix(prefix)
             attrs.append((name, plain))
     optional: tuple[tuple[str, str | int], ...] = (
-        ("FRA_PRIORITY", rule.priority),
         ("FRA_TABLE", rule.table),
         ("FRA_IIFNAME", rule.iif),
         ("FRA_OIFNAME", rule.oif),
@@ -142,4 +140,5 @@ def _request(rule: Rule) -> bytes:
         ("FRA_FWMASK", rule.fwmask),
         ("FRA_PROTOCOL", rule.protocol),
     )
-    return encode(fibmsg, fixed, [*attrs, *((name, value) for name, value in optional if value)])
+    attrs += ((name, value) for name, value in optional if value)
+    return encode(RuleMessage, fixed, attrs)

@@ -41,8 +41,8 @@ class Space:
         self._proc_root = proc_root
         self._links: tuple[Seen, ...] | None = None
         self._rules: tuple[Rule, ...] | None = None
-        self._sysctls: dict[str, tuple[Sysctl, ...]] = {}
-        self._defaults: sysctl.Values | None = None
+        self._indexes: dict[str, int] = {}
+        self._defaults: tuple[Sysctl, ...] | None = None
 
     def forget(self) -> None:
         """Read everything anew from now on, for something is about to change.
@@ -51,7 +51,10 @@ class Space:
         """
         self._links = None
         self._rules = None
-        self._sysctls.clear()
+
+    def forget_names(self) -> None:
+        """Look names up anew from now on, for a link is about to come, go or be renamed."""
+        self._indexes.clear()
 
     def links(self) -> tuple[Seen, ...]:
         """Return every link of the namespace."""
@@ -73,8 +76,14 @@ class Space:
         self.fd = -1
 
     def index(self, what: str, name: str) -> int:
-        """Return the ifindex of the link of that name; KernelError ENODEV if there is none."""
-        return index_of(self.netlink, what, name)
+        """Return the ifindex of the link of that name; KernelError ENODEV if there is none.
+
+        Several ops in a row are about one link, so it is looked up once. Should somebody rename
+        it meanwhile, its number still is the link that was meant.
+        """
+        if name not in self._indexes:
+            self._indexes[name] = index_of(self.netlink, what, name)
+        return self._indexes[name]
 
     def state(self, link: Link) -> LinkState:
         """Return everything of one link.
@@ -83,13 +92,10 @@ class Space:
         """
         links = self.links()
         names = {seen.index: seen.name for seen in links}
-        if self.ns is Ns.POD:
-            specs = (seen.attrs.get(IFLA_AF_SPEC, b"") for seen in links if seen.name == link.name)
-            sysctls = sysctl.set_by_claims(next(specs, b""))
-        else:
-            sysctls = self.sysctls(link.name)
         addresses = dump_addresses(self.netlink, self.ns, link.index, link.name)
         routes = without_implied(dump_routes(self.netlink, self.ns, link.index, names), addresses)
+        specs = (seen.attrs.get(IFLA_AF_SPEC, b"") for seen in links if seen.index == link.index)
+        sysctls = sysctl.told(next(specs, b""))
         return LinkState(
             link=link,
             master_name=names.get(link.master, "") if link.master else "",
@@ -97,20 +103,15 @@ class Space:
             routes=routes,
             rules=rules_of(self.rules(), link.name, {route.table for route in routes}),
             neighbours=dump_neighbours(self.netlink, self.ns, link.index, link.name),
-            sysctls=sysctls,
+            sysctls=sysctl.set_by_claims(sysctls) if self.ns is Ns.POD else sysctls,
         )
 
-    def sysctls(self, name: str) -> tuple[Sysctl, ...]:
-        """Return the sysctls of the link that a move resets and that differ from the defaults."""
-
-        def read() -> tuple[Sysctl, ...]:
-            if self._defaults is None:
-                self._defaults = sysctl.read_values(self._proc_root, "default")
-            return sysctl.changed(sysctl.read_values(self._proc_root, name), self._defaults)
-
-        if name not in self._sysctls:
-            self._sysctls[name] = run_inside(self.fd, read)
-        return self._sysctls[name]
+    def default_sysctls(self) -> tuple[Sysctl, ...]:
+        """Return what a link gets that enters the namespace."""
+        if self._defaults is None:
+            proc_root = self._proc_root
+            self._defaults = run_inside(self.fd, lambda: sysctl.read_defaults(proc_root))
+        return self._defaults
 
     def set_sysctl(self, what: str, name: str, wanted: Sysctl) -> None:
         """Write one sysctl of the link of that name."""

@@ -1,11 +1,14 @@
 """Per-interface sysctls. /proc/sys/net shows the namespace of the thread that looks.
 
 Rules:
-1. Everything here runs inside a thread that entered the namespace (netns.run_inside).
+1. What reads or writes procfs runs inside a thread that entered the namespace
+   (netns.run_inside).
 2. Names come from records, so none may lead out of its directory.
 """
 
 import os
+import struct
+from collections.abc import Iterable
 from contextlib import suppress
 from errno import EINVAL, EROFS
 from pathlib import Path
@@ -14,81 +17,79 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Sysctl
-from dranet_nri.netlink.codec import attributes, u32
+from dranet_nri.netlink.codec import attributes
 
-# What a move resets to net/<family>/conf/default of the namespace the link enters.
-RESET_BY_A_MOVE: Final = {
-    "ipv4": (
-        "accept_local",
-        "accept_redirects",
-        "accept_source_route",
-        "arp_accept",
-        "arp_announce",
-        "arp_filter",
-        "arp_ignore",
-        "arp_notify",
-        "forwarding",
-        "log_martians",
-        "promote_secondaries",
-        "proxy_arp",
-        "route_localnet",
-        "rp_filter",
-        "secure_redirects",
-        "send_redirects",
-        "shared_media",
-        "src_valid_mark",
-    ),
-    "ipv6": (
-        "accept_dad",
-        "accept_ra",
-        "accept_ra_defrtr",
-        "accept_ra_pinfo",
-        "accept_ra_rt_info_max_plen",
-        "accept_redirects",
-        "accept_source_route",
-        "addr_gen_mode",
-        "autoconf",
-        "dad_transmits",
-        "disable_ipv6",
-        "forwarding",
-        "keep_addr_on_down",
-        "ndisc_notify",
-        "proxy_ndp",
-        "router_solicitations",
-        "use_tempaddr",
-    ),
-}
-# IFLA_AF_SPEC of a link holds all values of each family as an array (linux/if_link.h): by address
-# family, the array's attribute, and what claims can set, which is all that is told of a pod. The
+# What a move resets to net/<family>/conf/default of the namespace the link enters, and where each
+# is in the array of values that IFLA_AF_SPEC of a link holds for a family (linux/if_link.h). The
 # numbers are those of linux/ip.h less one, and those of linux/ipv6.h.
-SET_BY_CLAIMS: Final = (
-    ("ipv4", AF_INET, 1, {"arp_announce": 17, "arp_ignore": 18, "forwarding": 0}),
-    ("ipv6", AF_INET6, 2, {"forwarding": 0}),
+RESET_BY_A_MOVE: Final = {
+    "ipv4": {
+        "accept_local": 22,
+        "accept_redirects": 3,
+        "accept_source_route": 8,
+        "arp_accept": 20,
+        "arp_announce": 17,
+        "arp_filter": 12,
+        "arp_ignore": 18,
+        "arp_notify": 21,
+        "forwarding": 0,
+        "log_martians": 10,
+        "promote_secondaries": 19,
+        "proxy_arp": 2,
+        "route_localnet": 25,
+        "rp_filter": 7,
+        "secure_redirects": 4,
+        "send_redirects": 5,
+        "shared_media": 6,
+        "src_valid_mark": 23,
+    },
+    "ipv6": {
+        "accept_dad": 27,
+        "accept_ra": 3,
+        "accept_ra_defrtr": 17,
+        "accept_ra_pinfo": 18,
+        "accept_ra_rt_info_max_plen": 21,
+        "accept_redirects": 4,
+        "accept_source_route": 24,
+        "addr_gen_mode": 47,
+        "autoconf": 5,
+        "dad_transmits": 6,
+        "disable_ipv6": 26,
+        "forwarding": 0,
+        "keep_addr_on_down": 42,
+        "ndisc_notify": 29,
+        "proxy_ndp": 22,
+        "router_solicitations": 7,
+        "use_tempaddr": 10,
+    },
+}
+ARRAYS: Final = {"ipv4": (AF_INET, 1), "ipv6": (AF_INET6, 2)}  # IFLA_INET_CONF, IFLA_INET6_CONF
+SET_BY_CLAIMS: Final = frozenset(
+    {("ipv4", "arp_announce"), ("ipv4", "arp_ignore"), ("ipv4", "forwarding")}
+    | {("ipv6", "forwarding")}
 )
 
 VALUE_LEN: Final = 64  # all of them are numbers
 
-Values = dict[tuple[str, str], str]
 
-
-def read_values(proc_root: str, name: str) -> Values:
-    """Return the sysctls of link name, or of "default", that a move resets.
+def read_defaults(proc_root: str) -> tuple[Sysctl, ...]:
+    """Return what a link gets that enters the namespace: the values to which a move resets.
 
     Keys that the kernel lacks are left out; so is all of IPv6 where it is switched off.
     """
-    values: Values = {}
+    found: list[Sysctl] = []
     for family, keys in RESET_BY_A_MOVE.items():
         try:
-            directory = os.open(_path(proc_root, name, family), os.O_PATH | os.O_CLOEXEC)
+            directory = os.open(_path(proc_root, "default", family), os.O_PATH | os.O_CLOEXEC)
         except OSError:
             continue
         try:
             for key in keys:
                 with suppress(OSError):
-                    values[family, key] = _read(directory, key)
+                    found.append(Sysctl(family, key, _read(directory, key)))
         finally:
             os.close(directory)
-    return values
+    return tuple(found)
 
 
 def _read(directory: int, key: str) -> str:
@@ -100,25 +101,28 @@ def _read(directory: int, key: str) -> str:
         os.close(fd)
 
 
-def set_by_claims(af_spec: bytes) -> tuple[Sysctl, ...]:
-    """Return what a claim can set, as the link's IFLA_AF_SPEC tells it."""
+def told(af_spec: bytes) -> tuple[Sysctl, ...]:
+    """Return what a move resets as the link's IFLA_AF_SPEC tells it, in the order of the table.
+
+    A family that the link lacks is left out. A key that the kernel lacks may be told as 0.
+    """
     families = attributes(af_spec)
     found: list[Sysctl] = []
-    for label, family, array, keys in SET_BY_CLAIMS:
-        values = attributes(families.get(family, b"")).get(array, b"")
+    for label, keys in RESET_BY_A_MOVE.items():
+        family, array = ARRAYS[label]
+        data = attributes(families.get(family, b"")).get(array, b"")
+        values = struct.unpack_from(f"={len(data) // 4}i", data)
         found += (
-            Sysctl(label, key, str(u32(values[4 * number :])))
+            Sysctl(label, key, str(values[number]))
             for key, number in keys.items()
-            if len(values) >= 4 * number + 4
+            if number < len(values)
         )
     return tuple(found)
 
 
-def changed(values: Values, defaults: Values) -> tuple[Sysctl, ...]:
-    """Return what differs from the defaults, in the order of the table."""
-    return tuple(
-        Sysctl(*slot, value) for slot, value in values.items() if value != defaults.get(slot)
-    )
+def set_by_claims(sysctls: Iterable[Sysctl]) -> tuple[Sysctl, ...]:
+    """Return those that a claim can set."""
+    return tuple(each for each in sysctls if (each.family, each.key) in SET_BY_CLAIMS)
 
 
 def write_value(proc_root: str, what: str, name: str, sysctl: Sysctl) -> None:

@@ -1,1 +1,1 @@
-"""rtnetlink as bytes and one socket: shared by what reads the host and what changes it."""
+"""Netlink as bytes and one socket, and rtnetlink's links: for who reads and who changes."""

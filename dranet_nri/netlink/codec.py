@@ -15,6 +15,7 @@ from dranet_nri.errors import KernelError
 
 ATTRIBUTE: Final = struct.Struct("=HH")  # struct nlattr, linux/netlink.h: length, type
 U32: Final = struct.Struct("=I")
+U64: Final = struct.Struct("=Q")
 TYPE_MASK: Final = 0x3FFF  # NLA_TYPE_MASK: without NLA_F_NESTED and NLA_F_NET_BYTEORDER
 HEADER_LEN: Final = 16  # struct nlmsghdr
 
@@ -54,6 +55,19 @@ def u32(data: bytes | None, default: int = 0) -> int:
     return value
 
 
+def u64(data: bytes | None) -> int:
+    """Return a 64-bit attribute, 0 where it is absent.
+
+    Raises:
+        KernelError: EBADMSG, it is shorter.
+    """
+    if data is None:
+        return 0
+    require(data, U64.size)
+    value: int = U64.unpack_from(data)[0]
+    return value
+
+
 def u8(data: bytes | None) -> int:
     """Return an 8-bit attribute, 0 where it is absent.
 
@@ -64,6 +78,17 @@ def u8(data: bytes | None) -> int:
         return 0
     require(data, 1)
     return data[0]
+
+
+def fixed(layout: struct.Struct, data: bytes) -> tuple[int, ...]:
+    """Return the numbers of a fixed part.
+
+    Raises:
+        KernelError: EBADMSG, there are fewer bytes.
+    """
+    require(data, layout.size)
+    numbers: tuple[int, ...] = layout.unpack_from(data)
+    return numbers
 
 
 def require(data: bytes, size: int) -> None:

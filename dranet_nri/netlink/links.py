@@ -11,7 +11,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Link, OffloadSizes
-from dranet_nri.netlink.codec import attribute, attributes, require, text, u8, u32, walk
+from dranet_nri.netlink.codec import attribute, attributes, fixed, text, u8, u32, walk
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 RTM_GETLINK: Final = 18
@@ -86,8 +86,7 @@ class Seen:
 
 
 def _seen(body: bytes) -> Seen:
-    require(body, INFO.size)
-    _, arphrd, index, flags, _ = INFO.unpack_from(body)
+    _, arphrd, index, flags, _ = fixed(INFO, body)
     attrs = attributes(body, INFO.size)
     return Seen(text(attrs.get(IFLA_IFNAME)), index, arphrd, flags, attrs)
 

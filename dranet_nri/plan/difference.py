@@ -1,18 +1,23 @@
 """What is missing of a wanted state: the parts of plans that both directions share."""
 
 from dataclasses import replace
-from ipaddress import ip_interface
+from typing import Final
 
 from dranet_nri.model import Address, Link, LinkState, Ns, OffloadSizes, Route
-from dranet_nri.plan.network import effective_metric
+from dranet_nri.plan.network import effective_metric, interface_of
 from dranet_nri.plan.ops import DelAltname, LinkSettings, Plan
+
+ARPHRD_INFINIBAND: Final = 32  # linux/if_arp.h
 
 
 def settings_of(link: Link) -> LinkSettings:
-    """Return what a plan would set to make a link like this one."""
+    """Return what a plan would set to make a link like this one.
+
+    The address of an IP-over-InfiniBand link is made of its queue pair and GUID: nobody sets it.
+    """
     return LinkSettings(
         mtu=link.mtu,
-        mac=link.mac or None,
+        mac=(link.mac or None) if link.arphrd != ARPHRD_INFINIBAND else None,
         txqlen=link.txqlen,
         alias=link.alias,
         sizes=link.sizes,
@@ -40,8 +45,8 @@ def _unless_equal(wanted: int | None, now: int | None) -> int | None:
 
 
 def missing_addresses(wanted: tuple[Address, ...], now: tuple[Address, ...]) -> tuple[Address, ...]:
-    present = {(ip_interface(each.cidr), each.peer) for each in now}
-    return tuple(each for each in wanted if (ip_interface(each.cidr), each.peer) not in present)
+    present = {(interface_of(each.cidr), each.peer) for each in now}
+    return tuple(each for each in wanted if (interface_of(each.cidr), each.peer) not in present)
 
 
 def missing_routes(wanted: tuple[Route, ...], now: tuple[Route, ...]) -> tuple[Route, ...]:

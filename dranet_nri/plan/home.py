@@ -11,7 +11,6 @@ Rules:
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from ipaddress import ip_interface
 from typing import Final
 
 from dranet_nri.errors import RefusedError
@@ -24,6 +23,7 @@ from dranet_nri.model import (
     Ns,
     Observed,
     OffloadSizes,
+    RdmaLink,
     Route,
 )
 from dranet_nri.plan.difference import (
@@ -34,7 +34,7 @@ from dranet_nri.plan.difference import (
     settings_of,
     taken_down,
 )
-from dranet_nri.plan.network import direct_first, fits
+from dranet_nri.plan.network import direct_first, fits, interface_of
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -58,29 +58,49 @@ IFAPROT_KERNEL_LL: Final = 3  # a link-local address that the kernel made, linux
 
 @dataclass(frozen=True, slots=True)
 class AtHome:
-    """The device shall be on the host as the snapshot says; elapsed_s have passed since."""
+    """The device shall be on the host as it was.
 
-    snapshot: LinkState
+    Attributes:
+        snapshot: of its net device, None if it has none.
+        elapsed_s: seconds since the snapshot was taken.
+        rdma: its RDMA devices as they were.
+        child: it is a link that was made for the pod, and shall be gone.
+    """
+
+    snapshot: LinkState | None
     elapsed_s: int = 0
+    rdma: tuple[RdmaLink, ...] = ()
+    child: bool = False
 
 
-def plan_home(wanted: AtHome, observed: Observed) -> Plan:
-    _refuse_namesake(wanted.snapshot.link, observed)
+def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
+    """Say what must happen so that the net device is on the host as it was.
+
+    Args:
+        snapshot: its state before we touched it.
+        elapsed_s: seconds since.
+        observed: where it is now.
+
+    Raises:
+        RefusedError: it can't come home; the text tells why.
+    """
+    before = _alive(snapshot, elapsed_s)
+    _refuse_namesake(snapshot.link, observed)
     if observed.host is not None:
-        return _restore(wanted, observed.host, observed)
+        return _restore(before, observed.host, observed)
     if observed.pod is None:
         return ()
     link = observed.pod.link
-    name = home_name(wanted.snapshot.link.name, link, observed.taken_host_names)
+    name = home_name(snapshot.link.name, link, observed.taken_host_names)
     dropped = drop_altnames(Ns.POD, link, name, observed.taken_host_names)
     clashing = {name, *observed.taken_host_names}
     kept = tuple(each for each in link.altnames if each not in clashing)
     moved = replace(link, name=name, up=False, altnames=kept)
-    settings = difference(settings_of(wanted.snapshot.link), link)
+    settings = difference(settings_of(snapshot.link), link)
     rename: Plan = ()
     if link.parent and link.name != name and name not in observed.taken_pod_names:
         rename = (RenameLink(Ns.POD, link.index, name),)
-    after = _restore(wanted, LinkState(link=_with(moved, settings)), observed)
+    after = _restore(before, LinkState(link=_with(moved, settings)), observed)
     return (
         *dropped,
         *((SetDown(Ns.POD, link.index),) if link.up else ()),
@@ -91,12 +111,13 @@ def plan_home(wanted: AtHome, observed: Observed) -> Plan:
 
 
 def _refuse_namesake(snapshot: Link, observed: Observed) -> None:
-    """Refuse to take another link on the host for a virtual device that is in the pod.
+    """Refuse to bring a virtual device out of the pod while another link on the host has its name.
 
     Nothing but its name identifies it there, so that it can't come home under a free one either.
     """
     host, pod = observed.host, observed.pod
-    if host and pod and not host.link.parent and host.link.index != snapshot.index:
+    namesake = host is not None and host.link.index != snapshot.index
+    if pod and not pod.link.parent and (namesake or snapshot.name in observed.taken_host_names):
         raise RefusedError(
             f"{snapshot.name} can't come home: another link on the host has its name;"
             " rename that one, this is retried"
@@ -135,8 +156,7 @@ def _merged(given: OffloadSizes, now: OffloadSizes) -> OffloadSizes:
     )
 
 
-def _restore(wanted: AtHome, now: LinkState, observed: Observed) -> Plan:
-    before = _alive(wanted.snapshot, wanted.elapsed_s)
+def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     taken = observed.taken_host_names
     ops: list[Op] = []
     name = now.link.name
@@ -209,7 +229,9 @@ def _still_possible(
     routes: tuple[Route, ...], before: Sequence[Address], alive: Sequence[Address]
 ) -> tuple[Route, ...]:
     """Drop the routes that an address made possible whose lifetime ended."""
-    then, now = (tuple(ip_interface(each.cidr) for each in kind) for kind in (before, alive))
+    if len(alive) == len(before):
+        return routes
+    then, now = (tuple(interface_of(each.cidr) for each in kind) for kind in (before, alive))
     return tuple(each for each in routes if fits(each, now, routes) or not fits(each, then, routes))
 
 

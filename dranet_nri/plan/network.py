@@ -5,14 +5,17 @@ Rules:
 2. A host route is inherited only where it still makes sense with the pod's addresses: its source
    is one of them and its gateway is on link. A default route of table main is never inherited,
    because the pod's default route is the cluster network's; list it in `routes` to have it.
-3. Host rules follow the tables whose routes came along.
-4. Several devices of a pod may want the same route, as the parameters of a request with a count do.
+3. The kernel takes IPv6 off a link of a small MTU. A claim whose device would lose an IPv6 address
+   by that is refused.
+4. Host rules follow the tables whose routes came along.
+5. Several devices of a pod may want the same route, as the parameters of a request with a count do.
    The kernel has one slot for each metric, so the later ones get the next metrics: the first device
    is preferred, the others stand by.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from ipaddress import (
     IPv4Interface,
     IPv4Network,
@@ -24,6 +27,7 @@ from ipaddress import (
 )
 from typing import Final
 
+from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     Address,
     LinkState,
@@ -44,6 +48,8 @@ RTPROT_STATIC: Final = 4
 # A rule without a priority gets one here, or a repeated plan would add it once more each time.
 DEFAULT_PRIORITY: Final = 32765  # what the kernel gives the first one, right before main's
 IP6_RT_PRIO_USER: Final = 1024  # linux/ipv6_route.h, for IPv6 routes without a metric
+PARSED: Final = 1024  # texts whose meaning is remembered; plans of a device repeat them
+IPV6_MIN_MTU: Final = 1280  # RFC 8200
 IFA_F_NODAD: Final = 0x02  # linux/if_addr.h
 IFA_F_TEMPORARY: Final = 0x01  # the same bit says "secondary" for IPv4
 
@@ -62,7 +68,14 @@ class PodNetwork:
 
 
 def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
-    """Resolve the claim's parameters against the device's state on the host."""
+    """Resolve the claim's parameters against the device's state on the host.
+
+    Raises:
+        RefusedError: IPv6 is wanted, and the MTU is too small for it.
+    """
+    families = {"ipv4", "ipv6"}
+    if (config.interface.mtu or host.link.mtu) < IPV6_MIN_MTU:
+        host, families = _without_ipv6(config, host), {"ipv4"}
     name = config.interface.name or host.link.name
     addresses = _addresses(config, host)
     configured = tuple(
@@ -80,11 +93,32 @@ def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
     return PodNetwork(
         name=name,
         settings=_settings(config),
-        sysctls=_sysctls(config),
+        sysctls=tuple(each for each in _sysctls(config) if each.family in families),
         addresses=addresses,
         routes=direct_first((*configured, *inherited)),
         rules=(*_configured_rules(config), *_inherited_rules(host, inherited, name)),
         neighbours=_neighbours(config, host),
+    )
+
+
+def _without_ipv6(config: NetworkConfig, host: LinkState) -> LinkState:
+    """Return the state without the routes and neighbours that a link without IPv6 can't have."""
+    wanted = (
+        *(each.cidr for each in _addresses(config, host)),
+        *(each.destination for each in config.routes),
+        *(each.destination for each in config.neighbors),
+    )
+    ipv6 = next(filter(_is_v6, wanted), None)
+    if ipv6 is not None:
+        raise RefusedError(
+            f"device {host.link.name} with interface.mtu {config.interface.mtu or host.link.mtu}"
+            f" can't have {ipv6}: IPv6 needs {IPV6_MIN_MTU}; set interface.mtu to that or more,"
+            " or give interface.addresses, routes and neighbors without IPv6"
+        )
+    return replace(
+        host,
+        routes=tuple(each for each in host.routes if not _is_v6(each.destination)),
+        neighbours=tuple(each for each in host.neighbours if not _is_v6(each.destination)),
     )
 
 
@@ -152,12 +186,12 @@ def _inherited_routes(
     host: tuple[Route, ...], configured: tuple[Route, ...], addresses: tuple[Address, ...]
 ) -> tuple[Route, ...]:
     taken = {(route.destination, route.table) for route in configured}
-    interfaces = tuple(ip_interface(address.cidr) for address in addresses)
+    interfaces = tuple(interface_of(address.cidr) for address in addresses)
     inherited: list[Route] = []
     for route in direct_first(host):
         if (route.destination, route.table) in taken:
             continue
-        if route.table == MAIN and ip_network(route.destination).prefixlen == 0:
+        if route.table == MAIN and _network_of(route.destination).prefixlen == 0:
             continue
         if any(hop.device for hop in route.nexthops):
             continue  # Legs over other devices stay on the host, and so does the whole.
@@ -189,6 +223,17 @@ def effective_metric(route: Route) -> int:
     return route.metric or (IP6_RT_PRIO_USER if _is_v6(route.destination) else 0)
 
 
+@lru_cache(PARSED)
+def interface_of(cidr: str) -> IPv4Interface | IPv6Interface:
+    """Parse an address with its prefix length."""
+    return ip_interface(cidr)
+
+
+@lru_cache(PARSED)
+def _network_of(prefix: str) -> IPv4Network | IPv6Network:
+    return ip_network(prefix)
+
+
 def fits(
     route: Route,
     interfaces: tuple[IPv4Interface | IPv6Interface, ...],
@@ -197,10 +242,13 @@ def fits(
     """Whether the kernel will take the route on a link with these addresses and other routes."""
     if route.source and ip_address(route.source) not in {each.ip for each in interfaces}:
         return False
-    on_link = [each.network for each in interfaces]
-    on_link += [ip_network(each.destination) for each in others if _direct(each)]
     hops = route.nexthops or (NextHop(route.gateway, onlink=route.onlink),)
-    return all(hop.onlink or not hop.gateway or _reachable(hop.gateway, on_link) for hop in hops)
+    gateways = [hop.gateway for hop in hops if hop.gateway and not hop.onlink]
+    if not gateways:
+        return True
+    on_link = [each.network for each in interfaces]
+    on_link += [_network_of(each.destination) for each in others if _direct(each)]
+    return all(_reachable(gateway, on_link) for gateway in gateways)
 
 
 def direct_first(routes: Iterable[Route]) -> tuple[Route, ...]:

@@ -5,7 +5,8 @@ Rules:
    ifindex of the link it moves.
 2. Doing an op twice is the same as doing it once.
 3. Ops name links by name in a namespace, except the ones that leave it, which use the ifindex
-   that was observed, so that a rename in between cannot make them hit another link.
+   that was observed, so that a rename in between cannot make them hit another link. RDMA devices
+   are always known by index.
 """
 
 from dataclasses import dataclass
@@ -215,6 +216,71 @@ class SetSysctl:
         return f"set sysctl {path} to {self.sysctl.value} in {self.ns}"
 
 
+@dataclass(frozen=True, slots=True)
+class MoveRdma:
+    """Move an RDMA device to the other namespace (RDMA_NLDEV_CMD_SET, exclusive mode only).
+
+    The name is the one it has and keeps.
+    """
+
+    source: Ns
+    index: int
+    target: Ns
+    name: str
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"move RDMA device {self.name} from {self.source} to {self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class RenameRdma:
+    """Rename an RDMA device where it is."""
+
+    ns: Ns
+    index: int
+    name: str
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"rename RDMA device {self.index} to {self.name} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddIpoib:
+    """Make an IP-over-InfiniBand child on the host, and give it its alias.
+
+    Attributes:
+        parent: ifindex of the parent.
+        pkey: partition key with the full-membership bit, None: the parent's.
+        connected: connected mode, else datagram.
+    """
+
+    parent: int
+    name: str
+    alias: str
+    pkey: int | None = None
+    connected: bool = False
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        pkey = "" if self.pkey is None else f" pkey 0x{self.pkey:04x}"
+        mode = "connected" if self.connected else "datagram"
+        return f"add IPoIB child {self.name} of link {self.parent}{pkey} mode {mode} in host"
+
+
+@dataclass(frozen=True, slots=True)
+class DelLink:
+    """Delete a link that we made; one that is gone counts as done."""
+
+    ns: Ns
+    index: int
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"delete link {self.index} in {self.ns}"
+
+
 def _described(rule: Rule) -> str:
     ways = "".join(
         f" {word} {name}" for word, name in (("iif", rule.iif), ("oif", rule.oif)) if name
@@ -237,6 +303,10 @@ Op = (
     | AddRule
     | AddNeighbour
     | SetSysctl
+    | MoveRdma
+    | RenameRdma
+    | AddIpoib
+    | DelLink
 )
 
 Plan = tuple[Op, ...]

@@ -17,9 +17,12 @@ from dranet_nri.model import (
     LinkState,
     Ns,
     Observed,
+    RdmaLink,
     Rule,
 )
+from dranet_nri.plan.child import Child, make_child, remove_child
 from dranet_nri.plan.difference import (
+    ARPHRD_INFINIBAND,
     difference,
     drop_altnames,
     missing_addresses,
@@ -30,11 +33,13 @@ from dranet_nri.plan.home import AtHome, plan_home
 from dranet_nri.plan.network import PodNetwork
 from dranet_nri.plan.ops import (
     AddAddress,
+    AddIpoib,
     AddNeighbour,
     AddRoute,
     AddRule,
     LinkSettings,
     MoveLink,
+    MoveRdma,
     Op,
     Plan,
     RenameLink,
@@ -44,14 +49,26 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.rdma import rdma_home, rdma_into_pod, rdma_problem, same
 
 
 @dataclass(frozen=True, slots=True)
 class InPod:
-    """The device shall be in the pod, configured so; `host` is its state before we touched it."""
+    """The device shall be in the pod.
 
-    network: PodNetwork
-    host: LinkState
+    Attributes:
+        network: how it shall be configured there; None for a device without a net device.
+        host: the state of its net device before we touched it.
+        rdma: its RDMA devices that go with it, as they were on the host.
+        rdma_name: of the only one of them in the pod, "" to keep its name.
+        child: the link that is made for the pod instead; None: the device itself goes there.
+    """
+
+    network: PodNetwork | None = None
+    host: LinkState | None = None
+    rdma: tuple[RdmaLink, ...] = ()
+    rdma_name: str = ""
+    child: Child | None = None
 
 
 Wanted = InPod | AtHome
@@ -62,19 +79,59 @@ def plan(wanted: Wanted, observed: Observed) -> Plan:
 
     Returns:
         The operations in order; empty when nothing is left to do, or when the device is in
-        neither namespace and has to come back by itself.
+        neither namespace and has to come back by itself. It ends early where its last operations
+        make a net device, see `is_cut`: observe and plan once more.
 
     Raises:
         RefusedError: the wanted state cannot be had: a name is taken, an MTU out of range, or
             the device is not there.
     """
+    if wanted.child:
+        return _plan_child(wanted, observed)
     if isinstance(wanted, InPod):
-        return _into_pod(wanted, _without_namesake(wanted.host.link, observed))
-    return plan_home(wanted, observed)
+        state, moves = wanted.host, rdma_into_pod(wanted.rdma, wanted.rdma_name, observed.rdma)
+        if wanted.network is None or state is None:
+            return moves
+        rest = _into_pod(wanted.network, state, _without_namesake(state.link, observed))
+    else:
+        state, moves = wanted.snapshot, rdma_home(wanted.rdma, observed.rdma)
+        rest = plan_home(state, wanted.elapsed_s, observed) if state is not None else ()
+    return moves if is_cut(state, moves) else (*moves, *rest)
+
+
+def _plan_child(wanted: Wanted, observed: Observed) -> Plan:
+    if isinstance(wanted, AtHome) or wanted.child is None or wanted.network is None:
+        return remove_child(observed)
+    state = observed.pod or observed.host
+    if state is None:
+        return make_child(wanted.network, wanted.child, observed)
+    return _into_pod(wanted.network, state, observed)
+
+
+def is_cut(state: LinkState | None, ops: Plan) -> bool:
+    """Whether the plan ends early, because a net device is made whose number nobody knows yet.
+
+    A child is, and so is an IPoIB link whose RDMA device moves.
+
+    Args:
+        state: of the net device before, None if there is none.
+        ops: the plan, or its beginning.
+    """
+    if any(isinstance(op, AddIpoib) for op in ops):
+        return True
+    if state is None or state.link.arphrd != ARPHRD_INFINIBAND:
+        return False
+    return any(isinstance(op, MoveRdma) for op in ops)
 
 
 def is_home(wanted: AtHome, observed: Observed) -> bool:
     """Whether the device is on the host under its own name and nothing is left to restore."""
+    if wanted.child:
+        return not plan(wanted, observed)
+    if rdma_problem(wanted.rdma, observed.rdma):
+        return False
+    if wanted.snapshot is None:
+        return True
     if observed.host is None or observed.host.link.name != wanted.snapshot.link.name:
         return False
     return not plan(wanted, observed)
@@ -83,9 +140,16 @@ def is_home(wanted: AtHome, observed: Observed) -> bool:
 def is_usable(wanted: AtHome, observed: Observed) -> bool:
     """Whether the device is on the host under its own name, set, addressed and up as it was.
 
-    Routes, rules, neighbours, altnames, sysctls or a master may still be missing: what they need
-    may be gone from the host for good.
+    No RDMA device of it is in the pod, but one may be gone or have another name. Routes, rules,
+    neighbours, altnames, sysctls or a master may still be missing: what they need may be gone
+    from the host for good.
     """
+    if wanted.child:
+        return is_home(wanted, observed)
+    if any(same(link, observed.rdma.pod) for link in wanted.rdma):
+        return False
+    if wanted.snapshot is None:
+        return True
     if observed.host is None or observed.host.link.name != wanted.snapshot.link.name:
         return False
     needed = (RenameLink, SetDown, SetLink, SetUp, AddAddress)
@@ -95,15 +159,14 @@ def is_usable(wanted: AtHome, observed: Observed) -> bool:
 # --------------------------------------------------------------------------- into the pod
 
 
-def _into_pod(wanted: InPod, observed: Observed) -> Plan:
-    network = wanted.network
+def _into_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan:
     if observed.pod is not None:
         rename = _rename_in_pod(network, observed.pod.link, observed.taken_pod_names)
         now = taken_down(observed.pod) if rename else observed.pod
         return *rename, *_configure_pod(network, now, observed.pod_rules)
     if observed.host is None:
         raise RefusedError(
-            f"device {wanted.host.link.name} is neither on the host nor in the pod: its driver was"
+            f"device {state.link.name} is neither on the host nor in the pod: its driver was"
             " unbound, or another namespace holds it; see dranet-nri status"
         )
     _check(network, observed.host.link, observed)

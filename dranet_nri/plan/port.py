@@ -1,8 +1,19 @@
 """The port through which plans reach a kernel. Netlink implements it, and a fake for tests."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from dranet_nri.model import DeviceKey, NetnsId, Observed, Sysctl
+from dranet_nri.model import (
+    CharDevice,
+    DeviceKey,
+    NetnsId,
+    Ns,
+    Observed,
+    ObservedRdma,
+    RdmaLink,
+    Sysctl,
+)
+from dranet_nri.plan.known import Known
 from dranet_nri.plan.ops import Op
 
 
@@ -18,7 +29,7 @@ class Session(Protocol):
             KernelError: the kernel refused; the op may have happened in part.
         """
 
-    def observe(self, key: DeviceKey, pod_name: str) -> Observed:
+    def observe(self, key: DeviceKey, pod_name: str, known: Known | None = None) -> Observed:
         """Return where the device is and its full state there.
 
         Args:
@@ -26,13 +37,55 @@ class Session(Protocol):
                 namespaces; a virtual one by its host name on the host, and by pod_name
                 inside the pod.
             pod_name: the interface name a plan gives or gave it in the pod; "" if unknown.
+            known: what a virtual device is known by once it was touched, so that neither a
+                namesake on the host is taken for it, nor another name in the pod hides it.
 
         Raises:
             KernelError: a dump failed.
         """
 
-    def sysctls(self, name: str) -> tuple[Sysctl, ...]:
-        """Return the host's per-interface sysctls of link name that a move would reset."""
+    def default_sysctls(self) -> tuple[Sysctl, ...]:
+        """Return what a link gets that enters the host's namespace: what a move resets."""
+
+    def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
+        """Return where the RDMA devices of the device are.
+
+        Args:
+            key: what to look for; on the host those below its PCI function are its own.
+            names: what they were called on the host when they were published.
+            known: as they were before they left the host; empty if they never did.
+
+        Raises:
+            KernelError: a dump failed.
+        """
+
+    def char_devices(
+        self, ns: Ns, device: RdmaLink, kinds: Sequence[str]
+    ) -> tuple[CharDevice, ...]:
+        """Return the character devices of an RDMA device there, sorted by path.
+
+        Numbers change with every move. Kinds that the kernel doesn't have are left out.
+
+        Raises:
+            KernelError: the kernel could not be asked.
+        """
+
+    def child(self, alias: str) -> Observed:
+        """Return where the link is that was made under that alias, and its state there.
+
+        Raises:
+            KernelError: a dump failed.
+        """
+
+    def children(self) -> tuple[tuple[str, int], ...]:
+        """Return alias and ifindex of every link on the host that we made.
+
+        Raises:
+            KernelError: a dump failed.
+        """
+
+    def pkeys(self, rdma_device: str) -> tuple[int, ...]:
+        """Return the P_Key table of port 1 of an RDMA device on the host, empty slots as 0."""
 
     def close(self) -> None:
         """Release sockets and threads. Idempotent."""

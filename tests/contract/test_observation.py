@@ -93,13 +93,16 @@ def test_a_connected_route_that_was_made_by_hand_is_one(session: Session) -> Non
     assert on_host(session).routes == (route,)
 
 
-def test_sysctls_of_the_host_are_those_that_differ(session: Session) -> None:
-    session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl("ipv4", "rp_filter", "2")))
+def test_sysctls_of_the_host_are_those_that_a_move_resets(session: Session) -> None:
+    defaults = session.default_sysctls()
+    assert on_host(session).sysctls == defaults
+    wanted = Sysctl("ipv4", "rp_filter", "2")
+    assert wanted not in defaults
 
-    assert session.sysctls("eth1") == (Sysctl("ipv4", "rp_filter", "2"),)
-    with pytest.raises(KernelError) as caught:
-        session.sysctls("gone")
-    assert caught.value.already_gone
+    session.apply(SetSysctl(Ns.HOST, "eth1", wanted))
+
+    assert set(on_host(session).sysctls) - set(defaults) == {wanted}
+    assert session.default_sysctls() == defaults
 
 
 def test_sysctls_of_a_pod_are_those_that_a_claim_can_set(session: Session) -> None:

@@ -15,11 +15,13 @@ from dranet_nri.edits import (
 )
 from dranet_nri.model import (
     AllocatedDevice,
+    CharDevice,
     Container,
     ContainerClaim,
     Edits,
     Mount,
     ObjectRef,
+    RdmaLink,
     Rlimit,
 )
 from tests.edits.examples import (
@@ -115,7 +117,7 @@ def test_a_container_gets_mounts_devices_names_and_locked_memory() -> None:
             )
             for request in ("data", "storage")
         ),
-        char_devices=(RDMA_CM, UVERBS0),
+        char_devices=(RDMA_CM, replace(UVERBS0, mode=0o666)),
         env=(
             ("DRA_NET_TWO_NICS_DATA_IFNAMES", "net1"),
             ("DRA_NET_TWO_NICS_DATA_RDMA_DEVICES", "mlx5_0"),
@@ -237,6 +239,50 @@ def test_a_device_without_an_interface_names_its_rdma_device_only() -> None:
         "DRA_NET_TWO_NICS_DATA_RDMA_DEVICES",
         "mlx5_0",
     )
+
+
+def test_an_rdma_device_made_anew_has_the_name_that_it_moved_with() -> None:
+    anew = replace(ATTACHMENT.devices[0], rdma=(RdmaLink(7, "mlx5_9"),))
+
+    assert given_to(APP, attachment=replace(ATTACHMENT, devices=(anew,))).env == (
+        ("DRA_NET_TWO_NICS_DATA_IFNAMES", "net1"),
+        ("DRA_NET_TWO_NICS_DATA_RDMA_DEVICES", "mlx5_9"),
+    )
+
+
+def test_a_renamed_rdma_device_has_its_name_of_the_pod() -> None:
+    renamed = replace(ATTACHMENT.devices[0], rdma_name="hca0")
+
+    assert given_to(APP, attachment=replace(ATTACHMENT, devices=(renamed,))).env == (
+        ("DRA_NET_TWO_NICS_DATA_IFNAMES", "net1"),
+        ("DRA_NET_TWO_NICS_DATA_RDMA_DEVICES", "hca0"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [pytest.param((), [], id="no file"), pytest.param((RDMA_CM,), ["mlx5_0"], id="shared mode")],
+)
+def test_a_child_has_the_name_of_the_rdma_device_only_with_its_files(
+    files: tuple[CharDevice, ...], names: list[str]
+) -> None:
+    child = replace(ATTACHMENT.devices[0], child="dra.net/uid/nic", char_devices=files)
+
+    env = given_to(APP, attachment=replace(ATTACHMENT, devices=(child,))).env
+
+    assert [value for name, value in env if name.endswith("RDMA_DEVICES")] == names
+
+
+def test_device_files_are_for_users_who_are_not_root_unless_the_record_says_otherwise() -> None:
+    files = (UVERBS0, replace(UVERBS0, path="/dev/infiniband/umad0", mode=0o600, uid=1, gid=2))
+    attachment = replace(ATTACHMENT, devices=(replace(ATTACHMENT.devices[0], char_devices=files),))
+
+    given = given_to(APP, attachment=attachment).char_devices
+
+    assert [(each.mode, each.uid, each.gid) for each in given] == [
+        (0o600, 1, 2),
+        (0o666, None, None),
+    ]
 
 
 def test_a_device_file_of_two_devices_is_given_once() -> None:

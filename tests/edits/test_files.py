@@ -60,7 +60,11 @@ def test_the_cdi_spec_opens_the_gate_of_every_request() -> None:
                             "uid": 0,
                             "gid": 7,
                         },
-                        {"path": "/dev/infiniband/uverbs0", "permissions": "rw"},
+                        {
+                            "path": "/dev/infiniband/uverbs0",
+                            "permissions": "rw",
+                            "fileMode": 0o666,
+                        },
                     ],
                     "env": [
                         "DRA_NET_TWO_NICS_DATA_IFNAMES=net1",

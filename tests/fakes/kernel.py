@@ -16,63 +16,37 @@ and no IPv6 link-local addresses.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from errno import EBUSY, EINTR, ENOENT, ESTALE
+from errno import EBUSY, EINTR, EINVAL, ESTALE
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.locate import locate
 from dranet_nri.model import (
     Address,
+    CharDevice,
     DeviceKey,
     Link,
     LinkState,
     NetnsId,
     Ns,
     Observed,
+    ObservedRdma,
+    RdmaLink,
+    RdmaMode,
     Route,
     Rule,
     Sysctl,
 )
-from dranet_nri.plan.ops import Op
+from dranet_nri.plan.child import ALIAS, is_child
+from dranet_nri.plan.difference import ARPHRD_INFINIBAND
+from dranet_nri.plan.known import Known
+from dranet_nri.plan.ops import AddIpoib, MoveRdma, Op, RenameRdma
 from tests.fakes import operations
-from tests.fakes.world import SET_BY_CLAIMS, FakeLink, Namespace
+from tests.fakes.faults import Fault
+from tests.fakes.rdma import FakeRdma, FakeRdmaCore
+from tests.fakes.world import DEFAULTS, SET_BY_CLAIMS, FakeLink, Namespace
 
 NSFS_DEV = 4
 HOST_NETNS = NetnsId("/proc/1/ns/net", NSFS_DEV, 4026531840)
-
-
-@dataclass(slots=True)
-class _Fault:
-    """What to raise, and when.
-
-    Attributes:
-        kind: the class of op that fails; any op if None.
-        nth: how many matching ops still get through before it, plus one.
-        times: how often it fails, None for ever.
-        done: the op happens before the error is raised, as in a real half-failure.
-    """
-
-    kind: type[Op] | None
-    nth: int
-    times: int | None
-    error: BaseException | int
-    done: bool
-
-    def hits(self, op: Op) -> bool:
-        """Count op and tell whether it is the one that fails."""
-        if (self.kind is not None and not isinstance(op, self.kind)) or self.times == 0:
-            return False
-        self.nth -= 1
-        if self.nth > 0:
-            return False
-        if self.times is not None:
-            self.times -= 1
-        return True
-
-    def strike(self, op: Op) -> BaseException:
-        """Return the error to raise for op."""
-        if isinstance(self.error, BaseException):
-            return self.error
-        return KernelError(str(op), self.error, "injected")
 
 
 @dataclass(slots=True)
@@ -83,6 +57,7 @@ class FakeKernel:
         log: ops that were asked for and succeeded, in order.
         held: namespaces held through hold().
         open_sessions: sessions that were opened and not closed.
+        rdma: the RDMA devices of the machine.
     """
 
     log: list[Op] = field(default_factory=list)
@@ -90,11 +65,13 @@ class FakeKernel:
     open_sessions: int = 0
     _namespaces: dict[NetnsId, Namespace] = field(default_factory=dict)
     _removed: set[NetnsId] = field(default_factory=set)
-    _faults: list[_Fault] = field(default_factory=list)
+    _faults: list[Fault] = field(default_factory=list)
     _blind: int = 0
+    rdma: FakeRdmaCore = field(init=False)
 
     def __post_init__(self) -> None:
         """Start with the host's namespace and its loopback."""
+        self.rdma = FakeRdmaCore(HOST_NETNS, self._remake_ipoib)
         self._namespaces[HOST_NETNS] = Namespace([FakeLink(Link(1, "lo", loopback=True, up=True))])
 
     # ------------------------------------------------------------------ arranging the world
@@ -138,6 +115,13 @@ class FakeKernel:
         """Put a policy rule on the host, or into netns."""
         self.space(netns).add_rule("arrange", rule)
 
+    def add_rdma(
+        self, name: str, *, parent: str = "", guid: str = "", movable: bool = True
+    ) -> FakeRdma:
+        """Put an RDMA device on the host; the machine is in exclusive mode unless told."""
+        self.rdma.mode = self.rdma.mode or RdmaMode.EXCLUSIVE
+        return self.rdma.add(name, parent, guid, movable=movable)
+
     def remove_link(self, name: str, netns: NetnsId | None = None) -> None:
         """Pull the device out of the machine."""
         space = self.space(netns)
@@ -164,7 +148,7 @@ class FakeKernel:
 
     def fail_at(self, nth: int, error: BaseException | int = EBUSY, *, done: bool = False) -> None:
         """Let the nth operation from now on fail once; done: it happens nevertheless."""
-        self._faults.append(_Fault(None, nth, 1, error, done))
+        self._faults.append(Fault(None, nth, 1, error, done))
 
     def fail_on(
         self,
@@ -175,7 +159,7 @@ class FakeKernel:
         done: bool = False,
     ) -> None:
         """Let every operation of kind fail, or the first `times` ones from now on."""
-        self._faults.append(_Fault(kind, 1, times, error, done))
+        self._faults.append(Fault(kind, 1, times, error, done))
 
     def fail_observe(self, times: int = 1) -> None:
         """Let the next observations fail as an interrupted dump does."""
@@ -185,6 +169,8 @@ class FakeKernel:
         """Forget every injected failure."""
         self._faults.clear()
         self._blind = 0
+        self.rdma.broken_chars = 0
+        self.rdma.before_chars = lambda: None
 
     # ------------------------------------------------------------------ looking at the world
 
@@ -244,19 +230,27 @@ class FakeKernel:
         spaces = {Ns.HOST: self.space()}
         if netns is not None and netns in self._namespaces:
             spaces[Ns.POD] = self.space(netns)
-        operations.apply(op, spaces)
+        match op:
+            case MoveRdma() | RenameRdma():
+                self._do_rdma(op, netns)
+            case AddIpoib():
+                self._add_ipoib(op)
+            case _:
+                operations.apply(op, spaces)
         if fault is not None:
             raise fault.strike(op)
         self.log.append(op)
 
-    def look(self, key: DeviceKey, pod_name: str, netns: NetnsId | None) -> Observed:
+    def look(
+        self, key: DeviceKey, pod_name: str, netns: NetnsId | None, known: Known | None
+    ) -> Observed:
         """Observe the device on the host and in netns."""
         if self._blind:
             self._blind -= 1
             raise KernelError("dump links in host", EINTR, "injected")
         host = self.space()
         pod = Namespace([]) if netns not in self._namespaces else self.space(netns)
-        here, there = locate(key, pod_name, host.plain(), pod.plain())
+        here, there = locate(key, pod_name, host.plain(), pod.plain(), known)
         return Observed(
             host=None if here is None else host.state(host.at("observe", here.index)),
             pod=None if there is None else pod.state(pod.at("observe", there.index)),
@@ -266,12 +260,63 @@ class FakeKernel:
             pod_rules=tuple(pod.rules),
         )
 
+    def _do_rdma(self, op: MoveRdma | RenameRdma, netns: NetnsId | None) -> None:
+        namespaces = {Ns.HOST: HOST_NETNS}
+        if netns is not None and netns in self._namespaces:
+            namespaces[Ns.POD] = netns
+        touched = {op.source, op.target} if isinstance(op, MoveRdma) else {op.ns}
+        if touched - namespaces.keys():
+            raise KernelError(str(op), ESTALE, "the namespace is gone")
+        match op:
+            case MoveRdma():
+                self.rdma.move(op, namespaces)
+            case RenameRdma():
+                self.rdma.rename(op, namespaces)
+
+    def _add_ipoib(self, op: AddIpoib) -> None:
+        host = self.space()
+        parent = host.at(str(op), op.parent).link
+        if parent.arphrd != ARPHRD_INFINIBAND:
+            raise KernelError(str(op), EINVAL, "the parent is no IPoIB link")
+        if host.find(op.name) is None:
+            child = Link(0, op.name, kind="ipoib", arphrd=ARPHRD_INFINIBAND, lower=parent.index)
+            self.add_link(op.name, link=child)
+        entry = host.named(str(op), op.name)
+        entry.link = replace(entry.link, alias=op.alias)
+
+    def _remake_ipoib(self, parent: str, source: NetnsId, target: NetnsId) -> None:
+        """Destroy the IPoIB link of a function whose RDMA device moved, and make it anew."""
+        for netns in (source, target):
+            space = self._namespaces.get(netns)
+            gone = [e for e in space.links if e.link.parent == parent] if space else []
+            for entry in gone:
+                if entry.link.arphrd != ARPHRD_INFINIBAND or space is None:
+                    continue
+                space.drop(entry)
+                anew = replace(entry.link, up=False, altnames=(), mtu=2044, master=0)
+                self.add_link("ib0", None if target == HOST_NETNS else target, link=anew)
+
+    def look_for_child(self, alias: str, netns: NetnsId | None) -> Observed:
+        """Observe the link of that alias on the host and in netns."""
+        host = self.space()
+        pod = Namespace([]) if netns not in self._namespaces else self.space(netns)
+        here = [e for e in host.links if is_child(e.link, alias)]
+        there = [e for e in pod.links if is_child(e.link, alias)]
+        return Observed(
+            host=host.state(here[0]) if here else None,
+            pod=pod.state(there[0]) if there else None,
+            taken_pod_names=pod.taken(there[0].link if there else None),
+            pod_rules=tuple(pod.rules),
+        )
+
     def _bury(self, netns: NetnsId) -> None:
         """Let a namespace die that nobody names or holds: hardware comes home, bare and down."""
         if netns not in self._removed or netns in self.held or netns not in self._namespaces:
             return
+        self.rdma.bury(netns)
         dead, host = self._namespaces.pop(netns), self.space()
-        for entry in [entry for entry in dead.links if entry.link.parent]:
+        refunded = (e for e in dead.links if e.link.parent or e.link.kind == "ipoib")
+        for entry in list(refunded):
             free = host.find(entry.link.name) is None
             name = entry.link.name if free else f"dev{entry.link.index}"
             operations.carry(entry, dead, host, name)
@@ -290,18 +335,45 @@ class FakeSession:
         self._open(str(op))
         self.kernel.do(op, self.netns)
 
-    def observe(self, key: DeviceKey, pod_name: str) -> Observed:
+    def observe(self, key: DeviceKey, pod_name: str, known: Known | None = None) -> Observed:
         """Look for the device."""
         self._open("observe")
-        return self.kernel.look(key, pod_name, self.netns)
+        return self.kernel.look(key, pod_name, self.netns, known)
 
-    def sysctls(self, name: str) -> tuple[Sysctl, ...]:
-        """Return what differs from the defaults."""
-        self._open("read sysctls")
-        entry = self.kernel.space().find(name)
-        if entry is None:
-            raise KernelError(f"read sysctls of {name} in host", ENOENT)
-        return entry.seen_sysctls(frozenset())
+    def default_sysctls(self) -> tuple[Sysctl, ...]:
+        """Return what a link gets that enters the host's namespace."""
+        self._open("read default sysctls")
+        return tuple(Sysctl(*slot, value) for slot, value in DEFAULTS.items())
+
+    def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
+        """Look for the RDMA devices."""
+        self._open("observe RDMA devices")
+        return self.kernel.rdma.observe(key.parent, names, known, self.netns)
+
+    def char_devices(
+        self, ns: Ns, device: RdmaLink, kinds: Sequence[str]
+    ) -> tuple[CharDevice, ...]:
+        """Return the character devices of an RDMA device."""
+        self._open("resolve character devices")
+        netns = HOST_NETNS if ns is Ns.HOST else self.netns
+        assert netns is not None
+        return self.kernel.rdma.chars(netns, device, kinds)
+
+    def child(self, alias: str) -> Observed:
+        """Look for a link that was made."""
+        self._open("observe a child")
+        return self.kernel.look_for_child(alias, self.netns)
+
+    def children(self) -> tuple[tuple[str, int], ...]:
+        """Look for links that were made."""
+        self._open("look for children")
+        links = self.kernel.space().plain()
+        return tuple((each.alias, each.index) for each in links if each.alias.startswith(ALIAS))
+
+    def pkeys(self, rdma_device: str) -> tuple[int, ...]:
+        """Return the P_Key table."""
+        self._open("read P_Keys")
+        return self.kernel.rdma.pkeys.get(rdma_device, ())
 
     def close(self) -> None:
         """Close once."""

@@ -13,6 +13,7 @@ import structlog
 from dranet_nri.attacher import Attacher
 from dranet_nri.edits import EditOptions
 from dranet_nri.executor import Executor
+from dranet_nri.fabric import RdmaOptions
 from dranet_nri.files import RealFs
 from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
@@ -22,7 +23,6 @@ from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
     Attachment,
-    CharDevice,
     Container,
     ContainerClaim,
     Device,
@@ -42,6 +42,7 @@ from tests.fakes.kernel import FakeKernel
 
 T = TypeVar("T")
 
+BOOT_ID = "8a1f5b1c-0000-4000-8000-000000000000"
 LATER = 1e9  # a deadline nobody meets
 
 
@@ -85,7 +86,7 @@ class PausedExecutor(Executor):
 
     def __init__(self, node: "Node") -> None:
         """Work on the node's kernel and records."""
-        super().__init__(node.kernel, node.attachments, node.clock, node.char_devices)
+        super().__init__(node.kernel, node.attachments, node.clock, RdmaOptions())
         self.begun = threading.Event()
         self.go = threading.Event()
 
@@ -144,7 +145,7 @@ class Node:
         log: structlog.typing.FilteringBoundLogger = logger("test")
         attacher = Attacher(
             kernel=self.kernel,
-            executor=Executor(self.kernel, self.attachments, self.clock, self.char_devices),
+            executor=Executor(self.kernel, self.attachments, self.clock, RdmaOptions()),
             attachments=self.attachments,
             gate=self.gate,
             options=self.options,
@@ -153,7 +154,7 @@ class Node:
             clock=self.clock,
         )
         reader = AllocationReader(self.root / "allocations", owner=None)
-        self.plugin = Plugin(attacher, reader, log, lambda: self.bell.append("news"))
+        self.plugin = Plugin(attacher, reader, log, lambda: self.bell.append("news"), BOOT_ID)
 
     def stop(self) -> None:
         """End the plugin, however abruptly: nothing is written."""
@@ -171,11 +172,6 @@ class Node:
         for netns in tuple(self.kernel.held):
             self.kernel.release(netns)
         self.start()
-
-    def char_devices(self, name: str) -> tuple[CharDevice, ...]:
-        """Return the character devices of an RDMA device named mlx5_N."""
-        number = int(name.rpartition("_")[2])
-        return (CharDevice(f"/dev/infiniband/uverbs{number}", 231, 192 + number),)
 
     def pod(self, name: str, sandbox: str = "", *, uid: str = "") -> Pod:
         """Return a sandbox with a network namespace of its own."""
@@ -219,10 +215,12 @@ class Node:
                 for number in numbers
             ),
             nonce="c0ffee",
-            boot_id="8a1f5b1c-0000-4000-8000-000000000000",
+            boot_id=BOOT_ID,
             containers=containers,
         )
         self.allocations.put(allocation)
+        for number in numbers if rdma else ():
+            self.kernel.add_rdma(f"mlx5_{number}", parent=pci_key(number).parent)
         return allocation
 
     def pause(self) -> PausedExecutor:

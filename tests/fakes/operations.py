@@ -15,9 +15,9 @@ from dranet_nri.plan.ops import (
     AddRoute,
     AddRule,
     DelAltname,
+    DelLink,
     LinkSettings,
     MoveLink,
-    Op,
     RenameLink,
     SetDown,
     SetLink,
@@ -27,6 +27,23 @@ from dranet_nri.plan.ops import (
 )
 from tests.fakes.routing import is_v6
 from tests.fakes.world import DEFAULTS, FakeLink, Namespace
+
+LinkOp = (
+    SetDown
+    | RenameLink
+    | MoveLink
+    | SetLink
+    | SetUp
+    | AddAltname
+    | DelAltname
+    | SetMaster
+    | AddAddress
+    | AddRoute
+    | AddRule
+    | AddNeighbour
+    | SetSysctl
+    | DelLink
+)
 
 
 def carry(entry: FakeLink, source: Namespace, target: Namespace, name: str) -> None:
@@ -50,7 +67,7 @@ def carry(entry: FakeLink, source: Namespace, target: Namespace, name: str) -> N
     target.links.append(entry)
 
 
-def apply(op: Op, spaces: Mapping[Ns, Namespace]) -> None:
+def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
     """Do op to the namespaces, or raise the KernelError that the kernel would."""
     what = str(op)
     missing = {op.source, op.target} if isinstance(op, MoveLink) else {op.ns}
@@ -65,6 +82,9 @@ def apply(op: Op, spaces: Mapping[Ns, Namespace]) -> None:
             spaces[ns].add_rule(what, rule)
         case SetDown(ns, index):
             _set_down(spaces[ns], spaces[ns].at(what, index))
+        case DelLink(ns, index):
+            for entry in [each for each in spaces[ns].links if each.link.index == index]:
+                spaces[ns].drop(entry)
         case RenameLink(ns, index, name):
             _rename(what, spaces[ns], spaces[ns].at(what, index), name)
         case DelAltname(ns, index, altname):

@@ -4,7 +4,7 @@ from dataclasses import replace
 from ipaddress import ip_network
 from typing import Final
 
-from dranet_nri.model import Route, Rule
+from dranet_nri.model import Route
 
 DEFAULT_METRIC_V6: Final = 1024  # IP6_RT_PRIO_USER, linux/route.h
 
@@ -38,10 +38,3 @@ def slot(route: Route) -> tuple[str, int, int]:
 def matter(route: Route) -> Route:
     """Return the route without what doesn't make it another one."""
     return replace(route, protocol=0, expires_s=0)
-
-
-def same_rule(wanted: Rule, present: Rule) -> bool:
-    """Whether present is the wanted rule; priority 0 leaves the priority open."""
-    return replace(present, priority=wanted.priority or present.priority) == replace(
-        wanted, priority=wanted.priority or present.priority
-    )

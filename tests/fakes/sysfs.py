@@ -112,6 +112,10 @@ class FakeSysfs:
             for index, netdev in enumerate(gids):
                 self._write(port / f"gid_attrs/ndevs/{index}", netdev)
 
+    def tell(self, path: str, text: str) -> None:
+        """Let the file at a path below the root say text."""
+        self._write(self.root / path, text)
+
     def char_device(self, folder: str, name: str, number: str, rdma_device: str = "") -> None:
         """Add class/<folder>/<name> with its "major:minor" and the RDMA device it serves."""
         place = self.root / "devices/virtual" / folder / name

@@ -1,5 +1,6 @@
 """Namespaces, links and what operations do to them, for tests.fakes.kernel."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from errno import (
     EEXIST,
@@ -14,7 +15,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Address, Link, LinkState, Neighbour, NextHop, Route, Rule, Sysctl
-from tests.fakes.routing import is_v6, matter, same_rule, single, slot, stored
+from tests.fakes.routing import is_v6, matter, single, slot, stored
 
 # Values of net/<family>/conf/default in a fresh namespace.
 DEFAULTS: Final = {
@@ -62,14 +63,10 @@ class FakeLink:
         """Return the name and the alternative ones."""
         return frozenset((self.link.name, *self.link.altnames))
 
-    def seen_sysctls(self, only: frozenset[tuple[str, str]]) -> tuple[Sysctl, ...]:
-        """Return those asked for, or if none is asked for, those that differ from the defaults."""
+    def seen_sysctls(self, only: Collection[tuple[str, str]]) -> tuple[Sysctl, ...]:
+        """Return those asked for."""
         values = {**DEFAULTS, **self.sysctls}
-        return tuple(
-            Sysctl(*slot, values[slot])
-            for slot in DEFAULTS
-            if slot in only or (not only and values[slot] != DEFAULTS[slot])
-        )
+        return tuple(Sysctl(*slot, values[slot]) for slot in DEFAULTS if slot in only)
 
     def reaches(self, gateway: str) -> bool:
         """Whether the gateway is in the network of one of the addresses."""
@@ -83,12 +80,12 @@ class Namespace:
     """A network namespace.
 
     Attributes:
-        told: the sysctls that are told; none: those that don't have the default value.
+        told: the sysctls that are told.
         routes: each with the link it was added through.
     """
 
     links: list[FakeLink]
-    told: frozenset[tuple[str, str]] = frozenset()
+    told: Collection[tuple[str, str]] = tuple(DEFAULTS)
     routes: list[tuple[FakeLink, Route]] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
 
@@ -190,12 +187,10 @@ class Namespace:
         self.routes.append((entry, wanted))
 
     def add_rule(self, what: str, rule: Rule) -> None:
-        """Add a rule; priority 0 takes the one before the first."""
-        if any(same_rule(rule, present) for present in self.rules):
-            return
-        first = min((r.priority for r in self.rules if r.family == rule.family), default=32766)
-        self.rules.append(replace(rule, priority=rule.priority or first - 1))
-        self.rules.sort(key=lambda r: r.priority)
+        """Add a rule unless it is there."""
+        if rule not in self.rules:
+            self.rules.append(rule)
+            self.rules.sort(key=lambda r: r.priority)
 
 
 def _seen_from(entry: FakeLink, owner: FakeLink, route: Route) -> Route | None:

@@ -2,6 +2,7 @@ import pytest
 
 from dranet_nri.kernel.locate import locate
 from dranet_nri.model import DeviceKey, Link
+from dranet_nri.plan.known import Known
 
 PORT = "0000:8a:00.0"
 KEY = DeviceKey("pci", PORT, "eth1", PORT)
@@ -61,3 +62,31 @@ def test_a_virtual_device_is_found_by_its_names(
     here, there = locate(VIRTUAL, pod_name, host, pod)
 
     assert (here.name if here else None, there.name if there else None) == found
+
+
+TOUCHED = Known(7, "veth", frozenset({"02:07"}))
+
+
+def veth(index: int, name: str, mac: str) -> Link:
+    """Return a virtual link."""
+    return Link(index, name, kind="veth", mac=mac)
+
+
+@pytest.mark.parametrize(
+    ("host", "pod", "found"),
+    [
+        ([veth(7, "eth1", "02:07")], [], ("eth1", None)),
+        ([veth(8, "eth1", "02:08")], [], (None, None)),
+        ([veth(8, "eth1", "02:08")], [veth(2, "net1", "02:09")], (None, "net1")),
+        ([], [veth(2, "eth0", "02:02"), veth(3, "mine", "02:07")], (None, "mine")),
+        ([], [veth(3, "mine", "02:07"), veth(4, "copy", "02:07")], (None, None)),
+        ([veth(8, "other", "02:07")], [], (None, None)),
+    ],
+    ids=["itself", "a namesake", "away", "renamed in the pod", "ambiguous", "renamed on the host"],
+)
+def test_a_virtual_device_that_was_touched_is_told_from_its_namesakes(
+    host: list[Link], pod: list[Link], found: tuple[str | None, str | None]
+) -> None:
+    here, there = locate(VIRTUAL, "net1", host, pod, TOUCHED)
+
+    assert (here and here.name, there and there.name) == found

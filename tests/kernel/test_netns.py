@@ -253,7 +253,7 @@ def test_two_hundred_sessions_leave_no_descriptor(nsfd: int, no_fork: None) -> N
     for _ in range(200):
         assert kernel.hold(netns)
         with closing(kernel.session(netns)) as session:
-            session.sysctls("lo")
+            session.default_sysctls()
         kernel.release(netns)
 
     assert open_descriptors() == before

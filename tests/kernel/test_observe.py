@@ -10,8 +10,9 @@ import pytest
 
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.model import DeviceKey, NetnsId, Ns
-from dranet_nri.plan.ops import AddRoute, MoveLink
+from dranet_nri.kernel.sysctl import RESET_BY_A_MOVE
+from dranet_nri.model import DeviceKey, NetnsId, Ns, Sysctl
+from dranet_nri.plan.ops import AddRoute, MoveLink, SetSysctl
 from dranet_nri.plan.port import Session
 from tests.kernel.namespaces import add_veth, new_netns
 
@@ -151,3 +152,21 @@ def test_a_temporary_address_says_that_it_is_one(machine: Machine, session: Sess
     flags = {address.cidr: address.flags for address in host.addresses if address.scope == 0}
     assert flags.pop("2001:db8::5/64") == 0x100
     assert [flag & 0x01 for flag in flags.values()] == [1]
+
+
+def test_each_sysctl_that_a_move_resets_is_told_from_its_own_place(session: Session) -> None:
+    def seen() -> dict[tuple[str, str], str]:
+        host = session.observe(KEY, "net1").host
+        assert host is not None
+        return {(each.family, each.key): each.value for each in host.sysctls}
+
+    plain = seen()
+    assert plain.keys() == {
+        (family, key) for family, keys in RESET_BY_A_MOVE.items() for key in keys
+    }
+
+    for (family, key), value in plain.items():
+        other = "0" if value == "1" else "1"
+        session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, other)))
+        assert seen() == {**plain, (family, key): other}
+        session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, value)))

@@ -9,16 +9,15 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import socket_in
 from dranet_nri.netlink.codec import attribute
 from dranet_nri.netlink.links import dump_links
-from dranet_nri.netlink.rtnetlink import (
+from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, prepared
+from dranet_nri.netlink.socket import (
     DUMP_TRIES,
-    NETLINK_ROUTE,
     NLM_F_ACK_TLVS,
     NLM_F_DUMP_INTR,
     NLMSG_DONE,
     NLMSG_ERROR,
     NLMSGERR_ATTR_MSG,
-    Rtnetlink,
-    prepared,
+    Netlink,
 )
 
 ANSWER = 100  # any type that is neither an error nor a done
@@ -30,7 +29,7 @@ class Peer:
     def __init__(self) -> None:
         """Connect two sockets that keep message boundaries, as netlink does."""
         ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.netlink = Rtnetlink(ours)
+        self.netlink = Netlink(ours)
 
     def queue(self, *messages: bytes) -> None:
         """Let messages arrive in one piece."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.sysctl import changed, read_values, set_by_claims, write_value
+from dranet_nri.kernel.sysctl import read_defaults, set_by_claims, told, write_value
 from dranet_nri.model import Sysctl
 from dranet_nri.netlink.codec import attribute
 
@@ -19,39 +19,39 @@ def conf(root: Path, family: str, name: str, **values: str) -> Path:
     return directory
 
 
-def test_only_what_a_move_resets_is_read(tmp_path: Path) -> None:
-    conf(tmp_path, "ipv4", "eth1", arp_ignore="1", rp_filter="2", mc_forwarding="1")
-    conf(tmp_path, "ipv6", "eth1", accept_ra="0")
+def test_only_the_defaults_of_what_a_move_resets_are_read(tmp_path: Path) -> None:
+    conf(tmp_path, "ipv4", "default", arp_ignore="1", rp_filter="2", mc_forwarding="1")
+    conf(tmp_path, "ipv6", "default", accept_ra="0")
 
-    assert read_values(str(tmp_path), "eth1") == {
-        ("ipv4", "arp_ignore"): "1",
-        ("ipv4", "rp_filter"): "2",
-        ("ipv6", "accept_ra"): "0",
-    }
-
-
-def test_a_kernel_without_ipv6_has_no_ipv6_sysctls(tmp_path: Path) -> None:
-    conf(tmp_path, "ipv4", "eth1", arp_ignore="1")
-
-    assert read_values(str(tmp_path), "eth1") == {("ipv4", "arp_ignore"): "1"}
-
-
-def test_what_differs_is_told() -> None:
-    defaults = dict.fromkeys((("ipv4", "arp_ignore"), ("ipv4", "rp_filter")), "0")
-    values = {**defaults, ("ipv4", "rp_filter"): "2"}
-
-    assert changed(values, defaults) == (Sysctl("ipv4", "rp_filter", "2"),)
-
-
-def test_a_link_without_ipv6_tells_no_ipv6_sysctls() -> None:
-    values = struct.pack("=18I", 1, *range(100, 116), 2)
-    spec = attribute(2, attribute(1, values))
-
-    assert set_by_claims(spec) == (
-        Sysctl("ipv4", "arp_announce", "2"),
-        Sysctl("ipv4", "forwarding", "1"),
+    assert read_defaults(str(tmp_path)) == (
+        Sysctl("ipv4", "arp_ignore", "1"),
+        Sysctl("ipv4", "rp_filter", "2"),
+        Sysctl("ipv6", "accept_ra", "0"),
     )
-    assert set_by_claims(b"") == ()
+
+
+def test_a_kernel_without_ipv6_has_no_ipv6_defaults(tmp_path: Path) -> None:
+    conf(tmp_path, "ipv4", "default", arp_ignore="1")
+
+    assert read_defaults(str(tmp_path)) == (Sysctl("ipv4", "arp_ignore", "1"),)
+
+
+def test_a_link_tells_the_families_and_the_values_that_it_has() -> None:
+    values = struct.pack("=18i", 1, *range(100, 116), -2)
+    spec = attribute(2, attribute(1, values))  # AF_INET, IFLA_INET_CONF
+
+    known = {each.key: each.value for each in told(spec)}
+
+    assert {each.family for each in told(spec)} == {"ipv4"}
+    assert (known["forwarding"], known["proxy_arp"], known["arp_announce"]) == ("1", "101", "-2")
+    assert "arp_ignore" not in known
+    assert told(b"") == ()
+
+
+def test_a_claim_can_set_a_few() -> None:
+    few = (Sysctl("ipv4", "arp_announce", "2"), Sysctl("ipv4", "forwarding", "1"))
+
+    assert set_by_claims((*few, Sysctl("ipv6", "accept_ra", "1"))) == few
 
 
 def test_a_value_is_written(tmp_path: Path) -> None:

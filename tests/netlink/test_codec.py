@@ -5,7 +5,7 @@ from errno import EBADMSG
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.netlink.codec import ATTRIBUTE, address, attribute, attributes, u8, u32
+from dranet_nri.netlink.codec import ATTRIBUTE, address, attribute, attributes, u8, u32, u64
 
 
 def test_an_attribute_that_is_longer_than_what_came_ends_the_walk() -> None:
@@ -23,7 +23,7 @@ def test_an_attribute_shorter_than_its_own_header_ends_the_walk() -> None:
 
 
 def test_absent_numbers_are_zero() -> None:
-    assert (u8(None), u32(None), u32(None, 7)) == (0, 0, 7)
+    assert (u8(None), u32(None), u32(None, 7), u64(None)) == (0, 0, 7, 0)
 
 
 def test_short_numbers_are_kernel_errors() -> None:
@@ -31,6 +31,8 @@ def test_short_numbers_are_kernel_errors() -> None:
         u8(b"")
     with pytest.raises(KernelError, match="3 bytes, not 4"):
         u32(bytes(3))
+    with pytest.raises(KernelError, match="7 bytes, not 8"):
+        u64(bytes(7))
 
     assert empty.value.code == EBADMSG
 

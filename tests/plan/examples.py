@@ -13,7 +13,7 @@ from dranet_nri.model import (
     Rule,
     Sysctl,
 )
-from dranet_nri.plan.network import pod_network
+from dranet_nri.plan.network import PodNetwork, pod_network
 from dranet_nri.plan.ops import Op
 from dranet_nri.plan.planner import InPod
 
@@ -53,6 +53,12 @@ GKE = LinkState(
     ),
 )
 RENAMED = NetworkConfig(InterfaceConfig(name="net1"))
+
+
+def network_of(wanted: InPod) -> PodNetwork:
+    """Return how the device shall be configured in the pod."""
+    assert wanted.network is not None
+    return wanted.network
 
 
 def in_pod(config: NetworkConfig, host: LinkState) -> InPod:

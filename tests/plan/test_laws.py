@@ -1,6 +1,6 @@
 """Laws of the planner: whatever the host, the claim and the pod did."""
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dranet_nri.model import (
@@ -30,7 +30,6 @@ from tests.plan.worlds import (
 # --------------------------------------------------------------------------- laws
 
 CUTS = st.integers(0, 40)  # after how many operations a plan stops; longer ones count anew
-law = settings(deadline=None)  # how long one takes is no law
 
 
 def cut_short(ops: Plan, after: int) -> Plan:
@@ -38,14 +37,12 @@ def cut_short(ops: Plan, after: int) -> Plan:
     return ops[: after % (len(ops) + 1)]
 
 
-@law
 @given(WORLDS)
 def test_plan_of_an_untouched_host_is_empty(world: World) -> None:
     assert world.plan(world.at_home) == ()
     assert is_home(world.at_home, world.look())
 
 
-@law
 @given(WORLDS)
 def test_an_applied_plan_leaves_nothing_to_plan(world: World) -> None:
     world.apply(world.attach_plan())
@@ -57,7 +54,6 @@ def test_an_applied_plan_leaves_nothing_to_plan(world: World) -> None:
     assert world.plan(world.at_home) == ()
 
 
-@law
 @given(WORLDS, CUTS)
 def test_from_any_prefix_of_an_attach_the_host_is_restored_exactly(world: World, cut: int) -> None:
     world.apply(cut_short(world.attach_plan(), cut))
@@ -67,7 +63,6 @@ def test_from_any_prefix_of_an_attach_the_host_is_restored_exactly(world: World,
     world.assert_restored()
 
 
-@law
 @given(WORLDS, CUTS)
 def test_from_any_prefix_of_an_attach_the_attach_completes(world: World, cut: int) -> None:
     whole = World(world.host, world.config)
@@ -80,7 +75,6 @@ def test_from_any_prefix_of_an_attach_the_attach_completes(world: World, cut: in
     assert in_pod_state(world) == in_pod_state(whole)
 
 
-@law
 @given(WORLDS, CUTS)
 def test_from_any_prefix_of_a_detach_the_host_is_restored_exactly(world: World, cut: int) -> None:
     world.apply(world.attach_plan())
@@ -91,7 +85,6 @@ def test_from_any_prefix_of_a_detach_the_host_is_restored_exactly(world: World, 
     world.assert_restored()
 
 
-@law
 @given(WORLDS, CUTS)
 def test_from_any_prefix_of_a_detach_the_device_can_go_back(world: World, cut: int) -> None:
     world.apply(world.attach_plan())
@@ -102,7 +95,6 @@ def test_from_any_prefix_of_a_detach_the_device_can_go_back(world: World, cut: i
     assert world.plan(world.in_pod) == ()
 
 
-@law
 @given(WORLDS, CUTS)
 def test_from_any_prefix_of_an_attach_the_death_of_the_pod_brings_the_device_home(
     world: World, cut: int
@@ -115,7 +107,6 @@ def test_from_any_prefix_of_an_attach_the_death_of_the_pod_brings_the_device_hom
     world.assert_restored()
 
 
-@law
 @given(WORLDS, POD_DEEDS, st.booleans())
 def test_whatever_the_pod_did_to_the_device_it_comes_home_as_it_was(
     world: World,
@@ -132,7 +123,6 @@ def test_whatever_the_pod_did_to_the_device_it_comes_home_as_it_was(
     world.assert_restored()
 
 
-@law
 @given(WORLDS, POD_DEEDS)
 def test_whatever_the_pod_did_to_the_device_a_repair_configures_it(
     world: World, deeds: tuple[str, ...]
@@ -146,7 +136,6 @@ def test_whatever_the_pod_did_to_the_device_a_repair_configures_it(
     assert world.plan(world.in_pod) == ()
 
 
-@law
 @given(WORLDS)
 def test_a_name_taken_on_the_host_is_taken_back_when_it_is_free_and_nothing_is_lost(
     world: World,

@@ -34,7 +34,7 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from dranet_nri.plan.planner import plan
-from tests.plan.examples import FULL, NIC, PLAIN, RENAMED, away, in_pod, kinds, on_host
+from tests.plan.examples import FULL, NIC, PLAIN, RENAMED, away, in_pod, kinds, network_of, on_host
 from tests.plan.shapes import EVERYTHING
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h
@@ -162,7 +162,7 @@ def test_a_half_configured_device_in_the_pod_gets_what_is_missing() -> None:
         sysctls=(Sysctl("ipv4", "arp_ignore", "1"), Sysctl("ipv4", "forwarding", "0")),
     )
 
-    ops = plan(wanted, replace(away(has), pod_rules=wanted.network.rules))
+    ops = plan(wanted, replace(away(has), pod_rules=network_of(wanted).rules))
 
     assert ops == (
         SetLink(
@@ -175,7 +175,7 @@ def test_a_half_configured_device_in_the_pod_gets_what_is_missing() -> None:
         SetSysctl(Ns.POD, "net1", Sysctl("ipv6", "forwarding", "1")),
         AddAddress(Ns.POD, "net1", Address("2001:db8:1::5/64", flags=NODAD)),
         SetUp(Ns.POD, "net1"),
-        *(AddRoute(Ns.POD, "net1", route) for route in wanted.network.routes),
+        *(AddRoute(Ns.POD, "net1", route) for route in network_of(wanted).routes),
         AddNeighbour(Ns.POD, "net1", Neighbour("10.1.0.1", "02:00:00:00:00:fe")),
     )
 
@@ -202,9 +202,9 @@ def test_a_rename_in_the_pod_gives_back_what_going_down_loses() -> None:
     config = replace(RENAMED, routes=(RouteConfig("10.9.0.0/16", gateway="10.1.0.1"),))
     wanted = in_pod(config, FULL)
     link = replace(NIC, altnames=("net1",))
-    now = replace(FULL, link=link, routes=wanted.network.routes)
+    now = replace(FULL, link=link, routes=network_of(wanted).routes)
 
-    ops = plan(wanted, replace(away(now), pod_rules=wanted.network.rules))
+    ops = plan(wanted, replace(away(now), pod_rules=network_of(wanted).rules))
 
     assert ops == (
         DelAltname(Ns.POD, 7, "net1"),
@@ -212,7 +212,7 @@ def test_a_rename_in_the_pod_gives_back_what_going_down_loses() -> None:
         RenameLink(Ns.POD, 7, "net1"),
         AddAddress(Ns.POD, "net1", Address("2001:db8::5/64", flags=NODAD)),
         SetUp(Ns.POD, "net1"),
-        *(AddRoute(Ns.POD, "net1", route) for route in wanted.network.routes),
+        *(AddRoute(Ns.POD, "net1", route) for route in network_of(wanted).routes),
         AddNeighbour(Ns.POD, "net1", FULL.neighbours[0]),
     )
 

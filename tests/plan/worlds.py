@@ -76,6 +76,7 @@ RULES = (
     Rule(4, 1001, iif="eth1", table=100),
     Rule(6, 1002, oif="eth1", table=100),
     Rule(4, 1003, iif="eth0", table=100),
+    Rule(4, 0, source="10.1.0.5/32", table=100),
 )
 NEIGHBOURS = (
     Neighbour("10.1.0.1", "02:00:00:00:00:fe"),
@@ -167,18 +168,15 @@ class World:
         kernel.hold(self.netns)
         self.start = self.look()
         assert self.start.host is not None
-        self.snapshot = self.start.host
+        lost = tuple(each for each in self.start.host.sysctls if each in host.sysctls)
+        self.snapshot = replace(self.start.host, sysctls=lost)
         self.in_pod = InPod(pod_network(self.config, self.snapshot), self.snapshot)
         self.at_home = AtHome(self.snapshot)
 
     def look(self, netns: NetnsId | None = None) -> Observed:
-        """Observe as the executor does: with the sysctls of the host's link."""
+        """Observe as the executor does."""
         with closing(self.session(netns)) as session:
-            observed = session.observe(KEY, "")
-            if observed.host is None:
-                return observed
-            sysctls = session.sysctls(observed.host.link.name)
-            return replace(observed, host=replace(observed.host, sysctls=sysctls))
+            return session.observe(KEY, "")
 
     def session(self, netns: NetnsId | None = None) -> Session:
         """Open a session with the pod while it is there."""
@@ -206,7 +204,8 @@ class World:
         now = self.look()
         assert now.host is not None
         assert now.pod is None
-        assert comparable(now.host) == comparable(self.snapshot)
+        assert self.start.host is not None
+        assert comparable(now.host) == comparable(self.start.host)
         assert is_home(self.at_home, now)
         assert now.host_rules == self.start.host_rules
 

@@ -1,0 +1,137 @@
+"""IP-over-InfiniBand children: what a claim with `interface.type: IPoIB` makes of its device.
+
+Rules:
+1. The device stays on the host, its RDMA devices with it, so that several pods can have children.
+2. In shared mode the pod gets the RDMA device's files as well. In exclusive mode nobody could open
+   them there: the pod has IP over InfiniBand, and a warning says so.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from dranet_nri.config import choose_pkey
+from dranet_nri.errors import RefusedError
+from dranet_nri.fabric import IP_ONLY_WARNING, RdmaOptions, with_rdma
+from dranet_nri.model import (
+    AllocatedDevice,
+    AttachedDevice,
+    IpoibConfig,
+    IpoibMode,
+    Link,
+    LinkState,
+    Ns,
+    Observed,
+    RdmaMode,
+)
+from dranet_nri.plan.child import Child, alias_of
+from dranet_nri.plan.difference import ARPHRD_INFINIBAND
+from dranet_nri.plan.network import PodNetwork, pod_network
+from dranet_nri.plan.ops import DelLink
+from dranet_nri.plan.port import Kernel, Session
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A device whose child the pod shall get.
+
+    Attributes:
+        record: of the device, with the child's alias and name.
+        observed: where the child is, and where the RDMA devices are.
+        network: what the child shall have in the pod.
+        child: how it is made.
+    """
+
+    record: AttachedDevice
+    observed: Observed
+    network: PodNetwork
+    child: Child
+
+
+def expect_child(
+    session: Session,
+    claim_uid: str,
+    wanted: AllocatedDevice,
+    ipoib: IpoibConfig,
+    device: AttachedDevice,
+    options: RdmaOptions,
+) -> Expected:
+    """Say which link to make for the pod.
+
+    Args:
+        session: of the pod.
+        claim_uid: whose it is.
+        wanted: what was allocated.
+        ipoib: the claim's parameters for the child.
+        device: its record.
+        options: the operator's, for RDMA devices.
+
+    Raises:
+        RefusedError: the device has no parent to offer, or the partition key is not to be had.
+        KernelError: the kernel could not be read.
+    """
+    parent = _parent(session, wanted)
+    alias = alias_of(claim_uid, wanted.device.name)
+    pkey = None
+    if ipoib.pkey is not None:
+        rdma_device = next(iter(wanted.device.rdma_devices), "")
+        pkey = choose_pkey(ipoib, session.pkeys(rdma_device), f"{rdma_device} port 1")
+    network = pod_network(wanted.config, LinkState(Link(parent.index, parent.name)))
+    observed = session.child(alias)
+    record = replace(device, child=alias, pod_name=network.name, home=False)
+    if wanted.device.rdma_devices:
+        rdma = session.rdma(wanted.device.key, wanted.device.rdma_devices, ())
+        if rdma.mode is RdmaMode.SHARED:
+            record = with_rdma(wanted, record, rdma, options)
+            observed = replace(observed, rdma=rdma)
+        else:
+            record = replace(record, warnings=(IP_ONLY_WARNING,))
+    return Expected(
+        record,
+        observed,
+        network,
+        Child(alias, parent.index, pkey, connected=ipoib.mode is IpoibMode.CONNECTED),
+    )
+
+
+def _parent(session: Session, wanted: AllocatedDevice) -> Link:
+    key, name = wanted.device.key, wanted.device.name
+    state = session.observe(key, "").host if key.name else None
+    if state is None:
+        raise RefusedError(
+            f"device {name}: its IPoIB interface, the parent of the pod's, is not on the host;"
+            " load ib_ipoib, or see dranet-nri status for the pod that holds it"
+        )
+    if state.link.arphrd != ARPHRD_INFINIBAND:
+        raise RefusedError(
+            f"device {name}: interface.type IPoIB needs an InfiniBand interface, and"
+            f" {state.link.name} is none; remove interface.type"
+        )
+    return state.link
+
+
+def remove_strays(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple[str, ...]:
+    """Delete links on the host that we made for pods which are gone.
+
+    The kernel returns them to the host when a pod's namespace dies, at a time of its own.
+
+    Args:
+        kernel: the node's.
+        known: returns the aliases of those that belong to a pod. Asked after looking: what is
+            being made was recorded before.
+
+    Returns:
+        The aliases of those that were deleted.
+
+    Raises:
+        KernelError: the kernel could not be read, or refused.
+    """
+    session = kernel.session(None)
+    try:
+        made = session.children()
+        kept = known() if made else ()
+        strays = [each for each in made if each[0] not in kept]
+        for _, index in strays:
+            session.apply(DelLink(Ns.HOST, index))
+    finally:
+        session.close()
+    return tuple(alias for alias, _ in strays)

@@ -1,0 +1,238 @@
+"""The verb `doctor`: what of this node keeps RDMA in pods from working, and what to do about it.
+
+Rules:
+1. It changes nothing. Devices are opened for a moment, each in a child process, unless told not to.
+2. What it cannot know it does not judge: a configuration file may be overridden, a switch may drop.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, assert_never
+
+from dranet_nri.facts.checkup import CONTAINERD, Checkup, ContainerdFile, Places, look
+from dranet_nri.facts.scan import read_host
+from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, is_installed, probe
+from dranet_nri.inventory import RdmaDevice
+from dranet_nri.model import RdmaMode
+
+SAME_HOST_IPOIB: Final = (5, 8)  # enhanced IPoIB delivers between pods of one host from there on
+DMA_BUF: Final = (5, 12)  # ib_reg_user_mr_dmabuf
+ANY_SIZE: Final = 2**64 - 1
+EXCLUSIVE_AT_BOOT: Final = "boot with: options ib_core netns_mode=0"
+_PEERMEM: Final = frozenset({"nvidia_peermem", "nv_peer_mem"})
+
+
+class Grade(StrEnum):
+    """How good or bad a finding is."""
+
+    OK = "ok"
+    NOTE = "note"
+    WARNING = "warning"
+    BAD = "bad"
+
+
+_KINDS: Final = (  # kind of character device, its module, how bad its lack is, who needs it
+    ("uverbs", "ib_uverbs", Grade.BAD, "nothing can use the device"),
+    ("rdma_cm", "rdma_ucm", Grade.WARNING, "programs that connect by IP address need it"),
+    ("umad", "ib_umad", Grade.NOTE, "only ibstat and its like need it"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report."""
+
+    subject: str
+    grade: Grade
+    text: str
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's flags."""
+    parser.add_argument("--sysfs", type=Path, default=Path("/sys"), help="mount of sysfs")
+    parser.add_argument("--proc", type=Path, default=Path("/proc"), help="mount of procfs")
+    parser.add_argument("--dev", type=Path, default=Path("/dev"), help="the host's /dev")
+    parser.add_argument(
+        "--containerd-config", type=Path, default=CONTAINERD, help="containerd's settings"
+    )
+    parser.add_argument("--no-probe", action="store_true", help="open no RDMA device")
+    parser.add_argument("--output", choices=("table", "json"), default="table", help="form")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Look at the node and print what was found; 1 if something is bad.
+
+    Raises:
+        KernelError: the kernel refused a dump.
+    """
+    rdma = read_host(args.sysfs).rdma
+    places = Places(args.sysfs, args.proc, args.dev, args.containerd_config)
+    found = list(findings(rdma, look(rdma, places)))
+    probed: list[VerbsDevice | VerbsFailure] = []
+    if rdma and not args.no_probe:
+        installed = is_installed()
+        probed = [probe(device.name) for device in rdma] if installed else []
+        found += verbs_findings(probed, installed=installed)
+    return print_report(found, probed, as_json=args.output == "json")
+
+
+def findings(rdma: Sequence[RdmaDevice], seen: Checkup) -> Iterator[Finding]:
+    """Yield what can be said without opening a device.
+
+    Args:
+        rdma: the RDMA devices on the host.
+        seen: what else was looked at.
+    """
+    yield _mode(rdma, seen.mode)
+    for device in rdma:
+        yield from _device(device)
+        yield from _files(device, seen)
+    for path in seen.unlinked:
+        yield Finding(path, Grade.BAD, "the kernel has it and /dev has not: udev makes it")
+    if rdma:
+        yield _memlock(seen.memlock)
+    if any(port.link_layer == "InfiniBand" for device in rdma for port in device.ports):
+        yield _same_host(seen.kernel)
+    if seen.nvidia:
+        yield _gpu_direct(seen)
+    yield _cdi(seen.containerd)
+
+
+def verbs_findings(
+    probed: Sequence[VerbsDevice | VerbsFailure], *, installed: bool
+) -> Iterator[Finding]:
+    """Yield what opened devices told.
+
+    Args:
+        probed: one for each device.
+        installed: whether pyverbs is.
+    """
+    if not installed:
+        text = "not asked: pyverbs is not installed (Debian: python3-pyverbs, for its own Python)"
+        yield Finding("verbs", Grade.NOTE, text)
+    for each in probed:
+        match each:
+            case VerbsFailure(name, reason):
+                yield Finding(name, Grade.BAD, f"cannot be opened: {reason}")
+            case VerbsDevice():
+                yield Finding(each.name, Grade.OK, _limits(each))
+            case _:
+                assert_never(each)
+
+
+def print_report(
+    found: Sequence[Finding], probed: Sequence[VerbsDevice | VerbsFailure], *, as_json: bool
+) -> int:
+    """Print the report and return the exit code: 1 if a finding is bad, else 0."""
+    if as_json:
+        verbs = [asdict(each) for each in probed]
+        print(json.dumps({"findings": [asdict(each) for each in found], "verbs": verbs}, indent=2))
+    else:
+        width = max((len(each.subject) for each in found), default=0)
+        for each in found:
+            print(f"{each.grade:7}  {each.subject:{width}}  {each.text}")
+    return 1 if any(each.grade is Grade.BAD for each in found) else 0
+
+
+def _mode(rdma: Sequence[RdmaDevice], mode: RdmaMode | None) -> Finding:
+    subject = "RDMA mode"
+    if not rdma:
+        text = "no RDMA device here; one that a pod has in exclusive mode is not seen"
+        return Finding(subject, Grade.NOTE, text)
+    match mode:
+        case None:
+            return Finding(subject, Grade.WARNING, "the kernel has no RDMA netlink")
+        case RdmaMode.EXCLUSIVE:
+            text = "exclusive: an RDMA device moves into the pod, and no other pod sees it"
+            return Finding(subject, Grade.OK, text)
+        case RdmaMode.SHARED:
+            text = (
+                "shared: every pod sees every RDMA device and uses those whose files it was given; "
+                f"to move them too, {EXCLUSIVE_AT_BOOT}"
+            )
+            return Finding(subject, Grade.OK, text)
+        case _:
+            assert_never(mode)
+
+
+def _device(device: RdmaDevice) -> Iterator[Finding]:
+    if device.node_guid and not device.node_guid.strip("0:"):
+        text = "its GUID is all zeros: give the VF one before its driver binds"
+        yield Finding(device.name, Grade.WARNING, text)
+    for port in device.ports:
+        grade = Grade.OK if port.state == "ACTIVE" else Grade.WARNING
+        words = (device.protocol, port.state or "state unknown", port.phys_state, port.rate)
+        yield Finding(f"{device.name} port {port.number}", grade, ", ".join(filter(None, words)))
+
+
+def _files(device: RdmaDevice, seen: Checkup) -> Iterator[Finding]:
+    has = (seen.files or {}).get(device.name, frozenset())
+    for kind, module, grade, need in _KINDS:
+        if kind not in has and not (kind == "umad" and device.protocol not in {"ib", "roce"}):
+            yield Finding(device.name, grade, f"has no {kind} file, {need}: modprobe {module}")
+
+
+def _memlock(limit: int | None) -> Finding:
+    told = "unlimited" if limit is None else f"{limit} bytes"
+    text = f"{told} for this process; RDMA containers get theirs from the plugin's --memlock"
+    return Finding("locked memory", Grade.NOTE, text)
+
+
+def _same_host(kernel: tuple[int, int]) -> Finding:
+    if kernel < SAME_HOST_IPOIB:
+        text = "before Linux 5.8 two pods of one host may not reach each other over IPoIB"
+        return Finding("IPoIB", Grade.WARNING, text)
+    return Finding("IPoIB", Grade.OK, "pods of one host reach each other")
+
+
+def _gpu_direct(seen: Checkup) -> Finding:
+    subject = "GPUDirect RDMA"
+    loaded = sorted(_PEERMEM & seen.modules)
+    if loaded:
+        return Finding(subject, Grade.OK, f"{loaded[0]} is loaded")
+    if "Open Kernel Module" in seen.nvidia and seen.kernel >= DMA_BUF:
+        text = "by dma-buf: the GPU driver is open and the kernel new enough; the library must too"
+        return Finding(subject, Grade.OK, text)
+    text = "GPU memory is out of the NICs' reach: modprobe nvidia-peermem, after the RDMA drivers"
+    return Finding(subject, Grade.WARNING, text)
+
+
+def _cdi(file: ContainerdFile | None) -> Finding:
+    subject = "CDI"
+    if file is None:
+        text = "no containerd settings here: CDI is on in containerd 2 and CRI-O, off in 1.7"
+        return Finding(subject, Grade.NOTE, text)
+    if file.error:
+        return Finding(subject, Grade.NOTE, f"containerd's settings are unreadable: {file.error}")
+    off = "then nothing keeps a container from starting without its NIC: set enable_cdi = true"
+    match file.cdi, file.version:
+        case True, _:
+            return Finding(subject, Grade.OK, "containerd's settings switch it on")
+        case False, _:
+            return Finding(subject, Grade.BAD, f"containerd's settings switch it off; {off}")
+        case None, 3:
+            return Finding(subject, Grade.OK, "on, unless a file that the settings import says no")
+        case _:
+            return Finding(subject, Grade.WARNING, f"off if this is containerd 1.7; {off}")
+
+
+def _limits(device: VerbsDevice) -> str:
+    paging = {True: "on-demand paging", False: "no on-demand paging", None: ""}
+    ports = (
+        f"port {port.number}: MTU {port.active_mtu} of {port.max_mtu}, "
+        f"{port.lanes} x {port.lane_mbps / 1000:g} Gb/s"
+        for port in device.ports
+    )
+    size = "any size" if device.max_mr_size == ANY_SIZE else f"{device.max_mr_size} bytes"
+    words = (
+        f"opens; {device.max_qp} QPs of {device.max_qp_wr}",
+        f"{device.max_mr} regions of {size}",
+        f"atomics: {device.atomic or 'unknown'}",
+        paging[device.on_demand_paging],
+        *ports,
+    )
+    return ", ".join(filter(None, words))

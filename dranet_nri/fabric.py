@@ -1,0 +1,156 @@
+"""What becomes of a device's RDMA devices in a pod: they move with it or are shared; their files.
+
+Rules:
+1. The kernel's mode decides, the operator may demand one: it is read anew for every pod, because
+   it is the machine's and not ours to set.
+2. Where they move (exclusive mode), they are recorded before anything is done, as the snapshot is.
+3. Where they are shared they stay, and the containers get files. That isolates nothing, and is
+   said aloud.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Final
+
+from dranet_nri.config import (
+    SHARED_MODE_WARNING,
+    char_kinds,
+    missing_warning,
+    violations_for_mode,
+)
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    AllocatedDevice,
+    AttachedDevice,
+    CharDevice,
+    CharKind,
+    NetworkConfig,
+    Ns,
+    ObservedRdma,
+    RdmaLink,
+    RdmaMode,
+)
+from dranet_nri.plan.port import Session
+from dranet_nri.plan.rdma import same
+
+IP_ONLY_WARNING: Final = (
+    "RDMA devices are in exclusive mode, and this one stays on the host with the parent of the"
+    " IPoIB interface: the pod has IP over InfiniBand, not the RDMA device; for both, start the"
+    " node with 'options ib_core netns_mode=1' in modprobe.d"
+)
+_STANDING: Final = frozenset({SHARED_MODE_WARNING, IP_ONLY_WARNING})  # said once, at attach
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaOptions:
+    """What the operator chose.
+
+    Attributes:
+        mode: the mode that the machine must be in, None: any.
+        kinds: of character devices, where a claim doesn't say.
+    """
+
+    mode: RdmaMode | None = None
+    kinds: tuple[CharKind, ...] = (CharKind.UVERBS, CharKind.RDMA_CM)
+
+
+def with_rdma(
+    wanted: AllocatedDevice, device: AttachedDevice, observed: ObservedRdma, options: RdmaOptions
+) -> AttachedDevice:
+    """Return the device's record with the RDMA devices that go with it into the pod.
+
+    Raises:
+        RefusedError: they can't be had as they are wanted; the text tells the remedy.
+    """
+    if not wanted.device.rdma_devices:
+        return device
+    name = wanted.device.name
+    _require_mode(name, observed.mode, options.mode)
+    problems = violations_for_mode(wanted.config, observed.mode)
+    if problems:
+        raise RefusedError(f"device {name}: {'; '.join(problems)}")
+    before = _known(device.rdma, observed)
+    if not before:
+        raise RefusedError(
+            f"device {name}: its RDMA device {', '.join(wanted.device.rdma_devices)} is not on the"
+            " host: its driver is being reloaded, or a pod we don't know holds it;"
+            " run dranet-nri status"
+        )
+    if observed.mode is RdmaMode.SHARED:
+        return replace(device, rdma=(), warnings=(SHARED_MODE_WARNING,))
+    if wanted.share_id:
+        raise RefusedError(
+            f"device {name} is shared by several pods, and RDMA devices of this node belong to one"
+            " pod each; boot it with 'options ib_core netns_mode=1', or claim a whole device"
+        )
+    return replace(device, rdma=before, rdma_name=wanted.config.rdma.name or "", home=False)
+
+
+def _require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) -> None:
+    if mode is None:
+        raise RefusedError(f"device {name}: the kernel knows no RDMA any more; load ib_core")
+    if demanded not in {None, mode}:
+        number = 1 if demanded is RdmaMode.SHARED else 0
+        raise RefusedError(
+            f"device {name}: --rdma-mode is {demanded}, but the kernel is in {mode} mode; boot the"
+            f" node with 'options ib_core netns_mode={number}' in modprobe.d, or use"
+            " --rdma-mode=auto"
+        )
+
+
+def _known(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
+    """Return the RDMA devices as they were on the host; those made anew since, as they are there.
+
+    One of two may be in the pod already while the other one is made anew.
+    """
+    there = (*observed.host, *observed.pod)
+    kept = tuple(link for link in before if same(link, there))
+    return (*kept, *(link for link in observed.host if not same(link, kept)))
+
+
+def with_files(
+    session: Session,
+    device: AttachedDevice,
+    config: NetworkConfig,
+    observed: ObservedRdma,
+    options: RdmaOptions,
+) -> AttachedDevice:
+    """Return the record of a device that is in the pod, with the files that containers get.
+
+    Args:
+        session: of the pod.
+        device: its record.
+        config: the claim's parameters.
+        observed: where its RDMA devices were before; those that are shared stay there.
+        options: the operator's.
+
+    Raises:
+        KernelError: the kernel could not be asked.
+    """
+    kinds = char_kinds(config, options.kinds)
+    ns, links = Ns.POD, device.rdma
+    if observed.mode is RdmaMode.SHARED:
+        ns, links = Ns.HOST, observed.host
+    if not kinds:
+        links = ()
+    found = {link.name: session.char_devices(ns, link, kinds) for link in links}
+    warnings = tuple(
+        missing_warning(name, missing)
+        for name, chars in found.items()
+        if (missing := _missing(chars, kinds))
+    )
+    return replace(
+        device,
+        char_devices=_once(chain.from_iterable(found.values())),
+        warnings=(*(each for each in device.warnings if each in _STANDING), *warnings),
+    )
+
+
+def _once(chars: "chain[CharDevice]") -> tuple[CharDevice, ...]:
+    by_path = {each.path: each for each in chars}
+    return tuple(by_path[path] for path in sorted(by_path))
+
+
+def _missing(chars: tuple[CharDevice, ...], kinds: tuple[CharKind, ...]) -> tuple[CharKind, ...]:
+    names = {each.path.rpartition("/")[2].rstrip("0123456789") for each in chars}
+    return tuple(kind for kind in kinds if kind not in names)

@@ -1,0 +1,129 @@
+"""IP-over-InfiniBand children: made on the host, known by their alias, deleted by us.
+
+Numbers are those of linux/if_link.h.
+"""
+
+from errno import EEXIST
+from pathlib import Path
+from typing import Final
+
+from pyroute2.netlink import nla, nlmsg
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel.links import NLM_F_EXCL_CREATE, RTM_NEWLINK, set_settings
+from dranet_nri.kernel.messages import LinkMessage
+from dranet_nri.kernel.space import Space
+from dranet_nri.model import Link, LinkState, Observed
+from dranet_nri.netlink.codec import Value, encode
+from dranet_nri.netlink.links import INFO, index_of, link_from
+from dranet_nri.netlink.rtnetlink import Rtnetlink
+from dranet_nri.plan.child import ALIAS, is_child
+from dranet_nri.plan.ops import AddIpoib, LinkSettings
+
+RTM_DELLINK: Final = 17
+IPOIB_MODE_DATAGRAM: Final = 0
+IPOIB_MODE_CONNECTED: Final = 1
+
+
+class ChildData(nla):  # type: ignore[misc]  # pyroute2 is untyped
+    """IFLA_INFO_DATA of kind ipoib."""
+
+    nla_map = ((1, "IFLA_IPOIB_PKEY", "uint16"), (2, "IFLA_IPOIB_MODE", "uint16"))
+
+
+class ChildInfo(nla):  # type: ignore[misc]
+    """IFLA_LINKINFO of kind ipoib."""
+
+    nla_map = ((1, "IFLA_INFO_KIND", "asciiz"), (2, "IFLA_INFO_DATA", "child_data"))
+    child_data = ChildData
+
+
+class ChildMessage(nlmsg):  # type: ignore[misc]
+    """struct ifinfomsg and what a child is made of."""
+
+    fields = LinkMessage.fields
+    nla_map = (
+        (3, "IFLA_IFNAME", "asciiz"),
+        (5, "IFLA_LINK", "uint32"),
+        (18, "IFLA_LINKINFO", "child_info"),
+    )
+    child_info = ChildInfo
+
+
+def add(netlink: Rtnetlink, what: str, op: AddIpoib) -> None:
+    """Make the child, which may be there already, and give it its alias.
+
+    Raises:
+        KernelError: the kernel refused; the P_Key or the parent's driver can be why.
+    """
+    mode = IPOIB_MODE_CONNECTED if op.connected else IPOIB_MODE_DATAGRAM
+    data: list[tuple[str, Value]] = [("IFLA_IPOIB_MODE", mode)]
+    if op.pkey is not None:
+        data.insert(0, ("IFLA_IPOIB_PKEY", op.pkey))
+    info = {"attrs": [("IFLA_INFO_KIND", "ipoib"), ("IFLA_INFO_DATA", {"attrs": data})]}
+    attrs: list[tuple[str, Value]] = [
+        ("IFLA_IFNAME", op.name),
+        ("IFLA_LINK", op.parent),
+        ("IFLA_LINKINFO", info),
+    ]
+    try:
+        netlink.do(what, RTM_NEWLINK, NLM_F_EXCL_CREATE, encode(ChildMessage, {}, attrs))
+    except KernelError as error:
+        if error.code != EEXIST:
+            raise
+    index = index_of(netlink, what, op.name)
+    set_settings(netlink, what, index, LinkSettings(alias=op.alias))
+
+
+def delete(netlink: Rtnetlink, what: str, index: int) -> None:
+    """Delete the link, which may be gone."""
+    try:
+        netlink.do(what, RTM_DELLINK, 0, INFO.pack(0, 0, index, 0, 0))
+    except KernelError as error:
+        if not error.already_gone:
+            raise
+
+
+def observe_child(host: Space, pod: Space | None, alias: str) -> Observed:
+    """Return where the link of that alias is.
+
+    Raises:
+        KernelError: a dump failed.
+    """
+    here, there = _child_in(host, alias), _child_in(pod, alias)
+    links = pod.links() if pod else ()
+    taken = {name for seen in links for name in (seen.name, *seen.altnames)}
+    return Observed(
+        host=_state(host, here),
+        pod=_state(pod, there),
+        taken_pod_names=frozenset(taken - {there.name if there else ""}),
+        pod_rules=pod.rules() if pod else (),
+    )
+
+
+def children(host: Space) -> tuple[tuple[str, int], ...]:
+    """Return alias and ifindex of every link on the host that we made."""
+    links = (link_from(seen) for seen in host.links())
+    return tuple((link.alias, link.index) for link in links if link.alias.startswith(ALIAS))
+
+
+def pkeys(sys_root: str, rdma_device: str) -> tuple[int, ...]:
+    """Return the P_Key table of port 1 of the RDMA device, empty slots as 0; () if it has none."""
+    folder = Path(sys_root, "class/infiniband", rdma_device, "ports/1/pkeys")
+    try:
+        return tuple(int(path.read_text(), 16) for path in sorted(folder.iterdir(), key=_number))
+    except (OSError, ValueError):
+        return ()
+
+
+def _number(path: Path) -> int:
+    return int(path.name)
+
+
+def _child_in(space: Space | None, alias: str) -> Link | None:
+    links = (link_from(seen) for seen in space.links()) if space else ()
+    return next((link for link in links if is_child(link, alias)), None)
+
+
+def _state(space: Space | None, link: Link | None) -> LinkState | None:
+    return None if space is None or link is None else space.state(link)

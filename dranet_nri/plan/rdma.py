@@ -1,0 +1,106 @@
+"""The RDMA devices of a device, on their way into a pod and home. Only exclusive mode moves them.
+
+Rules:
+1. Into the pod they go before the net device. A driver that can't move its RDMA device says so
+   then, before anything was done; and some drivers destroy it when its net device leaves.
+2. Home they come before the net device as well: the host's scan must find both together.
+3. The kernel knows a device by its index. One with another index is a new one: the driver was
+   reloaded. It is born on the host, so that nothing has to be brought back.
+4. A device is renamed in the pod only: on the host, udev names what appears there.
+"""
+
+from dataclasses import replace
+
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import Ns, ObservedRdma, RdmaLink
+from dranet_nri.plan.ops import MoveRdma, Op, Plan, RenameRdma
+
+
+def rdma_into_pod(wanted: tuple[RdmaLink, ...], name: str, observed: ObservedRdma) -> Plan:
+    """Say what must happen so that the RDMA devices are in the pod.
+
+    Args:
+        wanted: as they were on the host.
+        name: of the only one of them in the pod, "" to keep its name.
+        observed: where they are now.
+
+    Raises:
+        RefusedError: one is nowhere, or the name is taken.
+    """
+    ops: list[Op] = []
+    for link in wanted:
+        now = same(link, observed.pod)
+        if now is None:
+            now = same(link, observed.host)
+            if now is None:
+                raise RefusedError(
+                    f"RDMA device {link.name} is neither on the host nor in the pod: its driver"
+                    " was reloaded, or another namespace holds it; see dranet-nri status"
+                )
+            ops.append(MoveRdma(Ns.HOST, now.index, Ns.POD, now.name))
+        if name and now.name != name:
+            _require_free(name, observed)
+            ops.append(RenameRdma(Ns.POD, now.index, name))
+    return tuple(ops)
+
+
+def _require_free(name: str, observed: ObservedRdma) -> None:
+    """Refuse a name in use anywhere: until Linux 7.3 it is unique in the whole system."""
+    if name in observed.taken_host_names | observed.taken_pod_names:
+        raise RefusedError(f"rdma.name {name!r} is taken; set rdma.name to another one")
+
+
+def rdma_home(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> Plan:
+    """Say what must happen so that the RDMA devices are on the host as they were."""
+    ops: list[Op] = []
+    taken = observed.taken_host_names | observed.taken_pod_names
+    for link in before:
+        there, here = same(link, observed.pod), same(link, observed.host)
+        now = there or here
+        if now is None:
+            continue
+        ns = Ns.POD if there else Ns.HOST
+        if now.name != link.name and link.name not in taken:
+            ops.append(RenameRdma(ns, now.index, link.name))
+            now = replace(now, name=link.name)
+        if there:
+            ops.append(MoveRdma(Ns.POD, now.index, Ns.HOST, now.name))
+    return tuple(ops)
+
+
+def rdma_problem(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> str:
+    """Return why the RDMA devices are not home, "" if they are.
+
+    The name counts as well, as long as the device is still the one that left.
+    """
+    for link in before:
+        here = same(link, observed.host)
+        if here is not None and here.name == link.name:
+            continue
+        if here is not None:
+            return f"RDMA device {link.name} is called {here.name}: its name is taken on the host"
+        if same(link, observed.pod) is not None:
+            return f"RDMA device {link.name} is still in the pod"
+        if not _reborn(before, observed):
+            return f"RDMA device {link.name} is gone: load its driver again"
+    return ""
+
+
+def _reborn(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
+    """Return the devices on the host that appeared since, which a driver's reload made anew."""
+    return tuple(
+        each for each in observed.host if all(same(link, (each,)) is None for link in before)
+    )
+
+
+def same(link: RdmaLink, seen: tuple[RdmaLink, ...]) -> RdmaLink | None:
+    """Return the device among those seen, None if it is not; an index alone may be reused."""
+    return next(
+        (
+            each
+            for each in seen
+            if each.index == link.index
+            and (each.node_guid == link.node_guid or each.name == link.name)
+        ),
+        None,
+    )

@@ -1,0 +1,157 @@
+"""RDMA devices of the kernel in memory, tests.fakes.kernel."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from errno import EEXIST, ENODEV, EOPNOTSUPP
+from itertools import count
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.model import CharDevice, NetnsId, Ns, ObservedRdma, RdmaLink, RdmaMode
+from dranet_nri.plan.ops import MoveRdma, RenameRdma
+from dranet_nri.plan.rdma import same
+
+IB_MAJOR: Final = 231  # Documentation/admin-guide/devices.txt
+FIRST_MINOR: Final = {"uverbs": 192, "umad": 0, "issm": 64}
+RDMA_CM: Final = CharDevice("/dev/infiniband/rdma_cm", 10, 122)
+
+
+@dataclass(slots=True, eq=False)
+class FakeRdma:
+    """One RDMA device.
+
+    Attributes:
+        parent: PCI address of its function, "" for a software device.
+        netns: where it is.
+        movable: its driver can move it between namespaces.
+        slot: what its character devices are numbered by.
+    """
+
+    link: RdmaLink
+    parent: str
+    netns: NetnsId
+    movable: bool
+    slot: int
+
+
+@dataclass(slots=True)
+class FakeRdmaCore:
+    """The machine's RDMA devices.
+
+    Attributes:
+        mode: None: the kernel has no RDMA.
+        host: the host's namespace.
+        kinds: the character devices whose modules are loaded.
+        remade: told of a device that moved, and where from and to: IPoIB links go and come.
+        pkeys: the P_Key table of each device that has one.
+        broken_chars: errno with which character devices can't be resolved, 0 if they can.
+        before_chars: done when they are asked for.
+    """
+
+    host: NetnsId
+    remade: Callable[[str, NetnsId, NetnsId], None]
+    mode: RdmaMode | None = None
+    kinds: tuple[str, ...] = ("uverbs", "rdma_cm")
+    devices: list[FakeRdma] = field(default_factory=list)
+    pkeys: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    broken_chars: int = 0
+    before_chars: Callable[[], None] = lambda: None
+    _indexes: Iterator[int] = field(default_factory=count)
+
+    def add(self, name: str, parent: str, guid: str, *, movable: bool) -> FakeRdma:
+        """Let a driver make a device; it is born on the host."""
+        link = RdmaLink(next(self._indexes), name, guid)
+        made = FakeRdma(link, parent, self.host, movable, self._free_slot())
+        self.devices.append(made)
+        return made
+
+    def remove(self, name: str) -> None:
+        """Let a driver take its device away."""
+        self.devices = [each for each in self.devices if each.link.name != name]
+
+    def names(self, netns: NetnsId) -> list[str]:
+        """Return what a process in the namespace sees."""
+        everywhere = self.mode is RdmaMode.SHARED
+        return [each.link.name for each in self.devices if everywhere or each.netns == netns]
+
+    def move(self, op: MoveRdma, spaces: Mapping[Ns, NetnsId]) -> None:
+        """Do what RDMA_NLDEV_CMD_SET with a namespace does."""
+        what = str(op)
+        source, target = spaces[op.source], spaces[op.target]
+        if self.mode is not RdmaMode.EXCLUSIVE:
+            raise KernelError(what, EOPNOTSUPP, "the system is in shared mode")
+        device = self._at(what, op.index)
+        if device.netns == target:
+            return
+        if device.netns != source:
+            raise KernelError(what, ENODEV, "it is in another namespace")
+        if not device.movable:
+            raise KernelError(what, EOPNOTSUPP, "its driver can't")
+        self.carry(device, target)
+
+    def carry(self, device: FakeRdma, target: NetnsId) -> None:
+        """Move it; its clients go and come back, under the lowest free numbers."""
+        source, device.netns, device.slot = device.netns, target, -1
+        device.slot = self._free_slot()
+        self.remade(device.parent, source, target)
+
+    def rename(self, op: RenameRdma, spaces: Mapping[Ns, NetnsId]) -> None:
+        """Rename it; a name is unique in the whole system (before Linux 7.3)."""
+        device = self._at(str(op), op.index)
+        if device.netns != spaces[op.ns]:
+            raise KernelError(str(op), ENODEV, "it is in another namespace")
+        if any(each.link.name == op.name and each is not device for each in self.devices):
+            raise KernelError(str(op), EEXIST, f"the name {op.name} is in use")
+        device.link = replace(device.link, name=op.name)
+
+    def bury(self, netns: NetnsId) -> None:
+        """Bring home what was in a namespace that dies."""
+        for device in self.devices:
+            if device.netns == netns:
+                self.carry(device, self.host)
+
+    def observe(
+        self, parent: str, names: Sequence[str], known: Sequence[RdmaLink], pod: NetnsId | None
+    ) -> ObservedRdma:
+        """Return where the devices below parent, or of those names, are."""
+        shared = self.mode is RdmaMode.SHARED
+        host = [each for each in self.devices if shared or each.netns == self.host]
+        there = [each for each in self.devices if not shared and each.netns == pod]
+        own = [each for each in host if each.parent == parent and parent] or [
+            each for each in host if not each.parent and each.link.name in names
+        ]
+        inside = [each for each in there if any(same(k, (each.link,)) for k in known)]
+        return ObservedRdma(
+            mode=self.mode,
+            host=tuple(each.link for each in own),
+            pod=tuple(each.link for each in inside),
+            taken_host_names=frozenset(each.link.name for each in host if each not in own),
+            taken_pod_names=frozenset(each.link.name for each in there if each not in inside),
+        )
+
+    def chars(self, netns: NetnsId, link: RdmaLink, kinds: Sequence[str]) -> tuple[CharDevice, ...]:
+        """Return the character devices of a device that a process in netns sees."""
+        self.before_chars()
+        if self.broken_chars:
+            raise KernelError(f"resolve character devices of {link.name}", self.broken_chars)
+        device = self._at("resolve character devices", link.index)
+        if self.mode is not RdmaMode.SHARED and device.netns != netns:
+            raise KernelError("resolve character devices", ENODEV, "it is in another namespace")
+        found = [_char(kind, device.slot) for kind in kinds if kind in self.kinds]
+        return tuple(sorted(found, key=lambda each: each.path))
+
+    def _at(self, what: str, index: int) -> FakeRdma:
+        device = next((each for each in self.devices if each.link.index == index), None)
+        if device is None:
+            raise KernelError(what, ENODEV, f"no RDMA device {index}")
+        return device
+
+    def _free_slot(self) -> int:
+        used = {each.slot for each in self.devices}
+        return next(number for number in count() if number not in used)
+
+
+def _char(kind: str, slot: int) -> CharDevice:
+    if kind == "rdma_cm":
+        return RDMA_CM
+    return CharDevice(f"/dev/infiniband/{kind}{slot}", IB_MAJOR, FIRST_MINOR[kind] + slot)

@@ -1,0 +1,121 @@
+"""IPoIB children: what is asked of the kernel, and how what we made is found again.
+
+No kernel here has an InfiniBand port. The request is held to the one of iproute2 6.1
+(`ip link add link lo name dra123 type ipoib pkey 0x8001 mode datagram`, seen with strace).
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel import ipoib
+from dranet_nri.kernel.links import set_settings
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.space import Space
+from dranet_nri.model import Ns
+from dranet_nri.netlink.codec import walk
+from dranet_nri.netlink.links import INFO
+from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
+from dranet_nri.plan.child import alias_of, first_name
+from dranet_nri.plan.ops import AddIpoib, LinkSettings
+from tests.kernel.namespaces import add_veth, new_netns
+
+ALIAS = alias_of("uid-1", "pci-0000-8a-00-0")
+OP = AddIpoib(1, "dra123", ALIAS, 0x8001)
+# Type and payload of each attribute, those of IFLA_LINKINFO and IFLA_INFO_DATA unfolded.
+IPROUTE2 = {
+    (5,): b"\x01\x00\x00\x00",
+    (3,): b"dra123\0",
+    (18, 1): b"ipoib",
+    (18, 2, 1): b"\x01\x80",
+    (18, 2, 2): b"\x00\x00",
+}
+NESTS = {(18,), (18, 2)}
+
+
+class Recorder(Rtnetlink):
+    """A real socket that keeps what it is asked to change, and then sends it."""
+
+    def __init__(self, netlink: Rtnetlink) -> None:
+        self.netlink = netlink
+        self.asked: list[tuple[int, int, bytes]] = []
+
+    def do(self, what: str, kind: int, flags: int, body: bytes) -> None:
+        self.asked.append((kind, flags, body))
+        self.netlink.do(what, kind, flags, body)
+
+
+def unfolded(data: bytes, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], bytes]]:
+    for kind, payload in walk(data):
+        if (*path, kind) in NESTS:
+            yield from unfolded(payload, (*path, kind))
+        else:
+            yield (*path, kind), payload
+
+
+@pytest.fixture
+def space(nsfd: int) -> Iterator[Space]:
+    space = Space(Ns.HOST, os.dup(nsfd), "/proc")
+    yield space
+    space.close()
+
+
+def test_the_request_is_that_of_iproute2(nsfd: int) -> None:
+    recorder = Recorder(run_inside(nsfd, open_here))
+
+    with pytest.raises(KernelError):  # the kind is unknown, or lo is no parent
+        ipoib.add(recorder, str(OP), OP)
+    recorder.netlink.close()
+
+    ((kind, flags, body),) = recorder.asked
+    assert (kind, flags) == (16, 0x600)  # RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL
+    assert body[: INFO.size] == bytes(INFO.size)
+    asked = dict(unfolded(body[INFO.size :]))
+    asked[18, 1] = asked[18, 1].rstrip(b"\0")
+    assert asked == IPROUTE2
+
+
+def test_a_link_that_is_there_already_gets_its_alias(nsfd: int, space: Space) -> None:
+    wire = new_netns()
+    add_veth(nsfd, "dra123", wire)
+
+    ipoib.add(space.netlink, str(OP), OP)
+    os.close(wire)
+
+    assert ipoib.children(space) == ((ALIAS, space.index("look", "dra123")),)
+
+
+def test_what_we_made_is_found_by_its_alias_or_first_name_and_deleted_once(
+    nsfd: int, space: Space
+) -> None:
+    wire = new_netns()
+    add_veth(nsfd, "net1", wire)
+    add_veth(nsfd, first_name(ALIAS), wire)
+    set_settings(space.netlink, "arrange", space.index("look", "net1"), LinkSettings(alias=ALIAS))
+
+    found = ipoib.observe_child(space, None, ALIAS)
+    assert found.host is not None
+    index = found.host.link.index
+    ipoib.delete(space.netlink, "delete", index)
+    ipoib.delete(space.netlink, "delete", index)
+    space.forget()
+    second = ipoib.observe_child(space, None, ALIAS)
+    os.close(wire)
+
+    assert found.host.link.name == "net1"
+    assert second.host is not None
+    assert second.host.link.name == first_name(ALIAS)
+    assert ipoib.observe_child(space, None, alias_of("uid-2", "x")).host is None
+
+
+def test_the_key_table_is_read_in_the_ports_order(tmp_path: Path) -> None:
+    table = tmp_path / "class/infiniband/mlx5_0/ports/1/pkeys"
+    table.mkdir(parents=True)
+    for slot, key in enumerate((0xFFFF, 0x8001, *[0] * 8, 0x8005)):
+        (table / str(slot)).write_text(f"0x{key:04x}\n")
+
+    assert ipoib.pkeys(str(tmp_path), "mlx5_0") == (0xFFFF, 0x8001, *[0] * 8, 0x8005)
+    assert ipoib.pkeys(str(tmp_path), "mlx5_1") == ()
