@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from dra_shim.allocator import Uses
 from dra_shim.settings import State
 from dranet_nri.errors import RefusedError
 from dranet_nri.files import Fs
@@ -78,10 +79,10 @@ class Ledger:
         Raises:
             RefusedError: the claim is another pod's, or its name another claim's.
         """
-        if claim.uid in self._store.broken:
-            reason = self._store.broken[claim.uid].error
+        broken = self._store.broken.get(claim.uid)
+        if broken is not None and broken.in_place:  # one that was moved aside can't be lost
             raise RefusedError(
-                f"claim {claim}: its record cannot be used: {reason}; "
+                f"claim {claim}: its record cannot be used: {broken.error}; "
                 f"dra-shim release --claim-uid {claim.uid} moves it aside"
             )
         for record in self._store.records():
@@ -101,13 +102,22 @@ class Ledger:
             return record
         return None
 
-    def in_use(self) -> dict[str, str]:
-        """Return device name → who has it."""
+    def in_use(self) -> Uses:
+        """Return who has which devices."""
         return _in_use(self._state, self._store.records())
 
     def known_devices(self) -> tuple[Device, ...]:
         """Return the devices of all records, with the facts of when they were allocated."""
         return _devices(self._store.records())
+
+    def addresses(self) -> tuple[str, ...]:
+        """Return the addresses that the records' configurations give to pods, in CIDR notation."""
+        return tuple(
+            cidr
+            for record in self._store.records()
+            for device in record.devices
+            for cidr in device.config.interface.addresses or ()
+        )
 
     def of_pod(self, pod_uid: str) -> tuple[Allocation, ...]:
         """Return the records of a pod's claims."""
@@ -160,7 +170,7 @@ class Ledger:
                 self._store.remove(uid)
 
 
-def observe(state: State) -> tuple[tuple[Device, ...], dict[str, str]]:
+def observe(state: State) -> tuple[tuple[Device, ...], Uses]:
     """Return what `known_devices` and `in_use` of a ledger would, without lock and without writing.
 
     Raises:
@@ -176,17 +186,22 @@ def _devices(records: Iterable[Allocation]) -> tuple[Device, ...]:
     return tuple(each.device for record in records for each in record.devices)
 
 
-def _in_use(state: State, records: Iterable[Allocation]) -> dict[str, str]:
-    used: dict[str, str] = {}
+def _in_use(state: State, records: Iterable[Allocation]) -> Uses:
+    whole: dict[str, str] = {}
+    shares: dict[str, str] = {}
     with AttachmentReader(state.attachments, owner=None) as attachments:
         for held in attachments.records():
             if held.phase in _HOLDING:
                 who = f"pod {held.pod}, which has not given it back (claim {held.claim})"
-                used |= {each.device.name: who for each in held.devices if not each.home}
+                for one in held.devices:
+                    if not one.home:
+                        (shares if one.share_id else whole)[one.device.name] = who
     for record in records:
         who = f"claim {record.claim} of pod {record.pod}"
-        used |= {each.device.name: who for each in record.devices if not each.admin_access}
-    return used
+        for each in record.devices:
+            if not each.admin_access:
+                (shares if each.share_id else whole)[each.device.name] = who
+    return Uses(whole, shares)
 
 
 @contextmanager

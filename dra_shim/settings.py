@@ -57,6 +57,16 @@ def add_state_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_shared_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that says which devices several claims may have at once."""
+    parser.add_argument(
+        "--shared", default="", metavar="CEL",
+        help="devices that several claims may have at once (allowMultipleAllocations), in the "
+        "language of --filter: RDMA devices in shared mode and parents of IPoIB interfaces; their "
+        "net device stays on the host",
+    )  # fmt: skip
+
+
 def state_from(args: argparse.Namespace) -> State:
     """Return what `add_state_flags` parsed."""
     return State(args.state_dir, args.run_dir)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from dra_shim.allocator import Stock
+from dra_shim.allocator import Stock, Uses
 from dra_shim.cel import filter_devices
 from dra_shim.claims import Document, ResourceSlice, parse_label
 from dranet_nri.config import Findings, Node, did_you_mean, load_json
@@ -17,18 +17,19 @@ MAX_NAMES: Final = 10  # in a message
 
 
 def stock_of(
-    inventory: Inventory, known: Sequence[Device], in_use: Mapping[str, str], expression: str
+    inventory: Inventory, known: Sequence[Device], uses: Uses, expression: str, shared: str = ""
 ) -> Stock:
     """Return what may be allocated from.
 
     Args:
         inventory: of this moment.
         known: devices of all records; those in pods keep their last facts.
-        in_use: device name → who has it.
+        uses: who has which devices.
         expression: dranet's `--filter`, "" for none.
+        shared: the same for those that several claims may have at once, "" for none.
 
     Raises:
-        SelectorError: the expression cannot be compiled.
+        SelectorError: an expression cannot be compiled.
     """
     merged = merge_known(inventory, known)
     devices = filter_devices(expression, merged.devices)
@@ -36,7 +37,10 @@ def stock_of(
     dropped = tuple(
         (device.name, "dropped by --filter") for device in merged.devices if device.name not in kept
     )
-    return Stock(devices, in_use, (*merged.excluded, *dropped))
+    both = {each.name for each in filter_devices(shared, devices)} if shared else set()
+    # A share keeps a device from whoever wants it whole, also after it is shared no longer.
+    partly = {name: who for name, who in uses.shares.items() if name not in both}
+    return Stock(devices, {**partly, **uses.whole}, (*merged.excluded, *dropped), frozenset(both))
 
 
 def read_inventory(path: Path | None) -> Inventory:
@@ -59,7 +63,7 @@ def parse_inventory(text: str) -> Inventory:
         ConfigError: every violation of the document.
     """
     findings = Findings()
-    fields = Node(load_json(text), "", findings).fields(("devices", "excluded"))
+    fields = Node(load_json(text), "", findings).fields(("devices", "excluded", "rdma"))
     devices = [_device(item) for item in _items(fields, "devices")]
     excluded = [
         (_word(inner, "name"), _word(inner, "reason"))

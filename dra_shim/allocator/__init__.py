@@ -26,10 +26,10 @@ from dra_shim.allocator.explain import explain
 from dra_shim.allocator.refused import check_meetable
 from dra_shim.allocator.report import PartReport, report
 from dra_shim.allocator.search import Search
-from dra_shim.allocator.supply import Pool, Stock, Supply, pools_of, supply_of
+from dra_shim.allocator.supply import Pool, Stock, Supply, Uses, pools_of, supply_of, without
 from dra_shim.cel import SelectorError
 from dra_shim.claims import ClaimSpec, DeviceClass, Offer
-from dranet_nri.config import ConfigEntry, select_config, violations_for_rdma_only
+from dranet_nri.config import ConfigEntry, select_config, violations_for_device
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import AllocatedDevice, Device, NetworkConfig
 
@@ -42,6 +42,7 @@ __all__ = [
     "Pool",
     "Stock",
     "Supply",
+    "Uses",
     "Wanted",
     "allocate",
     "choose",
@@ -49,6 +50,7 @@ __all__ = [
     "explained",
     "pools_of",
     "supply_of",
+    "without",
 ]
 
 
@@ -111,7 +113,7 @@ def allocate(
         config = NetworkConfig()
         if not grant.admin_access:  # else whoever has the device configures it
             config = config_for(claim, classes, grant.request, first_valid=first_valid_config)
-            _check_rdma_only(claim.label, device, config)
+            _check_device(claim.label, device, config)
         main = grant.request.partition("/")[0]
         results[grant.claim].append(
             AllocatedDevice(main, node, device, config, grant.admin_access, grant.share_id)
@@ -209,10 +211,9 @@ def config_for(
     return select_config([*entries, *claim.spec.configs], request, first_valid_wins=first_valid)
 
 
-def _check_rdma_only(label: str, device: Device, config: NetworkConfig) -> None:
-    if device.attribute("dra.net/ifName") is None and device.rdma_devices:
-        violations = violations_for_rdma_only(config)
-        if violations:
-            raise ConfigError(
-                [f"claim {label}: device {device.name}: {violation}" for violation in violations]
-            )
+def _check_device(label: str, device: Device, config: NetworkConfig) -> None:
+    violations = violations_for_device(config, device)
+    if violations:
+        raise ConfigError(
+            [f"claim {label}: device {device.name}: {violation}" for violation in violations]
+        )

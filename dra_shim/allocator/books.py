@@ -27,7 +27,12 @@ class Books:
     def __init__(self, supply: Supply) -> None:
         """Start with what the supply says is in use."""
         self._takers: dict[DeviceId, list[Part]] = {}
-        self._consumed: dict[tuple[DeviceId, str], Fraction] = {}
+        self._shared = frozenset(supply.shares)
+        self._consumed = {
+            (device, name): amount
+            for device, amounts in supply.shares.items()
+            for name, amount in amounts.items()
+        }
         self._compared: dict[tuple[int, Constraint], list[Typed]] = {}
         self._left: dict[tuple[str, str, str, str], Fraction] = {}
         for pool in supply.pools:
@@ -35,7 +40,7 @@ class Books:
                 key = (pool.driver, pool.name, counter.set, counter.name)
                 self._left[key] = counter.value
             for offer in pool.offers:
-                if offer.id in supply.in_use:
+                if offer.id in supply.in_use or offer.id in supply.shares:
                     self._draw(offer, -1)
 
     def obstacle(self, part: Part, candidate: Candidate) -> str:
@@ -115,7 +120,9 @@ class Books:
             self._compared[part.claim, constraint].pop()
 
     def _draws_already(self, offer: Offer) -> bool:
-        return any(not each.request.admin_access for each in self._takers.get(offer.id, []))
+        return offer.id in self._shared or any(
+            not each.request.admin_access for each in self._takers.get(offer.id, [])
+        )
 
     def _consume(self, candidate: Candidate, sign: int) -> None:
         for name, amount in candidate.share.amounts:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from dra_shim.allocator.books import Typed, typed_attribute
+from dra_shim.allocator.books import Books, Typed, typed_attribute
 from dra_shim.allocator.candidates import Candidate, Part, Want, show_attribute
 from dra_shim.allocator.errors import AllocationError
 from dra_shim.allocator.search import Search
@@ -64,8 +64,9 @@ def _missing(candidate: Candidate, part: Part) -> list[str]:
 def _part_lines(part: Part, supply: Supply, *, alone: bool) -> Iterator[str]:
     title = f"claim {part.label}: request {part.request.name}"
     yield f"{title}: {_headline(part, alone=alone)}"
+    books = Books(supply)
     for candidate in part.candidates:
-        yield f"{title}: device {candidate.offer.name}: {_state(candidate, part)}"
+        yield f"{title}: device {candidate.offer.name}: {_state(candidate, part, books)}"
     for name, why in supply.excluded:
         yield f"{title}: device {name}: not published: {why}"
 
@@ -91,7 +92,7 @@ def _headline(part: Part, *, alone: bool) -> str:
     )
 
 
-def _state(candidate: Candidate, part: Part) -> str:
+def _state(candidate: Candidate, part: Part, books: Books) -> str:
     if candidate.failure is not None and not candidate.holder:
         return candidate.failure.reason
     if candidate.why_not:
@@ -99,6 +100,9 @@ def _state(candidate: Candidate, part: Part) -> str:
     missing = _missing(candidate, part)
     if missing:
         return f"{missing[0]}: the device has no such attribute"
+    exhausted = books.exhausted(part, candidate)
+    if exhausted:
+        return exhausted
     values = [
         f"{each.kind}: {each.attribute} is {show_attribute(value)}"
         for each in part.constraints

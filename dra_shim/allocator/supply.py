@@ -2,10 +2,24 @@
 
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
-from dra_shim.claims import Counter, DeviceId, Offer, ResourceSlice
+from dra_shim.claims import Counter, DeviceId, Offer, ResourceSlice, Taken
 from dranet_nri.model import DRIVER_NAME, Device
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Who has which devices of the node, by device name, as messages say it.
+
+    Attributes:
+        whole: has the device for itself.
+        shares: the last one who has a share of it.
+    """
+
+    whole: Mapping[str, str] = field(default_factory=dict)
+    shares: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +30,13 @@ class Stock:
         devices: publishable devices, in the order they are published.
         in_use: device name → who has it, as messages say it.
         excluded: (name, why) of what the inventory does not publish.
+        shared: names of devices that several claims may have at once.
     """
 
     devices: tuple[Device, ...]
     in_use: Mapping[str, str] = field(default_factory=dict)
     excluded: tuple[tuple[str, str], ...] = ()
+    shared: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +62,45 @@ class Supply:
     Attributes:
         in_use: device → who has it, as messages say it.
         excluded: (name, why) of devices that are not published.
+        shares: shared device → what is consumed of each of its capacities.
     """
 
     pools: tuple[Pool, ...]
     in_use: Mapping[DeviceId, str] = field(default_factory=dict)
     excluded: tuple[tuple[str, str], ...] = ()
+    shares: Mapping[DeviceId, Mapping[str, Fraction]] = field(default_factory=dict)
+
+
+def without(supply: Supply, taken: Iterable[tuple[str, Taken]]) -> Supply:
+    """Return what is left once other claims have what they have.
+
+    Args:
+        supply: what there is.
+        taken: who, as messages say it, has what.
+    """
+    in_use = dict(supply.in_use)
+    shares = {device: dict(amounts) for device, amounts in supply.shares.items()}
+    for who, each in taken:
+        if not each.share_id:
+            in_use.setdefault(each.device, who)
+            continue
+        amounts = shares.setdefault(each.device, {})
+        for name, amount in each.consumed:
+            amounts[name] = amounts.get(name, Fraction()) + amount
+    return replace(supply, in_use=in_use, shares=shares)
 
 
 def supply_of(stock: Stock, node: str) -> Supply:
     """Return a node's own devices as the pool that our driver publishes."""
     offers = tuple(
-        Offer(DRIVER_NAME, node, device.name, device.attributes) for device in stock.devices
+        Offer(
+            DRIVER_NAME,
+            node,
+            device.name,
+            device.attributes,
+            shared=device.name in stock.shared,
+        )
+        for device in stock.devices
     )
     return Supply(
         (Pool(DRIVER_NAME, node, offers),),

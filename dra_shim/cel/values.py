@@ -6,6 +6,7 @@ They are tagged maps in canonical form, {"quantity": "3/2"} and {"semver": "1.2.
 
 import re
 from collections.abc import Mapping
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ _QUANTITY_FORM: Final = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
     r"(?:[eE](?P<exponent>[+-]?[0-9]{1,2})|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)"
 )
+MAX_QUANTITY: Final = 1000  # characters; far more than a Quantity holds, far less than costs time
 _NUMBER: Final = r"(?:0|[1-9][0-9]*)"
 _WORD: Final = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 _SEMVER_FORM: Final = re.compile(
@@ -34,14 +36,18 @@ _SEMVER_FORM: Final = re.compile(
 
 def quantity(text: str) -> Tagged:
     """Return the quantity that text spells, such as "10Gi", "500m" or "1.5e3"."""
-    form = _QUANTITY_FORM.fullmatch(text)
+    form = _quantity_form(text)
     if form is None:
-        raise ValueError(f'"{text}" is not a quantity such as 10Gi, 500m or 1.5')
+        raise ValueError(f'"{text[:MAX_QUANTITY]}" is not a quantity such as 10Gi, 500m or 1.5')
     if form["exponent"]:
         scale = Fraction(10) ** int(form["exponent"])
     else:
         scale = _SUFFIXES[form["suffix"] or ""]
     return {_QUANTITY: str(Fraction(form["number"].rstrip(".")) * scale)}
+
+
+def _quantity_form(text: str) -> re.Match[str] | None:
+    return _QUANTITY_FORM.fullmatch(text) if len(text) <= MAX_QUANTITY else None
 
 
 def parse_amount(text: str) -> Fraction:
@@ -65,7 +71,13 @@ def show_amount(value: Fraction) -> str:
         for suffix, unit in _SUFFIXES.items()
         if (value / unit).denominator == 1
     ]
-    return min(texts, key=len, default=f"{float(value):g}")
+    return min(texts, key=len, default="") or _approximate(value)
+
+
+def _approximate(value: Fraction) -> str:
+    """Return six digits of an amount, which a float may be too small for."""
+    six = Context(prec=6).divide(Decimal(value.numerator), Decimal(value.denominator))
+    return f"{six.normalize():g}"
 
 
 def semver(text: str) -> Tagged:
@@ -87,7 +99,7 @@ def loose_semver(text: str, normalize: object) -> Tagged:
 
 def is_quantity(text: str) -> bool:
     """Whether text spells a quantity."""
-    return _QUANTITY_FORM.fullmatch(text) is not None
+    return _quantity_form(text) is not None
 
 
 def is_semver(text: str, normalize: object = None) -> bool:
@@ -129,7 +141,7 @@ def as_integer(value: Tagged) -> int:
     """Return the amount of a whole quantity."""
     exact = amount(value)
     if exact.denominator != 1:
-        raise ValueError(f"{float(exact)} is not a whole number")
+        raise ValueError(f"{_approximate(exact)} is not a whole number")
     return exact.numerator
 
 

@@ -7,6 +7,7 @@ offers.py      what a slice and its devices are here
 devices.py     `spec.devices` of a claim: requests, constraints, configuration
 needs.py       what a request tolerates and asks of a capacity
 slices.py      `spec` of a slice: devices, counters, taints
+taken.py       `status` of a claim: what it has
 parse.py       one document → one value, by apiVersion and kind
 """
 
@@ -35,6 +36,7 @@ from dra_shim.claims.offers import (
     Policy,
     ResourceSlice,
     Taint,
+    Taken,
 )
 from dra_shim.claims.parse import parse_document, parse_manifests
 
@@ -58,6 +60,7 @@ __all__ = [
     "ResourceClaimTemplate",
     "ResourceSlice",
     "Taint",
+    "Taken",
     "Toleration",
     "load_manifests",
     "parse_document",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dra_shim.claims.offers import ResourceSlice, Taint
+from dra_shim.claims.offers import ResourceSlice, Taint, Taken
 from dranet_nri.config import ConfigEntry
 from dranet_nri.model import NetworkConfig
 
@@ -105,12 +105,17 @@ class ClaimSpec:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaim:
-    """A claim; namespace and uid are "" where the document does not say."""
+    """A claim; namespace and uid are "" where the document does not say.
+
+    Attributes:
+        taken: what it has already, as its status says.
+    """
 
     namespace: str
     name: str
     uid: str
     spec: ClaimSpec
+    taken: tuple[Taken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

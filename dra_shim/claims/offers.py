@@ -99,6 +99,20 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """A device that a claim has, or its share of one.
+
+    Attributes:
+        share_id: of its share, "" if it has the device for itself.
+        consumed: (capacity, amount) of its share.
+    """
+
+    device: DeviceId
+    share_id: str = ""
+    consumed: tuple[tuple[str, Fraction], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceSlice:
     """Part of a pool.
 

@@ -17,6 +17,7 @@ from dra_shim.claims.manifests import load_manifests
 from dra_shim.claims.names import parse_label, parse_subdomain
 from dra_shim.claims.offers import ResourceSlice
 from dra_shim.claims.slices import slice_spec
+from dra_shim.claims.taken import taken_devices
 from dranet_nri.config import (
     ConfigSource,
     Findings,
@@ -151,7 +152,13 @@ def _uid(text: str) -> str:
 def _claim(node: Node, fields: Fields, flat: bool) -> ResourceClaim:  # noqa: FBT001 row of a table
     namespace, name, uid = _metadata(node, fields)
     spec = required(node, fields, "spec")
-    return ResourceClaim(namespace, name, uid, claim_spec(spec, flat=flat) if spec else ClaimSpec())
+    return ResourceClaim(
+        namespace,
+        name,
+        uid,
+        claim_spec(spec, flat=flat) if spec else ClaimSpec(),
+        taken_devices(fields["status"]) if "status" in fields else (),
+    )
 
 
 def _template(node: Node, fields: Fields, flat: bool) -> ResourceClaimTemplate:  # noqa: FBT001

@@ -15,6 +15,7 @@ from dra_shim.commands.documents import read_documents
 from dra_shim.ledger import Ledger
 from dra_shim.podclaims import PodClaim, claims_of_pod, classes_of
 from dra_shim.settings import (
+    add_shared_flag,
     add_state_flags,
     container_listing,
     namespaced_name,
@@ -23,11 +24,11 @@ from dra_shim.settings import (
     uid,
 )
 from dra_shim.stock import read_inventory, stock_of
-from dranet_nri.config import network_config_to_object
+from dranet_nri.config import lease_addresses, network_config_to_object
 from dranet_nri.edits import cdi_ids
 from dranet_nri.facts.host import boot_id, node_name
 from dranet_nri.inventory import DEFAULT_FILTER
-from dranet_nri.model import Allocation, ObjectRef
+from dranet_nri.model import AllocatedDevice, Allocation, ObjectRef
 
 _COLUMNS = ("CLAIM", "REQUEST", "DEVICE", "INTERFACE", "CDI DEVICE")
 _NONCE_BYTES = 8  # 64 random bits: a namesake's stale CDI spec must not fit
@@ -76,6 +77,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         metavar="CEL",
         help="devices to consider, as dranet's flag; '' for all",
     )
+    add_shared_flag(parser)
     add("--node", default="", metavar="NAME", help="pool name (default: the host name)")
     add(
         "--inventory",
@@ -126,7 +128,11 @@ def _allocated(
     if not claims:
         return []
     stock = stock_of(
-        read_inventory(args.inventory), ledger.known_devices(), ledger.in_use(), args.filter
+        read_inventory(args.inventory),
+        ledger.known_devices(),
+        ledger.in_use(),
+        args.filter,
+        args.shared,
     )
     results = allocate(
         [Wanted(str(claim.ref), claim.spec) for claim in claims],
@@ -147,7 +153,18 @@ def _allocated(
             pod_claim_name=claim.template,
             containers=claim.containers,
         )
-        for claim, devices in zip(claims, results, strict=True)
+        for claim, devices in zip(claims, _leased(results, ledger), strict=True)
+    ]
+
+
+def _leased(
+    results: Sequence[tuple[AllocatedDevice, ...]], ledger: Ledger
+) -> list[tuple[AllocatedDevice, ...]]:
+    """Return the devices with addresses in place of ranges; no record holds a range."""
+    configs = [device.config for devices in results for device in devices]
+    leased = iter(lease_addresses(configs, ledger.addresses()))
+    return [
+        tuple(replace(device, config=next(leased)) for device in devices) for devices in results
     ]
 
 

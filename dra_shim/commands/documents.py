@@ -30,13 +30,22 @@ def read_documents(names: Sequence[str]) -> tuple[Document, ...]:
     Raises:
         ConfigError: every violation, with the file's name in front.
     """
-    found: list[Document] = []
+    return tuple(each for documents in read_files(names).values() for each in documents)
+
+
+def read_files(names: Sequence[str]) -> dict[str, tuple[Document, ...]]:
+    """Return the documents of each file by its name.
+
+    Raises:
+        ConfigError: every violation, with the file's name in front.
+    """
+    found: dict[str, tuple[Document, ...]] = {}
     violations: list[str] = []
     for name in dict.fromkeys(names):
         try:
-            found += parse_manifests(read_text(name))
+            found[name] = parse_manifests(read_text(name))
         except ConfigError as error:
             violations += [f"{name}: {line}" for line in error.violations]
     if violations:
         raise ConfigError(violations)
-    return tuple(found)
+    return found

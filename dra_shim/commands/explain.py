@@ -3,7 +3,7 @@
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,13 +17,14 @@ from dra_shim.allocator import (
     explained,
     pools_of,
     supply_of,
+    without,
 )
 from dra_shim.cel.values import show_amount
-from dra_shim.claims import DeviceClass, Document, ResourceClaim, ResourceClaimTemplate
-from dra_shim.commands.documents import read_documents
+from dra_shim.claims import DeviceClass, Document, ResourceClaim, ResourceClaimTemplate, Taken
+from dra_shim.commands.documents import read_files
 from dra_shim.ledger import observe
 from dra_shim.podclaims import classes_of
-from dra_shim.settings import DEFAULT_NAMESPACE, add_state_flags, state_from
+from dra_shim.settings import DEFAULT_NAMESPACE, add_shared_flag, add_state_flags, state_from
 from dra_shim.stock import node_of_slices, read_inventory, slices_among, stock_of
 from dranet_nri.config import network_config_to_object
 from dranet_nri.errors import ConfigError
@@ -55,7 +56,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="FILE",
         help="ResourceClaims or ResourceClaimTemplates of one pod; - for standard input; may be "
-        "given several times, as --class and --slices",
+        "given several times, as --class, --slices and --claims",
     )
     parser.add_argument(
         "--class", dest="classes", action="append", default=[], metavar="FILE", help="DeviceClasses"
@@ -67,6 +68,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="ResourceSlices, such as kubectl get resourceslices -o yaml prints, instead of this "
         "node's devices; a nodeSelector in them is taken to match",
+    )
+    parser.add_argument(
+        "--claims",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="the other ResourceClaims, such as kubectl get resourceclaims -A -o yaml prints; what "
+        "they have is taken, as is what claims among the --class and --slices files have",
     )
     _add_node_flags(parser)
     parser.add_argument("--output", choices=("text", "json"), default="text", help="form")
@@ -88,6 +97,7 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
         metavar="CEL",
         help="devices of the inventory to consider, as dranet's flag; '' for all",
     )
+    add_shared_flag(parser)
     add(
         "--node",
         default="",
@@ -103,12 +113,13 @@ def main(args: argparse.Namespace) -> int:
         DranetError: says what is wrong with the files.
         OSError: the records or the inventory cannot be read.
     """
-    documents = read_documents([*args.claim, *args.classes, *args.slices])
-    claims = _claims(documents)
-    classes = classes_of(documents)
-    parts, grants, why = explained(
-        claims, classes, _supply(args, documents), new_uid=lambda: str(uuid4())
-    )
+    files = read_files([*args.claim, *args.classes, *args.slices, *args.claims])
+    asked = tuple(each for name in dict.fromkeys(args.claim) for each in files.pop(name))
+    others = tuple(each for documents in files.values() for each in documents)
+    claims = _claims(asked)
+    classes = classes_of((*asked, *others))
+    supply = without(_supply(args, (*asked, *others)), _taken(others, asked))
+    parts, grants, why = explained(claims, classes, supply, new_uid=lambda: str(uuid4()))
     found = _configured(parts, grants, why, claims, classes)
     print(json.dumps(_document(found), indent=2) if args.output == "json" else _text(found))
     return 1 if found.why else 0
@@ -116,13 +127,25 @@ def main(args: argparse.Namespace) -> int:
 
 def _claims(documents: Sequence[Document]) -> list[Wanted]:
     claims = [
-        Wanted(f"{each.namespace or DEFAULT_NAMESPACE}/{each.name}", each.spec)
+        Wanted(_label(each), each.spec)
         for each in documents
         if isinstance(each, ResourceClaim | ResourceClaimTemplate)
     ]
     if not claims:
         raise ConfigError(["no ResourceClaim or ResourceClaimTemplate among the files; add one"])
     return claims
+
+
+def _label(claim: ResourceClaim | ResourceClaimTemplate) -> str:
+    return f"{claim.namespace or DEFAULT_NAMESPACE}/{claim.name}"
+
+
+def _taken(others: Sequence[Document], asked: Sequence[Document]) -> Iterator[tuple[str, Taken]]:
+    """Yield who has what; a claim that is asked about is taken to have nothing yet."""
+    own = {_label(each) for each in asked if isinstance(each, ResourceClaim)}
+    for claim in others:
+        if isinstance(claim, ResourceClaim) and _label(claim) not in own:
+            yield from ((f"claim {_label(claim)}", each) for each in claim.taken)
 
 
 def _supply(args: argparse.Namespace, documents: Sequence[Document]) -> Supply:
@@ -132,12 +155,12 @@ def _supply(args: argparse.Namespace, documents: Sequence[Document]) -> Supply:
     pools = pools_of(slices, node) if args.slices else ()
     if not from_inventory:
         return Supply(pools)
-    known, in_use = observe(state_from(args))
-    stock = stock_of(read_inventory(args.inventory), known, in_use, args.filter)
+    known, uses = observe(state_from(args))
+    stock = stock_of(read_inventory(args.inventory), known, uses, args.filter, args.shared)
     own = supply_of(stock, node_name(args.node or node))
     others = [pool for pool in pools if pool.driver != DRIVER_NAME]
     ordered = sorted([*own.pools, *others], key=lambda pool: (pool.driver, pool.name))
-    return Supply(tuple(ordered), own.in_use, own.excluded)
+    return replace(own, pools=tuple(ordered))
 
 
 def _configured(

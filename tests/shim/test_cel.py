@@ -194,7 +194,9 @@ def test_the_values_an_expression_looks_at_are_found(
 @pytest.mark.parametrize(
     ("text", "shown"),
     [("0", "0"), ("10Gi", "10Gi"), ("1024Mi", "1Gi"), ("10G", "10G"), ("1500", "1500"),
-     ("1.5", "1500m"), ("1e-12", "1e-12"), ("250m", "250m")],
+     ("1.5", "1500m"), ("1e-12", "1e-12"), ("250m", "250m"), ("1.25e-12", "1.25e-12"), ("-1.5", "-1500m"),
+     pytest.param("9" * 400, "9" * 400, id="400-digits"),
+     pytest.param("9" * 400 + ".00000000001", "1e+400", id="400-digits-and-a-rest")],
 )  # fmt: skip
 def test_an_amount_is_shown_as_short_as_it_can_be_exactly(text: str, shown: str) -> None:
     assert show_amount(parse_amount(text)) == shown
@@ -213,6 +215,9 @@ def test_an_amount_is_shown_as_short_as_it_can_be_exactly(text: str, shown: str)
         ("semver('1.2').major() == 0", '"1.2" is not a semantic version'),
         ("semver('1.2.3').compareTo(quantity('1')) == 0", "only two quantities or two versions can be compared"),
         ("quantity('1.5').asInteger() == 1", "1.5 is not a whole number"),
+        (f"quantity('{'9' * 400}.5').asInteger() == 1", "1e+400 is not a whole number"),
+        (f"quantity('{'9' * 400}').asApproximateFloat() == 1.0", "too large for a float"),
+        (f"quantity('{'9' * 5000}').sign() == 1", "is not a quantity such as 10Gi"),
         ("semver('1.2.3').sign() == 1", "the value is not a quantity"),
         ("quantity('1').major() == 1", "the value is not a semver"),
         ("{'a': 'b'}.compareTo({'a': 'b'}) == 0", "only two quantities"),

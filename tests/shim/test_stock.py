@@ -2,6 +2,7 @@
 
 import pytest
 
+from dra_shim.allocator import Uses
 from dra_shim.stock import parse_inventory, stock_of
 from dranet_nri.errors import ConfigError
 from dranet_nri.inventory import DEFAULT_FILTER, Inventory
@@ -63,7 +64,7 @@ def test_the_filter_s_victims_are_named_and_devices_in_pods_stay_listed() -> Non
     away = Device("dummy0", DeviceKey("", "", "dummy0"))
 
     stock = stock_of(
-        parse_inventory(FILE), [away], {"dummy0": "claim a/b of pod a/p"}, DEFAULT_FILTER
+        parse_inventory(FILE), [away], Uses({"dummy0": "claim a/b of pod a/p"}), DEFAULT_FILTER
     )
 
     assert [device.name for device in stock.devices] == [
@@ -74,3 +75,21 @@ def test_the_filter_s_victims_are_named_and_devices_in_pods_stay_listed() -> Non
         ("lo", "loopback"),
         ("veth0", "dropped by --filter"),
     )
+
+
+@pytest.mark.parametrize(
+    ("shared", "in_use"),
+    [
+        pytest.param("", {"bare": "claim a/b of pod a/p"}, id="shared no longer"),
+        pytest.param("true", {}, id="shared"),
+    ],
+)
+def test_a_share_keeps_a_device_from_whoever_wants_it_whole(
+    shared: str, in_use: dict[str, str]
+) -> None:
+    uses = Uses(shares={"bare": "claim a/b of pod a/p"})
+
+    stock = stock_of(parse_inventory(FILE), [], uses, "", shared)
+
+    assert stock.in_use == in_use
+    assert ("bare" in stock.shared) is bool(shared)

@@ -1,0 +1,104 @@
+"""Claims, devices and pools, in a word each; and what the allocator gives or says."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from itertools import count
+
+import pytest
+
+from dra_shim.allocator import AllocationError, Grant, Pool, Supply, Wanted, choose
+from dra_shim.cel.values import parse_amount
+from dra_shim.claims import (
+    Capacity,
+    Cel,
+    ClaimSpec,
+    Constraint,
+    Counter,
+    DeviceClass,
+    DeviceRequest,
+    Offer,
+    Policy,
+    Request,
+)
+
+CLASSES = {"nic": DeviceClass("nic"), "big": DeviceClass("big")}
+RAIL = "x.y/rail"
+
+
+def offer(name: str, **fields: object) -> Offer:
+    rail = fields.pop("rail", None)
+    attributes = (("rail", rail),) if rail is not None else ()
+    return Offer("x.y", "p", name, attributes, **fields)  # type: ignore[arg-type]
+
+
+def supply(
+    *offers: Offer,
+    in_use: Mapping[str, str] | None = None,
+    counters: tuple[Counter, ...] = (),
+    problem: str = "",
+) -> Supply:
+    used = {("x.y", "p", name): who for name, who in (in_use or {}).items()}
+    return Supply((Pool("x.y", "p", offers, counters, problem),), used)
+
+
+def exactly(name: str = "r", number: int = 1, *selectors: str, **fields: object) -> Request:
+    cels = tuple(map(Cel, selectors))
+    return Request(name, (DeviceRequest(name, "nic", cels, number, **fields),))  # type: ignore[arg-type]
+
+
+def every(name: str = "r", *selectors: str, **fields: object) -> Request:
+    return exactly(name, 1, *selectors, every=True, **fields)
+
+
+def first_available(name: str, *parts: DeviceRequest) -> Request:
+    return Request(name, parts)
+
+
+def claim(
+    *requests: Request, constraints: tuple[Constraint, ...] = (), label: str = "a/c"
+) -> Wanted:
+    return Wanted(label, ClaimSpec(requests, constraints))
+
+
+def grants(stock: Supply, *claims: Wanted) -> tuple[Grant, ...]:
+    numbers = count(1)
+    return choose(claims, CLASSES, stock, new_uid=lambda: f"share-{next(numbers)}")
+
+
+def given(stock: Supply, *claims: Wanted) -> list[tuple[str, str]]:
+    return [(each.request, each.offer.name) for each in grants(stock, *claims)]
+
+
+def refused(stock: Supply, *claims: Wanted) -> tuple[str, ...]:
+    with pytest.raises(AllocationError) as caught:
+        grants(stock, *claims)
+    return caught.value.lines
+
+
+def amount(text: str) -> Fraction:
+    return parse_amount(text)
+
+
+def part(name: str, number: int = 1, *selectors: str, **fields: object) -> DeviceRequest:
+    return DeviceRequest(name, "nic", tuple(map(Cel, selectors)), number, **fields)  # type: ignore[arg-type]
+
+
+def vf(name: str, consumed: int = 1, **fields: object) -> Offer:
+    return replace(offer(name, **fields), counters=(Counter("pf", "vfs", Fraction(consumed)),))
+
+
+PF = (Counter("pf", "vfs", Fraction(2)),)
+
+
+BANDWIDTH = Capacity(
+    "bandwidth", Fraction(100), Policy(Fraction(10), (), Fraction(10), Fraction(60), Fraction(20))
+)
+
+
+def shared(name: str, *capacity: Capacity) -> Offer:
+    return offer(name, capacity=capacity, shared=True)
+
+
+def asks(number: int, name: str = "x.y/bandwidth") -> dict[str, object]:
+    return {"capacity": ((name, Fraction(number)),)}
