@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from errno import EIO
 
 from dranet_nri.executor import Executor
+from dranet_nri.fabric import RdmaOptions
 from dranet_nri.model import (
     Address,
     AllocatedDevice,
     Allocation,
     Attachment,
-    CharDevice,
     Device,
     DeviceKey,
     Failure,
@@ -22,10 +22,12 @@ from dranet_nri.model import (
     ObjectRef,
     Phase,
     Pod,
+    RdmaConfig,
     Route,
 )
+from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.state.record import decode_attachment, encode_attachment
-from tests.fakes.kernel import FakeKernel
+from tests.fakes.kernel import HOST_NETNS, FakeKernel
 
 POD = Pod("sandbox-1", "uid-web", "default", "web", "/run/netns/1")
 DATA, STORAGE = "claim-data", "claim-storage"
@@ -88,6 +90,7 @@ def pci(number: int) -> Device:
     return Device(f"nic-{number}", key, rdma_devices=(f"mlx5_{number}",))
 
 
+DUAL = replace(pci(2), rdma_devices=("mlx5_2", "mlx5_20"))
 VIRTUAL = Device("dummy", DeviceKey("", "", "dummy0"))
 RDMA_ONLY = Device(
     "efa", DeviceKey("pci", "0000:09:00.0", "", "0000:09:00.0"), rdma_devices=("mlx5_9",)
@@ -110,11 +113,27 @@ CLAIMS = (
     claim(DATA, given(pci(1), NAMED), given(pci(2))),
     claim(STORAGE, given(pci(3)), replace(given(pci(4)), admin_access=True)),
 )
+GID_MAC = "00:00:10:29:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a:1e"
+IB_CONFIG = NetworkConfig(InterfaceConfig(name="net1"), rdma=RdmaConfig(name="hca0"))
+FABRIC_CLAIMS = (
+    claim(DATA, given(replace(pci(5), key=replace(pci(5).key, name="ibs5")), IB_CONFIG)),
+    claim(STORAGE, given(RDMA_ONLY)),
+)
 EVERYWHERE = ("eth1", "eth2", "eth3", "dummy0")
 
 
 class Node:
-    """A host with four NICs and a dummy, a pod's namespace, and an executor that may die."""
+    """A host with four NICs and a dummy, a pod's namespace, and an executor that may die.
+
+    Attributes:
+        claims: what is attached unless told otherwise.
+        watched: net devices that must come home.
+        options: the operator's, for RDMA devices; a restart takes them in.
+    """
+
+    claims = CLAIMS
+    watched: tuple[str, ...] = EVERYWHERE
+    options = RdmaOptions()
 
     def __init__(self) -> None:
         self.kernel = FakeKernel()
@@ -134,11 +153,17 @@ class Node:
                     Route("0.0.0.0/0", gateway=f"10.0.{number}.1", table=100 + number),
                 ),
             )
+        for number in (9, 1, 2, 3, 4):
+            self.kernel.add_rdma(f"mlx5_{number}", parent=f"0000:{number:02x}:00.0")
         self.kernel.space().named("arrange", "eth1").sysctls["ipv4", "rp_filter"] = "2"
         self.kernel.add_link("dummy0", kind="dummy", addresses=(Address("10.0.9.5/24"),))
+        self.arrange()
         self.netns = self.add_netns("/run/netns/1")
-        self.start = self.host()
+        self.start, self.rdma_at_start = self.host(), self.rdma()
         self.restart()
+
+    def arrange(self) -> None:
+        """Put more into the host."""
 
     def add_netns(self, path: str) -> NetnsId:
         netns = self.kernel.add_netns(path)
@@ -150,15 +175,11 @@ class Node:
         """Start anew from what the journal holds; whatever was broken works again."""
         self.kernel.heal()
         self.journal.fails_at = 0
-        self.executor = Executor(self.kernel, self.journal, self.clock, self.char_devices)
+        self.executor = Executor(self.kernel, self.journal, self.clock, self.options)
 
-    def char_devices(self, name: str) -> tuple[CharDevice, ...]:
-        number = int(name.rpartition("_")[2])
-        return (CharDevice(f"/dev/infiniband/uverbs{number}", 231, 192 + number),)
-
-    def attach(self, claims: tuple[Allocation, ...] = CLAIMS) -> tuple[Attachment, ...]:
+    def attach(self, claims: tuple[Allocation, ...] = ()) -> tuple[Attachment, ...]:
         previous = dict(self.journal.records)
-        return self.executor.attach(POD, self.netns, claims, previous)
+        return self.executor.attach(POD, self.netns, claims or self.claims, previous)
 
     def detach(self, *, netns_alive: bool = True) -> None:
         for record in list(self.journal.records.values()):
@@ -166,11 +187,16 @@ class Node:
 
     def host(self) -> Mapping[str, LinkState | None]:
         """Return the devices' states on the host, without what a move may change."""
-        return {name: comparable(self.kernel.state(name)) for name in EVERYWHERE}
+        return {name: comparable(self.kernel.state(name)) for name in self.watched}
+
+    def rdma(self, netns: NetnsId | None = None) -> set[str]:
+        """Return the RDMA devices in the namespace, the host's if None."""
+        return set(self.kernel.rdma.names(netns or HOST_NETNS))
 
     def assert_home(self) -> None:
         """Check that every device is on the host as it was, and nothing is left behind."""
         assert self.host() == self.start
+        assert self.rdma() == self.rdma_at_start
         assert self.kernel.open_sessions == 0
 
     def assert_attached(self) -> None:
@@ -185,6 +211,36 @@ class Node:
                 f"2001:db8:{number}::5/64",
             ]
             assert len(state.routes) == 2
+        assert self.rdma(self.netns) == {"mlx5_1", "mlx5_2", "mlx5_3"}
+        assert self.kernel.open_sessions == 0
+
+
+class FabricNode(Node):
+    """The same host with an InfiniBand device, whose IPoIB link and RDMA device go together."""
+
+    claims = FABRIC_CLAIMS
+    watched: tuple[str, ...] = ("ibs5",)
+
+    def arrange(self) -> None:
+        parent = "0000:05:00.0"
+        link = Link(0, "ibs5", arphrd=ARPHRD_INFINIBAND, mac=GID_MAC, mtu=2044, up=True)
+        self.kernel.add_link(
+            "ibs5",
+            parent=parent,
+            link=replace(link, altnames=("ibp5s0",)),
+            addresses=(Address("10.0.5.5/24"), Address("2001:db8:5::5/64")),
+            routes=(Route("10.5.0.0/16", gateway="10.0.5.1"),),
+        )
+        self.kernel.add_rdma("mlx5_5", parent=parent, guid="0c42:a103:0065:5a1e")
+
+    def assert_attached(self) -> None:
+        assert self.journal.phases() == {DATA: Phase.ATTACHED, STORAGE: Phase.ATTACHED}
+        state = self.kernel.state("net1", self.netns)
+        assert state is not None
+        assert state.link.up
+        assert [each.cidr for each in state.addresses] == ["10.0.5.5/24", "2001:db8:5::5/64"]
+        assert [each.destination for each in state.routes] == ["10.5.0.0/16"]
+        assert self.rdma(self.netns) == {"hca0", "mlx5_9"}
         assert self.kernel.open_sessions == 0
 
 
@@ -207,11 +263,8 @@ def failure_of(node: Node, uid: str = DATA) -> Failure:
     return failure
 
 
-def attached_ops() -> int:
+def attached_ops(make: type[Node]) -> int:
     """Return how many operations an attach without failures takes."""
-    node = Node()
+    node = make()
     node.attach()
     return len(node.kernel.log)
-
-
-OPS = attached_ops()

@@ -2,8 +2,9 @@
 
 import asyncio
 
+from dranet_nri._gen import nri_pb2
 from dranet_nri.connection.hooks import Hooks
-from dranet_nri.connection.link import Link
+from dranet_nri.connection.link import MAX_HELD, MAX_UNSENT, Link
 from dranet_nri.wire.nri import PodEventKind
 from dranet_nri.wire.session import (
     ContainerEvent,
@@ -13,7 +14,7 @@ from dranet_nri.wire.session import (
     State,
     Synchronized,
 )
-from dranet_nri.wire.ttrpc import Answer
+from dranet_nri.wire.ttrpc import MAX_OPEN, Answer
 from tests.fakes.clock import FakeClock
 from tests.fakes.hooks import RecordingHandler
 from tests.fakes.runtime import FakeRuntime
@@ -47,6 +48,9 @@ class ShownTransport(asyncio.Transport):
         self.written += bytes(data)
         if self.full:
             self._protocol.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.written) if self.full else 0
 
     def is_closing(self) -> bool:
         return bool(self.closed)
@@ -184,6 +188,81 @@ def test_a_list_is_not_handled_once_the_connection_is_over() -> None:
         assert wire.lists() == []
         assert wire.link.state is State.CLOSED
         assert wire.link.reason == "over"
+
+    finish(scene())
+
+
+def test_a_runtime_that_never_reads_is_let_go_before_its_answers_fill_the_memory() -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        wire.handler.unclaimed = {"s1"}
+        wire.transport.full = True
+        calls = 0
+
+        while not wire.transport.closed:
+            for _ in range(1000):
+                wire.runtime.call("Nonsense" * 500, nri_pb2.Empty())
+            calls += 1000
+            wire.link.data_received(wire.runtime.data_to_send())
+            assert len(wire.transport.written) < 2 * MAX_UNSENT
+
+        assert wire.transport.closed == "aborted"
+        assert "the runtime does not read" in wire.link.reason
+        assert len(wire.transport.written) > MAX_UNSENT
+
+    finish(scene())
+
+
+def test_a_second_list_before_the_answer_to_the_first_has_left_ends_the_connection() -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        wire.transport.full = True
+        wire.runtime.synchronize()
+        wire.carry()
+        first = wire.transport.closed
+
+        wire.runtime.synchronize()
+        wire.carry()
+
+        assert (first, wire.transport.closed) == ("", "aborted")
+        assert "has not read the answer to Synchronize" in wire.link.reason
+
+    finish(scene())
+
+
+def test_what_is_held_behind_a_list_is_bounded() -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        wire.transport.full = True
+        wire.runtime.synchronize()
+        for _ in range(MAX_HELD - 1):
+            wire.runtime.configure()
+        wire.carry()
+        held = wire.transport.closed
+
+        wire.runtime.configure()
+        wire.carry()
+
+        assert (held, wire.transport.closed) == ("", "aborted")
+
+    finish(scene())
+
+
+def test_calls_without_end_end_the_connection() -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        wire.handler.hold("run", "s1")
+        for _ in range(MAX_OPEN + 1):
+            wire.runtime.pod_event(PodEventKind.RUN, pod("s1"))
+
+        wire.carry()
+
+        assert wire.transport.closed == "aborted"
+        assert wire.link.reason == f"ttrpc: more than {MAX_OPEN} calls wait for their answers"
 
     finish(scene())
 

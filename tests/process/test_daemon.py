@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from dranet_nri.facts.host import boot_id
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
@@ -65,7 +66,7 @@ class Site:
         device = AllocatedDevice("nic", "node", Device("nosuchnic", key))
         pod = ObjectRef("default", "pod-s1", pod_uid)
         store = AllocationStore(self.root / "allocations")
-        store.put(Allocation(CLAIM, pod, (device,), "c0ffee", "8a1f5b1c"))
+        store.put(Allocation(CLAIM, pod, (device,), "c0ffee", boot_id()))
         store.close()
 
     def attachment(self) -> Attachment | None:
@@ -244,6 +245,37 @@ def test_trouble_at_the_start_does_not_keep_it_from_serving(site: Site) -> None:
                 assert "stray" in line
                 call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
                 assert (await runtime.answer(call)).status is None
+
+    play(scene())
+
+
+def test_what_a_crash_left_of_the_gate_is_gone_before_it_serves(site: Site) -> None:
+    async def scene() -> None:
+        litter = (
+            site.root / "cdi" / ".dra.net-gone.json.new",
+            site.root / "cdi" / "dra.net-gone.json",
+            site.run / "metadata" / "gone" / "nic" / "metadata.json",
+        )
+        for path in litter:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{}")
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                await connected(server, process)
+
+                assert not any(path.exists() for path in (*litter, litter[2].parents[1]))
+
+    play(scene())
+
+
+def test_clearing_that_fails_is_told_and_keeps_it_from_nothing(site: Site) -> None:
+    async def scene() -> None:
+        (site.root / "cdi" / ".dra.net-gone.json.new").mkdir(parents=True)
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                await connected(server, process)
+
+                assert "Is a directory" in until_logged(process, "not cleared")
 
     play(scene())
 

@@ -13,25 +13,31 @@ from dranet_nri.model import (
     Failure,
     InterfaceConfig,
     NetworkConfig,
+    Ns,
     ObjectRef,
     Phase,
+    RdmaLink,
     Route,
     Sysctl,
 )
+from dranet_nri.plan.ops import MoveRdma
+from tests.fakes.rdma import RDMA_CM
 from tests.process.executor_node import (
     CLAIMS,
     DATA,
     NAMED,
-    OPS,
     POD,
     RDMA_ONLY,
     STORAGE,
     Node,
+    attached_ops,
     claim,
     failure_of,
     given,
     pci,
 )
+
+OPS = attached_ops(Node)
 
 
 @pytest.fixture
@@ -57,19 +63,21 @@ def test_both_claims_are_attached_and_say_where_their_devices_are(node: Node) ->
     first, second = data.devices
     assert (first.pod_name, first.mac, first.mtu) == ("net1", "02:00:00:00:00:99", 9000)
     assert first.addresses == ("10.0.1.5/24", "2001:db8:1::5/64")
-    assert first.char_devices == (CharDevice("/dev/infiniband/uverbs1", 231, 193),)
+    assert first.char_devices == (RDMA_CM, CharDevice("/dev/infiniband/uverbs1", 231, 193))
+    assert [(each.name, each.index) for each in first.rdma] == [("mlx5_1", 1)]
     assert (second.pod_name, second.mac, second.mtu) == ("eth2", "02:00:00:00:00:02", 1500)
     assert [each.device.name for each in storage.devices] == ["nic-3"], "adminAccess moves nothing"
 
 
 def test_the_snapshot_is_the_hosts_state_with_what_a_move_resets(node: Node) -> None:
     before = node.kernel.state("eth1")
+    assert before is not None
+    lost = (Sysctl("ipv4", "rp_filter", "2"),)
+    assert set(lost) < set(before.sysctls)
 
     data, _ = node.attach()
 
-    assert data.devices[0].snapshot == before
-    assert before is not None
-    assert before.sysctls == (Sysctl("ipv4", "rp_filter", "2"),)
+    assert data.devices[0].snapshot == replace(before, sysctls=lost)
     assert data.devices[0].snapshot_s == 1000
 
 
@@ -91,17 +99,22 @@ def test_the_record_says_intent_before_the_first_operation_and_the_result_after_
     assert all(each.snapshot is not None for each in node.journal.history[0].devices)
 
 
-def test_an_rdma_device_without_an_interface_gets_its_files_and_no_plan(node: Node) -> None:
+def test_an_rdma_device_without_an_interface_moves_alone(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(RDMA_ONLY)),))
 
-    assert node.kernel.log == []
+    assert node.kernel.log == [MoveRdma(Ns.HOST, 0, Ns.POD, "mlx5_9")]
     assert record.phase is Phase.ATTACHED
     assert record.devices == (
         AttachedDevice(
-            "efa", RDMA_ONLY, char_devices=(CharDevice("/dev/infiniband/uverbs9", 231, 201),)
+            "efa",
+            RDMA_ONLY,
+            rdma=(RdmaLink(0, "mlx5_9"),),
+            char_devices=(RDMA_CM, CharDevice("/dev/infiniband/uverbs0", 231, 192)),
         ),
     )
+    assert node.executor.verify(record, None) == record
     assert node.executor.detach(record, netns_alive=True).phase is Phase.HOME
+    node.assert_home()
 
 
 def test_attaching_twice_does_nothing_more(node: Node) -> None:

@@ -230,19 +230,19 @@ def test_a_record_without_snapshots_is_home(node: Node) -> None:
 
 def test_an_attached_claim_is_verified_until_a_device_leaves(node: Node) -> None:
     data, storage = node.attach()
-    assert node.executor.verify(data)
+    assert node.executor.verify(data, CLAIMS[0]) == data
 
     node.kernel.remove_link("eth2", node.netns)
 
-    assert not node.executor.verify(data)
-    assert node.executor.verify(storage)
+    assert node.executor.verify(data, CLAIMS[0]) is None
+    assert node.executor.verify(storage, CLAIMS[1]) == storage
     assert node.kernel.open_sessions == 0
 
 
 def test_a_claim_without_interfaces_has_nothing_that_could_leave(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(RDMA_ONLY)),))
 
-    assert node.executor.verify(record)
+    assert node.executor.verify(record, None) == record
 
 
 def test_routes_of_the_claim_reach_the_pod(node: Node) -> None:

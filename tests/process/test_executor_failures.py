@@ -6,14 +6,23 @@ from itertools import count
 
 import pytest
 
-from dranet_nri.errors import AttachError, KernelError
-from dranet_nri.executor import Executor
+from dranet_nri.errors import AttachError
 from dranet_nri.model import (
-    CharDevice,
     Phase,
 )
 from dranet_nri.plan.ops import AddAddress, AddRoute
-from tests.process.executor_node import DATA, OPS, STORAGE, Crash, Node, failure_of
+from tests.process.executor_node import (
+    DATA,
+    STORAGE,
+    Crash,
+    FabricNode,
+    Node,
+    attached_ops,
+    failure_of,
+)
+
+SHAPES = pytest.mark.parametrize("make", [Node, FabricNode], ids=["ethernet", "fabric"])
+OPS = {make: attached_ops(make) for make in (Node, FabricNode)}
 
 
 @pytest.fixture
@@ -25,9 +34,9 @@ def node() -> Node:
 # --------------------------------------------------------------------------- every failure
 
 
-def failed_at(n: int, *, done: bool) -> tuple[Node, AttachError | None]:
+def failed_at(make: type[Node], n: int, *, done: bool) -> tuple[Node, AttachError | None]:
     """Return a node whose n-th operation failed, and the error, None if there was no n-th."""
-    node = Node()
+    node = make()
     node.kernel.fail_at(n, EBUSY, done=done)
     try:
         node.attach()
@@ -36,10 +45,13 @@ def failed_at(n: int, *, done: bool) -> tuple[Node, AttachError | None]:
     return node, None
 
 
+@SHAPES
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "half done"])
-def test_whichever_operation_fails_every_device_is_home_and_restored(*, done: bool) -> None:
-    for n in range(1, OPS + 1):
-        node, error = failed_at(n, done=done)
+def test_whichever_operation_fails_every_device_is_home_and_restored(
+    make: type[Node], *, done: bool
+) -> None:
+    for n in range(1, OPS[make] + 1):
+        node, error = failed_at(make, n, done=done)
         assert error is not None
         assert error.undo_failures == ()
         node.assert_home()
@@ -52,7 +64,7 @@ def test_whichever_operation_fails_every_device_is_home_and_restored(*, done: bo
         node.attach()
         node.assert_attached()
 
-    assert failed_at(OPS + 1, done=done)[1] is None, "every operation failed in turn"
+    assert failed_at(make, OPS[make] + 1, done=done)[1] is None, "every operation failed in turn"
 
 
 def test_what_cannot_be_undone_is_said_and_a_later_detach_finishes_it(node: Node) -> None:
@@ -74,11 +86,8 @@ def test_what_cannot_be_undone_is_said_and_a_later_detach_finishes_it(node: Node
 
 
 def test_an_undo_that_cannot_look_says_so_and_a_later_detach_finishes_it(node: Node) -> None:
-    def blinding(name: str) -> tuple[CharDevice, ...]:
-        node.kernel.fail_observe()
-        raise KernelError(f"read sysfs of {name}", EIO)
-
-    node.executor = Executor(node.kernel, node.journal, node.clock, blinding)
+    node.kernel.rdma.before_chars = node.kernel.fail_observe
+    node.kernel.rdma.broken_chars = EIO
 
     with pytest.raises(AttachError) as caught:
         node.attach()
@@ -92,12 +101,9 @@ def test_an_undo_that_cannot_look_says_so_and_a_later_detach_finishes_it(node: N
 
 
 def test_device_files_that_cannot_be_resolved_undo_the_attach(node: Node) -> None:
-    def broken(name: str) -> tuple[CharDevice, ...]:
-        raise KernelError(f"read sysfs of {name}", EIO)
+    node.kernel.rdma.broken_chars = EIO
 
-    node.executor = Executor(node.kernel, node.journal, node.clock, broken)
-
-    with pytest.raises(AttachError, match="record the result failed: read sysfs of mlx5_1"):
+    with pytest.raises(AttachError, match="record the result failed: resolve character devices"):
         node.attach()
 
     node.assert_home()
@@ -126,19 +132,24 @@ def crashes_after(node: Node, n: int) -> None:
 
 
 FAULTS = pytest.mark.parametrize(
-    ("fault", "stops"),
+    "fault",
     [
-        pytest.param(journal_fails, 4, id="a write fails"),
-        pytest.param(journal_crashes, 4, id="crash at a write"),
-        pytest.param(crashes_before, OPS, id="crash before an operation"),
-        pytest.param(crashes_after, OPS, id="crash after an operation"),
+        pytest.param(journal_fails, id="a write fails"),
+        pytest.param(journal_crashes, id="crash at a write"),
+        pytest.param(crashes_before, id="crash before an operation"),
+        pytest.param(crashes_after, id="crash after an operation"),
     ],
 )
 
 
-def stopped(fault: Fault, n: int) -> Node | None:
+def stops(make: type[Node], fault: Fault) -> int:
+    """Return at how many steps an attach of two claims can stop."""
+    return 4 if fault in {journal_fails, journal_crashes} else OPS[make]
+
+
+def stopped(make: type[Node], fault: Fault, n: int) -> Node | None:
     """Return a node whose attach stopped at the n-th step; None if it went through."""
-    node = Node()
+    node = make()
     fault(node, n)
     try:
         node.attach()
@@ -149,35 +160,38 @@ def stopped(fault: Fault, n: int) -> Node | None:
     return None
 
 
+@SHAPES
 @FAULTS
-def test_after_any_stop_an_attach_finishes_it(fault: Fault, stops: int) -> None:
-    for n in range(1, stops + 1):
-        node = stopped(fault, n)
+def test_after_any_stop_an_attach_finishes_it(make: type[Node], fault: Fault) -> None:
+    for n in range(1, stops(make, fault) + 1):
+        node = stopped(make, fault, n)
         assert node is not None
         node.attach()
         node.assert_attached()
         node.detach()
         node.assert_home()
 
-    assert stopped(fault, stops + 1) is None, "every step was stopped at"
+    assert stopped(make, fault, stops(make, fault) + 1) is None, "every step was stopped at"
 
 
+@SHAPES
 @FAULTS
-def test_after_any_stop_a_detach_brings_everything_home(fault: Fault, stops: int) -> None:
-    for n in range(1, stops + 1):
-        node = stopped(fault, n)
+def test_after_any_stop_a_detach_brings_everything_home(make: type[Node], fault: Fault) -> None:
+    for n in range(1, stops(make, fault) + 1):
+        node = stopped(make, fault, n)
         assert node is not None
         node.detach()
         node.assert_home()
         assert set(node.journal.phases().values()) <= {Phase.HOME}
 
 
+@SHAPES
 @FAULTS
 def test_after_any_stop_and_the_death_of_the_pod_everything_is_restored(
-    fault: Fault, stops: int
+    make: type[Node], fault: Fault
 ) -> None:
-    for n in range(1, stops + 1):
-        node = stopped(fault, n)
+    for n in range(1, stops(make, fault) + 1):
+        node = stopped(make, fault, n)
         assert node is not None
         node.kernel.destroy_netns(node.netns)
         node.detach(netns_alive=False)
@@ -185,12 +199,13 @@ def test_after_any_stop_and_the_death_of_the_pod_everything_is_restored(
         assert set(node.journal.phases().values()) <= {Phase.HOME}
 
 
+@SHAPES
 @FAULTS
 def test_after_any_stop_and_the_death_of_the_pod_the_next_sandbox_has_everything(
-    fault: Fault, stops: int
+    make: type[Node], fault: Fault
 ) -> None:
-    for n in range(1, stops + 1):
-        node = stopped(fault, n)
+    for n in range(1, stops(make, fault) + 1):
+        node = stopped(make, fault, n)
         assert node is not None
         node.kernel.destroy_netns(node.netns)
         node.netns = node.add_netns("/run/netns/2")
@@ -214,9 +229,10 @@ def test_a_failure_that_cannot_be_written_leaves_what_a_detach_can_finish(n: int
     node.assert_home()
 
 
-def test_after_any_crash_of_a_detach_the_next_one_finishes_it() -> None:
+@SHAPES
+def test_after_any_crash_of_a_detach_the_next_one_finishes_it(make: type[Node]) -> None:
     for n in count(1):
-        node = Node()
+        node = make()
         node.attach()
         node.kernel.fail_at(n, Crash())
         try:
@@ -229,22 +245,26 @@ def test_after_any_crash_of_a_detach_the_next_one_finishes_it() -> None:
         node.assert_home()
         assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
 
-    assert n > OPS // 2, "every operation of the way back was stopped at"
+    assert n > OPS[make] // 2, "every operation of the way back was stopped at"
 
 
+@SHAPES
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "half done"])
-def test_whichever_operation_of_a_detach_fails_the_rest_comes_home(*, done: bool) -> None:
+def test_whichever_operation_of_a_detach_fails_the_rest_comes_home(
+    make: type[Node], *, done: bool
+) -> None:
     for n in count(1):
-        node = Node()
+        node = make()
         node.attach()
         operations = len(node.kernel.log)
         node.kernel.fail_at(n, EBUSY, done=done)
         node.detach()
         if len(node.kernel.log) - operations + 1 < n:
             break
-        assert sum(node.kernel.state(name) is not None for name in ("eth1", "eth2", "eth3")) >= 2
+        away = [each.home for record in node.journal.records.values() for each in record.devices]
+        assert away.count(False) <= 1
         node.detach()
         node.assert_home()
         assert node.journal.phases() == {DATA: Phase.HOME, STORAGE: Phase.HOME}
 
-    assert n > OPS // 2, "every operation of the way back failed in turn"
+    assert n > OPS[make] // 2, "every operation of the way back failed in turn"

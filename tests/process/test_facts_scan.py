@@ -102,3 +102,40 @@ def test_an_uplink_that_this_sysfs_hides_is_still_excluded(tmp_path: Path) -> No
     inventory = inventory_of(tmp_path, Link(2, "eth0", bus="virtio", parent="virtio1"), uplink=2)
 
     assert inventory.devices == ()
+
+
+def test_a_net_device_of_another_function_than_its_rdma_device_has_it_too(tmp_path: Path) -> None:
+    host = FakeSysfs(tmp_path)
+    host.pci("0000:00:05.0", base_class="00", driver="erdma", ids="1ded:107f:107f")
+    host.rdma(
+        "erdma_0",
+        ("pci", "0000:00:05.0"),
+        layers=("Ethernet",),
+        gids=("eth1",),
+        node_type="4: RNIC",
+    )
+    host.pci("0000:00:06.0", driver="virtio-pci")
+    host.child("virtio", "virtio3", ("pci", "0000:00:06.0"))
+
+    devices = by_name(inventory_of(tmp_path, Link(2, "eth1", bus="virtio", parent="virtio3")))
+
+    for device in devices.values():
+        assert device.rdma_devices == ("erdma_0",)
+        assert device.attribute("dra.net/rdmaProtocol") == "iw"
+        assert device.attribute("dra.net/rdmaDeviceShared") is True
+    assert list(devices) == ["pci-0000-00-05-0", "pci-0000-00-06-0"]
+
+
+def test_an_efa_device_is_published_though_it_is_neither_infiniband_nor_ethernet(
+    tmp_path: Path,
+) -> None:
+    host = FakeSysfs(tmp_path)
+    host.pci("0000:10:1b.0", driver="efa", ids="1d0f:efa1:efa1")
+    host.rdma("efa_0", ("pci", "0000:10:1b.0"), layers=("Unknown",), node_type="7: unspecified")
+
+    (device,) = inventory_of(tmp_path).devices
+
+    assert device.name == "pci-0000-10-1b-0"
+    assert device.attribute("dra.net/rdma") is True
+    assert device.attribute("dra.net/ibLinkLayer") == "Unknown"
+    assert device.attribute("dra.net/rdmaProtocol") is None

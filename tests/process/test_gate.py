@@ -145,17 +145,40 @@ def test_closing_a_closed_gate_is_fine(tmp_path: Path) -> None:
     assert files_in(tmp_path) == {}
 
 
-def test_closing_removes_what_a_crash_left_staged_and_nobody_elses(tmp_path: Path) -> None:
+def test_a_start_clears_what_a_crash_left_half_written_and_touches_nobody_elses(
+    tmp_path: Path,
+) -> None:
     gate = gate_in(tmp_path, RealFs())
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
-    spec = gate.spec_path(UID)
-    (spec.parent / f".{spec.name}.new").write_text("half")
-    other = spec.parent / f".{gate.spec_path('another').name}.new"
-    other.write_text("half")
+    whole = files_in(tmp_path)
+    (tmp_path / "cdi" / ".other.com-gpu.json.new").write_text("half")
+    for name in (f"cdi/.dra.net-{UID}.json.new", f"metadata/{UID}/nic-1/.metadata.json.new"):
+        (tmp_path / name).write_text("half")
 
-    gate.close(UID)
+    gate.clear({UID})
 
-    assert list(spec.parent.iterdir()) == [other]
+    assert files_in(tmp_path) == {**whole, "cdi/.other.com-gpu.json.new": b"half"}
+
+
+def test_a_start_closes_the_gates_of_claims_that_nobody_has(tmp_path: Path) -> None:
+    gate = gate_in(tmp_path, RealFs())
+    gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
+    whole = files_in(tmp_path)
+    stray = replace(CLAIM, uid="stray")
+    gate.open(replace(ALLOCATION, claim=stray), replace(ATTACHMENT, claim=stray), OPTIONS)
+    (tmp_path / "metadata" / "half" / "nic-1").mkdir(parents=True)
+    (tmp_path / "metadata" / "half" / "nic-1" / "metadata.json").write_text("{}")
+
+    gate.clear({UID})
+
+    assert files_in(tmp_path) == whole
+    assert [path.name for path in (tmp_path / "metadata").iterdir()] == [UID]
+
+
+def test_a_start_on_a_fresh_node_has_nothing_to_clear(tmp_path: Path) -> None:
+    gate_in(tmp_path, RealFs()).clear(())
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_opening_an_open_gate_rewrites_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from dranet_nri.errors import AttachError, RefusedError
 from dranet_nri.model import (
-    CharDevice,
     Container,
     ContainerClaim,
     Phase,
@@ -169,11 +168,14 @@ def test_case_49_devices_that_the_request_shows_already_are_not_sent_again(node:
     pod = node.pod("web")
     node.allocate(pod, 1, 2, rdma=True)
     node.run_pod(pod)
-    shown = Container("c", pod.sandbox_id, "app", device_paths=("/dev/infiniband/uverbs1",))
+    shown = Container("c", pod.sandbox_id, "app", device_paths=("/dev/infiniband/uverbs0",))
 
     edits = node.run(lambda: node.plugin.create_container(pod, shown, LATER))
 
-    assert edits.char_devices == (CharDevice("/dev/infiniband/uverbs2", 231, 194),)
+    assert [each.path for each in edits.char_devices] == [
+        "/dev/infiniband/rdma_cm",
+        "/dev/infiniband/uverbs1",
+    ]
     assert [each.type for each in edits.rlimits] == ["RLIMIT_MEMLOCK"]
 
 

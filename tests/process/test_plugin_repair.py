@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.edits import cdi_ids
+from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
+    Allocation,
     DeviceKey,
+    InterfaceConfig,
+    NetworkConfig,
     Phase,
+    Pod,
 )
 from dranet_nri.plan.ops import AddAddress, MoveLink
 from tests.fakes.node import Node, pci_key
@@ -172,3 +177,94 @@ def test_a_virtual_nic_that_cannot_come_home_keeps_its_namespace_alive(node: Nod
     node.reconcile()
     assert node.kernel.state("dummy0") is not None
     assert not node.kernel.held
+
+
+def virtual(node: Node, pod: Pod) -> Allocation:
+    """Allocate a virtual NIC to the pod."""
+    node.kernel.add_link("dummy0", kind="dummy")
+    allocation = node.allocate(pod, 1)
+    (given,) = allocation.devices
+    device = replace(given.device, name="net-dummy0", key=DeviceKey("", "", "dummy0"))
+    allocation = replace(allocation, devices=(replace(given, device=device),))
+    node.allocations.put(allocation)
+    return allocation
+
+
+def test_a_virtual_nic_that_was_deleted_in_its_pod_holds_no_namespace(node: Node) -> None:
+    pod = node.pod("web")
+    claim = virtual(node, pod)
+    node.run_pod(pod)
+    node.kernel.remove_link("dummy0", node.netns(pod))
+    node.reconcile()
+
+    node.stop_pod(pod)
+
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.phase is Phase.HOME
+    assert record.failure is not None
+    assert "is no more" in record.failure.message
+    assert not node.kernel.held
+
+
+def test_what_took_a_virtual_nics_name_is_not_taken_for_it_when_its_namespace_died(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    claim = virtual(node, pod)
+    node.run_pod(pod)
+    node.kernel.add_link("dummy0", kind="bridge", up=False)
+    foreign = node.kernel.state("dummy0")
+    node.kernel.destroy_netns(node.netns(pod))
+
+    node.reconcile()
+
+    assert node.phase(claim) is Phase.HOME
+    assert node.kernel.state("dummy0") == foreign
+
+
+def test_a_nic_found_in_its_pod_without_a_record_comes_home_without_what_the_claim_gave_it(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    config = NetworkConfig(InterfaceConfig(name="fast0", addresses=("192.168.7.5/24",)))
+    claim = node.allocate(pod, 1, config=config)
+    node.run_pod(pod)
+    node.attachments.remove(claim.claim.uid)
+    node.restart()
+    node.synchronize(pod)
+    assert node.phase(claim) is Phase.ATTACHED
+
+    node.stop_pod(pod)
+
+    state = node.kernel.state("eth1")
+    assert state is not None
+    assert state.addresses == ()
+
+
+def test_a_record_that_is_damaged_while_we_run_is_written_anew(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    record = node.attachments.get(claim.claim.uid)
+    path = node.root / "run" / "attachments" / f"{claim.claim.uid}.json"
+    path.write_text("{")
+    other = node.pod("db")
+    node.allocate(other, 2, claim="other")
+
+    node.run_pod(other)
+
+    assert node.attachments.get(claim.claim.uid) == record
+    node.restart()
+    assert node.attachments.get(claim.claim.uid) == record
+    assert (path.parent / "quarantine" / f"{path.name}.1").read_text() == "{"
+
+
+def test_an_allocation_from_before_the_node_was_booted_is_refused(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocations.put(replace(node.allocate(pod, 1), boot_id="before"))
+
+    with pytest.raises(RefusedError, match="before the node was booted"):
+        node.run_pod(pod)
+
+    assert node.at_home(1)

@@ -236,6 +236,7 @@ def test_rejections_are_forgotten_with_the_pods_claims(node: Node) -> None:
 
 def test_an_rdma_device_without_an_interface_serves_one_pod(node: Node) -> None:
     pod, thief = node.pod("web"), node.pod("thief")
+    node.kernel.add_rdma("mlx5_9", parent="0000:09:00.0")
     mine = rdma_only(node, pod, "mine")
     rdma_only(node, thief, "forged")
     node.run_pod(pod)
@@ -254,10 +255,10 @@ def test_an_rdma_device_without_an_interface_serves_one_pod(node: Node) -> None:
 
 def rdma_only(node: Node, pod: Pod, name: str) -> Allocation:
     """Record a claim for a PCI function that is an RDMA device alone."""
-    allocation = node.allocate(pod, 1, claim=name, rdma=True)
+    allocation = node.allocate(pod, 1, claim=name)
     (given,) = allocation.devices
     key = DeviceKey("pci", "0000:09:00.0", "", "0000:09:00.0")
-    device = replace(given.device, name="pci-0000-09-00-0", key=key)
+    device = replace(given.device, name="pci-0000-09-00-0", key=key, rdma_devices=("mlx5_9",))
     changed = replace(allocation, devices=(replace(given, device=device),))
     node.allocations.put(changed)
     return changed

@@ -265,6 +265,38 @@ def test_several_claims_are_met_together_or_not_at_all(shim: Shim) -> None:
     assert found["train-one"].devices[0].device.name == "pci-0000-01-00-0"
 
 
+def test_devices_get_addresses_of_the_range_that_no_pod_has(shim: Shim) -> None:
+    ranged = CLAIM.replace("{mtu: 4000}", "{addresses: [10.9.1.16-10.9.1.18/24]}")
+    shim.write("claim.yaml", ranged)
+    shim.write("other.yaml", ranged.replace("name: fast", "name: slow").replace("count: 2", ""))
+
+    first = shim.allocate()
+    again = shim.allocate()
+    second = shim.allocate(pod="p2", claim="other.yaml")
+
+    assert (first.returncode, again.returncode, second.returncode) == (0, 0, 0)
+    with shim.records() as reader:
+        given = {
+            record.claim.name: [device.config.interface.addresses for device in record.devices]
+            for record in reader.records()
+        }
+    assert given == {
+        "fast": [("10.9.1.16/24",), ("10.9.1.17/24",)],
+        "slow": [("10.9.1.18/24",)],
+    }
+
+
+def test_a_range_that_is_used_up_records_nothing(shim: Shim) -> None:
+    shim.write("claim.yaml", CLAIM.replace("{mtu: 4000}", "{addresses: [10.9.1.1-10.9.1.1/24]}"))
+
+    done = shim.allocate()
+
+    assert done.returncode == 1
+    assert "every address of 10.9.1.1-10.9.1.1/24 is given to a pod of this node" in done.stderr
+    with shim.records() as reader:
+        assert list(reader.records()) == []
+
+
 def test_a_claim_that_no_container_lists_is_allocated_with_a_warning(shim: Shim) -> None:
     done = shim.allocate()
 

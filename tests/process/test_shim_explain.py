@@ -70,6 +70,17 @@ spec:
     - {name: part, exactly: {deviceClassName: dranet}}
     - {name: look, exactly: {deviceClassName: dranet, adminAccess: true}}
 """
+TAKEN = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: %s, namespace: ml}
+spec: {}
+status:
+  allocation:
+    devices:
+      results: [{request: nic, driver: dra.net, pool: gke-a4-0, device: %s}]
+"""
+SELF = "{devices: {requests: [{name: nic, exactly: {deviceClassName: dranet}}]}}"
 INVENTORY = {
     "devices": [
         {"name": f"eth{i}", "attributes": {"dra.net/ifName": f"eth{i}", "dra.net/numaNode": i}}
@@ -163,6 +174,28 @@ def test_scripts_read_the_same_as_json(shim: Shim) -> None:
         "text": 'is "pci0000:10"',
         "saw": {"resource.kubernetes.io/pcieRoot": '"pci0000:10"'},
     }
+
+
+def test_what_other_claims_have_is_taken_and_its_holder_named(shim: Shim) -> None:
+    (shim.home / "others.yaml").write_text(TAKEN % ("other", "pci-0000-11-00-0"))
+
+    alone = shim.explain("--claim", "pair.yaml", "--slices", "a4.json")
+    done = shim.explain("--claim", "pair.yaml", "--slices", "a4.json", "--claims", "others.yaml")
+
+    first = "dra.net/gke-a4-0/pci-0000-11-00-0"
+    assert f"nic: {first}" in alone.stdout
+    assert f"nic: {first}" not in done.stdout
+    assert f"  device {first}\n    failed  availability: in use by claim ml/other" in done.stdout
+
+
+def test_a_claim_that_is_asked_about_does_not_stand_in_its_own_way(shim: Shim) -> None:
+    taken = TAKEN % ("one", "pci-0000-11-00-0")
+    (shim.home / "all.yaml").write_text(taken)
+    (shim.home / "mine.yaml").write_text(taken.replace("{}", SELF))
+
+    done = shim.explain("--claim", "mine.yaml", "--slices", "a4.json", "--claims", "all.yaml")
+
+    assert "claim ml/one: request nic: dra.net/gke-a4-0/pci-0000-11-00-0" in done.stdout
 
 
 def test_a_selector_that_fails_is_an_error_with_the_remedy(shim: Shim) -> None:

@@ -63,7 +63,7 @@ def test_several_records_are_written_together(state: State) -> None:
     with Ledger(state) as ledger:
         ledger.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
 
-        assert ledger.in_use() == {
+        assert ledger.in_use().whole == {
             "d1": "claim default/a of pod default/train",
             "d2": "claim default/b of pod default/train",
         }
@@ -144,9 +144,9 @@ def test_a_claim_that_is_anothers_is_refused_with_the_holder(
     assert expected in str(caught.value)
 
 
-def test_a_broken_record_refuses_its_own_claim_only(state: State) -> None:
+def test_a_newer_record_refuses_its_own_claim_only(state: State) -> None:
     state.allocations.mkdir(parents=True)
-    (state.allocations / "u1.json").write_text("{")
+    (state.allocations / "u1.json").write_text('{"version":99}')
 
     with Ledger(state) as ledger:
         ((uid, reason),) = ledger.broken()
@@ -158,6 +158,19 @@ def test_a_broken_record_refuses_its_own_claim_only(state: State) -> None:
     assert reason
 
 
+def test_a_corrupt_record_is_moved_aside_and_its_claim_allocated_anew(state: State) -> None:
+    state.allocations.mkdir(parents=True)
+    (state.allocations / "u1.json").write_text("{")
+
+    with Ledger(state) as ledger:
+        assert ledger.recorded(ObjectRef("default", "a", "u1"), POD) is None
+        ledger.record([allocation("a", "u1")])
+
+    with Ledger(state) as ledger:
+        assert ledger.broken() == ()
+    assert (state.allocations / "quarantine" / "u1.json.1").read_text() == "{"
+
+
 def test_an_adminaccess_result_does_not_hold_its_device(state: State) -> None:
     watching = replace(
         allocation("a", "u1"),
@@ -166,7 +179,7 @@ def test_an_adminaccess_result_does_not_hold_its_device(state: State) -> None:
     with Ledger(state) as ledger:
         ledger.record([watching])
 
-        assert ledger.in_use() == {}
+        assert ledger.in_use().whole == {}
 
 
 @pytest.mark.parametrize(
@@ -192,7 +205,7 @@ def test_a_device_the_plugin_has_not_brought_home_is_in_use(
         )  # fmt: skip
 
     with Ledger(state) as ledger:
-        used = ledger.in_use()
+        used = ledger.in_use().whole
 
     holder = "pod default/train, which has not given it back (claim default/a)"
     assert used == ({"d1": holder} if held else {})

@@ -13,12 +13,13 @@ from dranet_nri.errors import (
     StateVersionError,
 )
 from dranet_nri.state.reader import AllocationReader
+from dranet_nri.state.record import VERSION
 from dranet_nri.state.store import AllocationStore
 from tests.state.broken import BROKEN_BYTES, GOOD, bent
 from tests.state.examples import ALLOCATION, CLAIM_UID, POD_UID, allocation_of
 from tests.state.places import ME, NAME, place, tree
 
-NEWER = bent("version", value=2)
+NEWER = bent("version", value=VERSION + 1)
 
 
 @pytest.fixture

@@ -1,0 +1,276 @@
+"""What `doctor` concludes, and what it reads."""
+
+import json
+import resource
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dranet_nri.cli import main
+from dranet_nri.commands.doctor import Finding, findings, print_report, verbs_findings
+from dranet_nri.facts.checkup import (
+    Checkup,
+    ContainerdFile,
+    Places,
+    containerd_file,
+    look,
+    release,
+)
+from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, VerbsPort
+from dranet_nri.inventory import RdmaDevice, RdmaPort
+from dranet_nri.model import RdmaMode
+from tests.fakes.sysfs import FakeSysfs
+
+PORT = RdmaPort(1, "ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand", phys_state="LinkUp")
+HCA = RdmaDevice("mlx5_0", node_guid="0c42:a103:0065:5a1e", ports=(PORT,), protocol="ib")
+WELL = Checkup(
+    kernel=(6, 18),
+    mode=RdmaMode.EXCLUSIVE,
+    files={"mlx5_0": frozenset({"uverbs", "rdma_cm", "umad"})},
+    containerd=ContainerdFile(3),
+)
+OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06"
+CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15"
+
+
+def lines(found: list[Finding]) -> list[str]:
+    return [f"{each.grade} {each.subject}: {each.text}" for each in found]
+
+
+def graded(subject: str, seen: Checkup, *rdma: RdmaDevice) -> str:
+    """Return the grade and the beginning of what is found on a subject."""
+    (found,) = (each for each in findings(rdma or (HCA,), seen) if each.subject == subject)
+    return f"{found.grade} {found.text}"
+
+
+def test_a_healthy_node_has_nothing_to_complain_of() -> None:
+    assert lines(list(findings((HCA,), WELL))) == [
+        "ok RDMA mode: exclusive: an RDMA device moves into the pod, and no other pod sees it",
+        "ok mlx5_0 port 1: ib, ACTIVE, LinkUp, 400 Gb/sec (4X NDR)",
+        "note locked memory: unlimited for this process; RDMA containers get theirs from the "
+        "plugin's --memlock",
+        "ok IPoIB: pods of one host reach each other",
+        "ok CDI: on, unless a file that the settings import says no",
+    ]
+
+
+def test_a_node_without_rdma_devices_is_told_little() -> None:
+    found = list(findings((), Checkup()))
+
+    assert [each.subject for each in found] == ["RDMA mode", "CDI"]
+    assert found[0].text.startswith("no RDMA device here")
+
+
+@pytest.mark.parametrize(
+    ("mode", "beginning"),
+    [(RdmaMode.SHARED, "ok shared: every pod sees"), (None, "warning the kernel has no RDMA net")],
+)
+def test_the_mode_is_explained(mode: RdmaMode | None, beginning: str) -> None:
+    assert graded("RDMA mode", replace(WELL, mode=mode)).startswith(beginning)
+
+
+def test_each_missing_file_names_the_module_that_makes_it() -> None:
+    found = findings((HCA,), replace(WELL, files={}))
+
+    assert [line for line in lines(list(found)) if "modprobe" in line] == [
+        "bad mlx5_0: has no uverbs file, nothing can use the device: modprobe ib_uverbs",
+        "warning mlx5_0: has no rdma_cm file, programs that connect by IP address need it: "
+        "modprobe rdma_ucm",
+        "note mlx5_0: has no umad file, only ibstat and its like need it: modprobe ib_umad",
+    ]
+
+
+def test_a_device_without_management_agent_misses_no_umad_file() -> None:
+    efa = RdmaDevice("efa_0")
+    seen = replace(WELL, files={"efa_0": frozenset({"uverbs", "rdma_cm"})})
+
+    assert not [each for each in findings((efa,), seen) if each.subject == "efa_0"]
+
+
+def test_a_file_that_is_not_in_dev_is_bad() -> None:
+    seen = replace(WELL, unlinked=("/dev/infiniband/uverbs0",))
+
+    assert graded("/dev/infiniband/uverbs0", seen).startswith("bad the kernel has it")
+
+
+def test_a_port_that_is_down_and_a_blank_guid_are_warnings() -> None:
+    down = replace(PORT, state="DOWN", phys_state="Polling", rate="")
+    blank = replace(HCA, node_guid="0000:0000:0000:0000", ports=(down, RdmaPort(2)))
+
+    found = [each for each in findings((blank,), WELL) if each.subject.startswith("mlx5_0")]
+
+    assert lines(found) == [
+        "warning mlx5_0: its GUID is all zeros: give the VF one before its driver binds",
+        "warning mlx5_0 port 1: ib, DOWN, Polling",
+        "warning mlx5_0 port 2: ib, state unknown",
+    ]
+
+
+def test_ipoib_between_pods_of_one_host_needs_a_newer_kernel_than_5_7() -> None:
+    assert graded("IPoIB", replace(WELL, kernel=(5, 7))).startswith("warning before Linux 5.8")
+    assert graded("IPoIB", replace(WELL, kernel=(5, 8))).startswith("ok")
+
+
+@pytest.mark.parametrize(
+    ("nvidia", "modules", "kernel", "beginning"),
+    [
+        (CLOSED, {"nvidia_peermem"}, (5, 4), "ok nvidia_peermem is loaded"),
+        (OPEN, set(), (6, 18), "ok by dma-buf"),
+        (OPEN, set(), (5, 11), "warning GPU memory is out of"),
+        (CLOSED, {"nvidia"}, (6, 18), "warning GPU memory is out of"),
+    ],
+)
+def test_how_nics_reach_gpu_memory(
+    nvidia: str, modules: set[str], kernel: tuple[int, int], beginning: str
+) -> None:
+    seen = replace(WELL, nvidia=nvidia, modules=frozenset(modules), kernel=kernel)
+
+    assert graded("GPUDirect RDMA", seen).startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("file", "beginning"),
+    [
+        (None, "note no containerd settings here"),
+        (ContainerdFile(error="line 1"), "note containerd's settings are unreadable: line 1"),
+        (ContainerdFile(2, cdi=True), "ok containerd's settings switch it on"),
+        (ContainerdFile(3, cdi=False), "bad containerd's settings switch it off"),
+        (ContainerdFile(3), "ok on, unless"),
+        (ContainerdFile(2), "warning off if this is containerd 1.7"),
+        (ContainerdFile(), "warning off if this is containerd 1.7"),
+    ],
+)
+def test_what_containerds_settings_mean_for_the_gate(
+    file: ContainerdFile | None, beginning: str
+) -> None:
+    assert graded("CDI", replace(WELL, containerd=file)).startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("version = 2\n[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi = true",
+         ContainerdFile(2, cdi=True)),
+        ("version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false",
+         ContainerdFile(3, cdi=False)),
+        ("version = 3", ContainerdFile(3)),
+        ("", ContainerdFile()),
+        ("version = '3'\nplugins = 1", ContainerdFile()),
+        ("[plugins]\n'io.containerd.grpc.v1.cri' = 'x'", ContainerdFile()),
+        ("[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi = 'yes'", ContainerdFile()),
+    ],
+)  # fmt: skip
+def test_containerds_settings_are_read(tmp_path: Path, text: str, expected: ContainerdFile) -> None:
+    (tmp_path / "config.toml").write_text(text)
+
+    assert containerd_file(tmp_path / "config.toml") == expected
+
+
+def test_settings_that_are_not_there_or_no_toml_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("version = = 3")
+
+    broken = containerd_file(tmp_path / "config.toml")
+
+    assert containerd_file(tmp_path / "none.toml") is None
+    assert broken is not None
+    assert "line 1" in broken.error
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("6.18.2-amd64", (6, 18)), ("5.15", (5, 15)), ("next", (0, 0))],
+)
+def test_a_kernel_release_is_two_numbers(text: str, version: tuple[int, int]) -> None:
+    assert release(text) == version
+
+
+def test_the_host_is_looked_at_through_the_given_places(tmp_path: Path) -> None:
+    host = FakeSysfs(tmp_path / "sys")
+    host.char_device("infiniband_verbs", "uverbs0", "231:192", "mlx5_0")
+    host.char_device("misc", "rdma_cm", "10:121")
+    host.tell("module/nvidia_peermem/refcnt", "0")
+    (tmp_path / "dev/infiniband").mkdir(parents=True)
+    (tmp_path / "dev/infiniband/uverbs0").touch()
+    (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+    (tmp_path / "proc/driver/nvidia/version").write_text(f"{OPEN}\nGCC version: 13\n")
+
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    places = Places(tmp_path / "sys", tmp_path / "proc", tmp_path / "dev", tmp_path / "none")
+    seen = look((HCA,), places)
+
+    assert seen.files == {"mlx5_0": frozenset({"uverbs", "rdma_cm"})}
+    assert seen.unlinked == ("/dev/infiniband/rdma_cm",)
+    assert seen.modules == {"nvidia_peermem"}
+    assert seen.nvidia == OPEN
+    assert seen.memlock == (None if limit == resource.RLIM_INFINITY else limit)
+    assert seen.containerd is None
+
+
+DEVICE = VerbsDevice(
+    name="mlx5_0",
+    max_qp=131072,
+    max_qp_wr=32768,
+    max_cq=1,
+    max_mr=1024,
+    max_mr_size=4096,
+    atomic="device",
+    on_demand_paging=True,
+    ports=(VerbsPort(1, 4096, 4096, 4, 2500, 1, 1),),
+)
+
+
+def test_an_opened_device_tells_its_limits_and_one_that_fails_why() -> None:
+    silent = replace(DEVICE, name="rxe0", max_mr_size=2**64 - 1, atomic="")
+    silent = replace(silent, on_demand_paging=None, ports=())
+
+    found = verbs_findings((DEVICE, silent, VerbsFailure("mlx5_1", "EIO")), installed=True)
+
+    assert lines(list(found)) == [
+        "ok mlx5_0: opens; 131072 QPs of 32768, 1024 regions of 4096 bytes, atomics: device, "
+        "on-demand paging, port 1: MTU 4096 of 4096, 4 x 2.5 Gb/s",
+        "ok rxe0: opens; 131072 QPs of 32768, 1024 regions of any size, atomics: unknown",
+        "bad mlx5_1: cannot be opened: EIO",
+    ]
+
+
+def test_without_pyverbs_the_report_says_so() -> None:
+    (found,) = verbs_findings((), installed=False)
+
+    assert lines([found]) == [
+        "note verbs: not asked: pyverbs is not installed (Debian: python3-pyverbs, for its own "
+        "Python)"
+    ]
+
+
+def test_people_get_lines_and_a_bad_finding_the_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = list(findings((HCA,), replace(WELL, unlinked=("/dev/infiniband/uverbs0",))))
+
+    assert print_report(found, (), as_json=False) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("ok       RDMA mode                exclusive: ")
+    assert print_report(found[:2], (), as_json=False) == 0
+
+
+def test_scripts_get_findings_and_typed_values(capsys: pytest.CaptureFixture[str]) -> None:
+    found = list(verbs_findings((DEVICE,), installed=True))
+
+    print_report(found, (DEVICE,), as_json=True)
+
+    document = json.loads(capsys.readouterr().out)
+    assert document["findings"][0]["grade"] == "ok"
+    assert document["verbs"][0]["max_qp"] == 131072
+    assert document["verbs"][0]["ports"][0]["active_mtu"] == 4096
+
+
+def test_the_verb_reports_on_a_node_without_rdma(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(tmp_path / "none.toml")
+
+    code = main(["doctor", "--sysfs", str(tmp_path), "--containerd-config", config])
+
+    assert code == 0
+    assert "no RDMA device here" in capsys.readouterr().out

@@ -1,0 +1,204 @@
+"""IP-over-InfiniBand children on a kernel in memory: made, configured, gone."""
+
+from dataclasses import replace
+from errno import EBUSY
+
+import pytest
+
+from dranet_nri.children import remove_strays
+from dranet_nri.config import SHARED_MODE_WARNING
+from dranet_nri.errors import AttachError, RefusedError
+from dranet_nri.fabric import IP_ONLY_WARNING
+from dranet_nri.model import (
+    AllocatedDevice,
+    Attachment,
+    Device,
+    DeviceKey,
+    InterfaceConfig,
+    IpoibConfig,
+    IpoibMode,
+    Link,
+    NetnsId,
+    NetworkConfig,
+    Phase,
+    Pod,
+    RdmaMode,
+)
+from dranet_nri.plan.ops import AddAddress, AddIpoib, MoveLink, Op, SetUp
+from tests.process.executor_node import DATA, POD, STORAGE, Node, claim, given
+
+PARENT = "0000:0a:00.0"
+IB = Device("pci-0000-0a-00-0", DeviceKey("pci", PARENT, "ib0", PARENT), rdma_devices=("mlx5_ib0",))
+OTHER_POD = Pod("sandbox-2", "uid-db", "default", "db", "/run/netns/2")
+
+
+def child_config(
+    name: str = "net1", pkey: int | None = 0x8001, mode: IpoibMode = IpoibMode.DATAGRAM
+) -> NetworkConfig:
+    ipoib = IpoibConfig(pkey, mode)
+    return NetworkConfig(InterfaceConfig(name=name, addresses=("192.168.0.5/24",), ipoib=ipoib))
+
+
+def shared(config: NetworkConfig, share: str) -> AllocatedDevice:
+    return replace(given(IB, config), share_id=share)
+
+
+@pytest.fixture
+def node() -> Node:
+    node = Node()
+    link = Link(0, "ib0", kind="ipoib", arphrd=32, up=True)
+    node.kernel.add_link("ib0", link=replace(link, bus="pci", parent=PARENT))
+    node.kernel.add_rdma("mlx5_ib0", parent=PARENT)
+    node.kernel.rdma.mode = RdmaMode.SHARED
+    node.kernel.rdma.pkeys["mlx5_ib0"] = (0x7FFF, 0x8001)
+    return node
+
+
+def addresses(node: Node, name: str, netns: NetnsId) -> list[str]:
+    state = node.kernel.state(name, netns)
+    assert state is not None
+    return [each.cidr for each in state.addresses]
+
+
+def detach(node: Node, record: Attachment, *, netns_alive: bool = True) -> Attachment:
+    return node.executor.detach(record, netns_alive=netns_alive)
+
+
+def test_the_pod_gets_a_child_and_its_parent_stays_on_the_host(node: Node) -> None:
+    before = node.kernel.state("ib0")
+
+    (record,) = node.attach((claim(DATA, given(IB, child_config())),))
+
+    assert addresses(node, "net1", node.netns) == ["192.168.0.5/24"]
+    assert node.kernel.state("ib0") == before
+    (made,) = (op for op in node.kernel.log if isinstance(op, AddIpoib))
+    assert (made.pkey, made.connected) == (0x8001, False)
+    (device,) = record.devices
+    assert (device.pod_name, device.snapshot, device.rdma) == ("net1", None, ())
+    assert [each.path for each in device.char_devices] == [
+        "/dev/infiniband/rdma_cm",
+        "/dev/infiniband/uverbs5",
+    ]
+    assert device.warnings == (SHARED_MODE_WARNING,)
+    assert node.executor.verify(record, None) == record
+    assert detach(node, record).phase is Phase.HOME
+    assert node.kernel.state("net1", node.netns) is None
+
+
+def test_in_exclusive_mode_the_pod_gets_no_files_and_is_told_why(node: Node) -> None:
+    node.kernel.rdma.mode = RdmaMode.EXCLUSIVE
+
+    (record,) = node.attach((claim(DATA, given(IB, child_config())),))
+
+    assert record.devices[0].char_devices == ()
+    assert record.devices[0].warnings == (IP_ONLY_WARNING,)
+    assert "mlx5_ib0" in node.rdma()
+
+
+def test_several_pods_have_children_of_one_device(node: Node) -> None:
+    other = node.add_netns("/run/netns/2")
+    first = claim(DATA, shared(child_config(), "one"))
+    second = claim(STORAGE, shared(child_config("net2", None, IpoibMode.CONNECTED), "two"))
+
+    (one,) = node.attach((first,))
+    (two,) = node.executor.attach(OTHER_POD, other, (second,), {})
+    detach(node, one)
+
+    assert node.kernel.state("net1", node.netns) is None
+    assert addresses(node, "net2", other) == ["192.168.0.5/24"]
+    assert detach(node, two).phase is Phase.HOME
+
+
+@pytest.mark.parametrize(
+    ("pkey", "words"),
+    [
+        pytest.param(0x8005, "pkey 0x8005 is not in the table of mlx5_ib0 port 1", id="not there"),
+        pytest.param(0, None, id="the tenant's"),
+    ],
+)
+def test_the_key_is_looked_up_in_the_ports_table(node: Node, pkey: int, words: str | None) -> None:
+    claims = (claim(DATA, given(IB, child_config(pkey=pkey))),)
+    if words is None:
+        node.attach(claims)
+        assert {op.pkey for op in node.kernel.log if isinstance(op, AddIpoib)} == {0x8001}
+        return
+
+    with pytest.raises(RefusedError, match=words):
+        node.attach(claims)
+    assert node.kernel.log == []
+
+
+def test_an_ethernet_parent_is_refused_with_a_remedy(node: Node) -> None:
+    node.kernel.remove_link("ib0")
+    node.kernel.add_link("ib0", parent=PARENT)
+
+    with pytest.raises(RefusedError, match="needs an InfiniBand interface, and ib0 is none; remo"):
+        node.attach((claim(DATA, given(IB, child_config())),))
+
+
+def test_a_parent_that_is_not_there_is_refused_with_a_remedy(node: Node) -> None:
+    node.kernel.remove_link("ib0")
+
+    with pytest.raises(RefusedError, match="is not on the host; load ib_ipoib"):
+        node.attach((claim(DATA, given(IB, child_config())),))
+
+
+@pytest.mark.parametrize("kind", [AddIpoib, MoveLink, AddAddress, SetUp])
+@pytest.mark.parametrize("done", [False, True], ids=["refused", "done, then an error"])
+def test_whatever_fails_no_child_is_left(
+    node: Node,
+    kind: type[Op],
+    done: bool,  # noqa: FBT001
+) -> None:
+    before = set(node.kernel.space().plain())
+    node.kernel.fail_on(kind, EBUSY, times=1, done=done)
+
+    with pytest.raises(AttachError):
+        node.attach((claim(DATA, given(IB, child_config())),))
+
+    assert set(node.kernel.space().plain()) == before
+    assert node.kernel.state("net1", node.netns) is None
+    assert node.journal.phases() == {DATA: Phase.FAILED}
+    node.attach((claim(DATA, given(IB, child_config())),))
+    assert addresses(node, "net1", node.netns) == ["192.168.0.5/24"]
+
+
+def test_a_child_that_came_home_with_a_dead_namespace_is_deleted(node: Node) -> None:
+    (record,) = node.attach((claim(DATA, given(IB, child_config())),))
+    node.kernel.destroy_netns(node.netns)
+    assert node.kernel.state("net1") is not None
+
+    assert detach(node, record, netns_alive=False).phase is Phase.HOME
+
+    assert node.kernel.state("net1") is None
+
+
+def test_a_child_that_comes_home_late_is_a_stray_and_others_are_not(node: Node) -> None:
+    (record,) = node.attach((claim(DATA, given(IB, child_config())),))
+    alias = record.devices[0].child
+    node.kernel.destroy_netns(node.netns)
+
+    assert remove_strays(node.kernel, lambda: {alias}) == ()
+    assert node.kernel.state("net1") is not None
+    assert remove_strays(node.kernel, lambda: ()) == (alias,)
+
+    assert node.kernel.state("net1") is None
+    assert node.kernel.state("ib0") is not None
+    assert node.kernel.open_sessions == 0
+
+
+def test_an_executor_that_died_after_making_the_child_leaves_it_to_the_next_one(
+    node: Node,
+) -> None:
+    claims = (claim(DATA, given(IB, child_config())),)
+    node.kernel.fail_on(AddIpoib, KeyboardInterrupt("gone"), times=1, done=True)
+    with pytest.raises(KeyboardInterrupt):
+        node.attach(claims)
+    record = node.journal.records[DATA]
+    assert (record.phase, record.devices[0].touched) == (Phase.INTENT, True)
+    node.restart()
+
+    node.executor.attach(POD, node.netns, claims, dict(node.journal.records))
+
+    assert addresses(node, "net1", node.netns) == ["192.168.0.5/24"]
+    assert len([op for op in node.kernel.log if isinstance(op, AddIpoib)]) == 0

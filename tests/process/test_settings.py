@@ -1,0 +1,53 @@
+"""Which RDMA device files containers get: the operator's flag."""
+
+import argparse
+
+import pytest
+
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.model import CharKind
+from dranet_nri.settings import Settings, add_run_flags, settings_from
+
+UVERBS, RDMA_CM, UMAD, ISSM = CharKind
+
+
+def parsed(*flags: str) -> Settings:
+    parser = argparse.ArgumentParser()
+    add_run_flags(parser)
+    return settings_from(parser.parse_args(flags))
+
+
+@pytest.mark.parametrize(
+    ("flags", "kinds"),
+    [
+        pytest.param((), (UVERBS, RDMA_CM), id="the default"),
+        pytest.param(
+            ("--rdma-char-devices", "uverbs,rdma_cm,umad,issm"),
+            (UVERBS, RDMA_CM, UMAD, ISSM),
+            id="dranet's",
+        ),
+        pytest.param(("--rdma-char-devices", "umad, umad"), (UMAD,), id="spaces, repeated"),
+        pytest.param(("--rdma-char-devices", ""), (), id="none"),
+    ],
+)
+def test_the_kinds_of_device_files(flags: tuple[str, ...], kinds: tuple[CharKind, ...]) -> None:
+    assert parsed(*flags).rdma_char_devices == kinds
+
+
+@pytest.mark.parametrize("value", ["uverbs,ucm", "uverbs,", "UVERBS"])
+def test_an_unknown_kind_is_refused_with_those_there_are(value: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        parsed("--rdma-char-devices", value)
+
+    assert str(caught.value) == (
+        f"--rdma-char-devices {value!r}: must be of uverbs, rdma_cm, umad, issm, with commas"
+    )
+
+
+def test_the_help_tells_dranets_behaviour_and_the_default() -> None:
+    parser = argparse.ArgumentParser()
+    add_run_flags(parser)
+
+    text = " ".join(parser.format_help().split())
+
+    assert "all four are dranet's behaviour (default: uverbs,rdma_cm)" in text
