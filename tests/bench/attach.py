@@ -12,6 +12,7 @@ from typing import Final
 
 from dranet_nri.daemon import SystemClock
 from dranet_nri.executor import Executor
+from dranet_nri.fabric import RdmaOptions
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.model import Allocation, Attachment, NetnsId, Phase
@@ -155,7 +156,7 @@ def executing(claim: Allocation) -> Iterator[Subject]:
     assert kernel.hold(netns)
     attachments = SharedAttachments(AttachmentStore(Path("/run/bench/attachments")))
     try:
-        yield Subject(Executor(kernel, attachments, SystemClock(), lambda _name: ()), netns, claim)
+        yield Subject(Executor(kernel, attachments, SystemClock(), RdmaOptions()), netns, claim)
     finally:
         attachments.close()
         kernel.release(netns)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from dranet_nri.facts.host import boot_id
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
@@ -64,5 +65,5 @@ def allocation(wires: Sequence[Wire], name: str = "bench") -> Allocation:
         pod=ObjectRef("default", name, f"{name}-uid"),
         devices=devices,
         nonce="k3v9q2",
-        boot_id="f0a1c2d3-0000-4000-8000-000000000001",
+        boot_id=boot_id(),
     )

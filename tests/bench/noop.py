@@ -18,6 +18,8 @@ from dranet_nri.connection.link import Link
 from dranet_nri.daemon import SystemClock
 from dranet_nri.edits import EditOptions
 from dranet_nri.executor import Executor
+from dranet_nri.fabric import RdmaOptions
+from dranet_nri.facts.host import boot_id
 from dranet_nri.files import RealFs
 from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
@@ -89,6 +91,10 @@ class Stopped(asyncio.Transport):
         """Pass it on."""
         self._inner.set_write_buffer_limits(high, low)
 
+    def get_write_buffer_size(self) -> int:
+        """Pass it on."""
+        return self._inner.get_write_buffer_size()
+
     def is_closing(self) -> bool:
         """Pass it on."""
         return self._inner.is_closing()
@@ -139,7 +145,7 @@ def plugin(kind: type[Plugin], *, other: bool) -> Iterator[Plugin]:
         attachments.put(someone())
     attacher = Attacher(
         kernel=kernel,
-        executor=Executor(kernel, attachments, SystemClock(), lambda _name: ()),
+        executor=Executor(kernel, attachments, SystemClock(), RdmaOptions()),
         attachments=attachments,
         gate=Gate(RealFs(), root / "cdi", root / "metadata"),
         options=EditOptions(),
@@ -148,7 +154,7 @@ def plugin(kind: type[Plugin], *, other: bool) -> Iterator[Plugin]:
         clock=SystemClock(),
     )
     try:
-        yield kind(attacher, allocations, logger("bench"), lambda: None)
+        yield kind(attacher, allocations, logger("bench"), lambda: None, boot_id())
     finally:
         allocations.close()
         attachments.close()

@@ -61,8 +61,20 @@ def assert_home(before: dict[str, object]) -> None:
     """Assert that the host is as it was, once link-local addresses have settled."""
     try:
         wait_until("the host to be as it was", lambda: host_state() == before, 60)
-    except TimeoutError:
-        assert host_state() == before
+    except TimeoutError as error:
+        raise AssertionError(_changes(before, host_state())) from error
+
+
+def _changes(before: dict[str, object], now: dict[str, object]) -> str:
+    """Return a line for each row that went (-) or came (+)."""
+    lines: list[str] = []
+    for kind in sorted(now):
+        was, is_ = before[kind], now[kind]
+        assert isinstance(was, list)
+        assert isinstance(is_, list)
+        lines += (f"- {kind} {row}" for row in was if row not in is_)
+        lines += (f"+ {kind} {row}" for row in is_ if row not in was)
+    return "\n".join(lines)
 
 
 def start_pod(cri: Cri, name: str, nics: Sequence[Nic]) -> tuple[Pod, str]:

@@ -1,16 +1,14 @@
-"""Claims as files, allocated and released with dra-shim, as someone without a cluster does it."""
+"""Claims, allocated and released with dra-shim, as someone without a cluster does it."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from tests.box.cri import ContainerSpec
+from tests.box.cri import ContainerSpec, ExecResult
 from tests.box.nics import Nic
+from tests.box.place import NODE, Place
 from tests.box.plugin import ALLOCATIONS
 
 CLASS = {
@@ -40,10 +38,14 @@ class Allocated:
         return ContainerSpec(cdi_devices=self.cdi_ids)
 
 
+# Of a claim: for all its NICs, or for each of them.
+Parameters = Mapping[str, object] | Sequence[Mapping[str, object]]
+
+
 def claim_document(
-    name: str, nics: Sequence[Nic], config: Mapping[str, object] | None = None
+    name: str, nics: Sequence[Nic], config: Parameters | None = None
 ) -> dict[str, object]:
-    """Return a ResourceClaim with one request for each NIC, and parameters for all of them."""
+    """Return a ResourceClaim with one request for each NIC, and parameters."""
     requests = [
         {
             "name": f"nic{number}",
@@ -62,8 +64,15 @@ def claim_document(
         for number, nic in enumerate(nics)
     ]
     devices: dict[str, object] = {"requests": requests}
-    if config is not None:
-        devices["config"] = [{"opaque": {"driver": "dra.net", "parameters": config}}]
+    match config:
+        case None:
+            pass
+        case Mapping():
+            devices["config"] = [_entry(config)]
+        case _:
+            devices["config"] = [
+                {"requests": [f"nic{number}"], **_entry(each)} for number, each in enumerate(config)
+            ]
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -72,9 +81,13 @@ def claim_document(
     }
 
 
-def shim(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run dra-shim."""
-    return subprocess.run(("dra-shim", *arguments), capture_output=True, text=True, check=False)
+def _entry(parameters: Mapping[str, object]) -> dict[str, object]:
+    return {"opaque": {"driver": "dra.net", "parameters": parameters}}
+
+
+def shim(*arguments: str, stdin: str = "", node: Place = NODE) -> ExecResult:
+    """Run dra-shim on a node."""
+    return node.run("sh", "-c", 'printf %s "$0" | dra-shim "$@"', stdin, *arguments)
 
 
 def allocate(
@@ -83,36 +96,45 @@ def allocate(
     pod_uid: str,
     *,
     containers: Sequence[str] = ("main",),
-    config: Mapping[str, object] | None = None,
+    config: Parameters | None = None,
     pod: str = "",
+    shared: str = "",
+    node: Place = NODE,
 ) -> Allocated:
-    """Allocate a claim for NICs to the pod that will have this UID.
+    """Allocate a claim for NICs of a node to the pod that will have this UID.
+
+    Args:
+        name: of the claim.
+        nics: one request each.
+        pod_uid: of the pod.
+        containers: that list the claim.
+        config: its parameters.
+        pod: name of the pod, its UID unless given.
+        shared: CEL of the devices that several claims may have at once.
+        node: where they are.
 
     Raises:
         AssertionError: dra-shim refused; the message is its own.
     """
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory, "claim.json")
-        path.write_text(json.dumps(claim_document(name, nics, config)))
-        kind = Path(directory, "class.json")
-        kind.write_text(json.dumps(CLASS))
-        listed = [word for each in containers for word in ("--container", f"{each}={name}")]
-        done = shim(
-            "allocate",
-            *("--claim", str(path), "--class", str(kind), "--filter", "", "--node", "box"),
-            *("--pod", pod_uid, "--pod-name", f"default/{pod or pod_uid}", "--output", "json"),
-            *listed,
-        )
-    assert done.returncode == 0, done.stderr
+    documents = (CLASS, claim_document(name, nics, config))
+    listed = [word for each in containers for word in ("--container", f"{each}={name}")]
+    done = shim(
+        *("allocate", "--claim", "-", "--filter", "", "--shared", shared, "--node", "box"),
+        *("--pod", pod_uid, "--pod-name", f"default/{pod or pod_uid}", "--output", "json"),
+        *listed,
+        stdin="\n---\n".join(json.dumps(each) for each in documents),
+        node=node,
+    )
+    assert done.exit_code == 0, done.stderr
     claims = json.loads(done.stdout)["claims"]
     ids = tuple(each["id"] for each in claims[0]["cdi"])
     return Allocated(claims[0]["uid"], ids, done.stderr)
 
 
-def release(pod_uid: str) -> None:
+def release(pod_uid: str, node: Place = NODE) -> None:
     """Release every claim of the pod."""
-    done = shim("release", "--pod", pod_uid)
-    assert done.returncode == 0, done.stderr
+    done = shim("release", "--pod", pod_uid, node=node)
+    assert done.exit_code == 0, done.stderr
 
 
 def release_all() -> None:

@@ -54,6 +54,14 @@ CONFIG_NRI: Final = """\
   plugin_request_timeout = "{request_timeout_s}s"
 """
 
+# For containerd 2.
+CONFIG_TCP: Final = """\
+[plugins."io.containerd.grpc.v1.cri"]
+  disable_tcp_service = false
+[grpc]
+  tcp_address = "{tcp}"
+"""
+
 REQUEST_TIMEOUT_S: Final = 20 if os.environ.get("BOX_TIER") == "vm" else 2
 
 
@@ -65,10 +73,12 @@ class Options:
         request_timeout_s: How long an NRI plugin may take for one event. 2 is containerd's
             default; emulated hardware gets as much as an operator of slow hardware would set.
         registration_timeout_s: How long a connected plugin may take to register.
+        tcp: `ADDRESS:PORT` where it listens besides its socket.
     """
 
     request_timeout_s: int = REQUEST_TIMEOUT_S
     registration_timeout_s: int = 5
+    tcp: str = ""
 
 
 def version() -> tuple[int, int]:
@@ -145,7 +155,8 @@ class Containerd:
             request_timeout_s=self.options.request_timeout_s,
         )
         CONFIG.parent.mkdir(parents=True, exist_ok=True)
-        CONFIG.write_text(general + nri)
+        tcp = CONFIG_TCP.format(tcp=self.options.tcp) if self.options.tcp else ""
+        CONFIG.write_text(general + nri + tcp)
         CNI_CONFIG.parent.mkdir(parents=True, exist_ok=True)
         CNI_CONFIG.write_text(CNI_CONFLIST)
 

@@ -70,6 +70,7 @@ class ContainerSpec:
         devices: Device files of the node, at the same path in the container, `rwm`.
         capabilities: Capabilities to add, without CAP_.
         privileged: Run it privileged.
+        user: User id of its processes.
     """
 
     command: tuple[str, ...] = SLEEP
@@ -79,6 +80,7 @@ class ContainerSpec:
     devices: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
     privileged: bool = False
+    user: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +93,16 @@ class ExecResult:
 
 
 class Cri:
-    """A client of one runtime. Use it as a context manager; every call may raise CriError."""
+    """A client of one runtime. Use it as a context manager; every call may raise CriError.
 
-    def __init__(self, socket: Path = containerd.SOCKET, timeout_s: float = 120.0) -> None:
-        self._channel = grpc.insecure_channel(f"unix://{socket}")
+    Args:
+        target: gRPC name of a runtime other than this node's, `ADDRESS:PORT`.
+    """
+
+    def __init__(
+        self, target: str = f"unix://{containerd.SOCKET}", timeout_s: float = 120.0
+    ) -> None:
+        self._channel = grpc.insecure_channel(target)
         self._timeout_s = timeout_s
 
     def __enter__(self) -> Self:
@@ -208,6 +216,7 @@ class Cri:
                 security_context=pb.LinuxContainerSecurityContext(
                     capabilities=pb.Capability(add_capabilities=spec.capabilities),
                     privileged=spec.privileged,
+                    run_as_user=pb.Int64Value(value=spec.user),
                     namespace_options=pod.config.linux.security_context.namespace_options,
                 )
             ),

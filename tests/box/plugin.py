@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,8 +16,18 @@ RUN: Final = Path("/run/dranet-nri")
 ALLOCATIONS: Final = Path("/var/lib/dranet-nri/allocations")
 
 
+def status(device: str) -> dict[str, str]:
+    """Return what `dranet-nri status` says of the device: STATE, POD, REASON and more."""
+    command = ("dranet-nri", "status", "--output", "json")
+    shown = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    rows: list[dict[str, str]] = shown["devices"]
+    return next(row for row in rows if row["DEVICE"] == device)
+
+
 class Plugin:
     """Starts, stops and kills `dranet-nri run`."""
+
+    command: tuple[str, ...] = ("dranet-nri",)
 
     def __init__(self, *flags: str) -> None:
         self._flags = flags
@@ -28,10 +39,10 @@ class Plugin:
         ALLOCATIONS.mkdir(parents=True, exist_ok=True)
         self._seen = len(self.log())
         with LOG.open("ab") as log:
-            command = ("dranet-nri", "run", "--verbose", *self._flags)
+            command = (*self.command, "run", "--verbose", *self._flags)
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         if wait:
-            wait_until("the plugin serves", lambda: "serving" in self.log()[self._seen :])
+            wait_until("the plugin serves", lambda: "serving" in self.since())
 
     def stop(self) -> None:
         """End it as the kubelet does."""
@@ -65,6 +76,10 @@ class Plugin:
     def log(self) -> str:
         """Return what it said since the box was made."""
         return LOG.read_text(errors="replace") if LOG.exists() else ""
+
+    def since(self) -> str:
+        """Return what it said since it was last started."""
+        return self.log()[self._seen :]
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:

@@ -1,4 +1,4 @@
-"""Prove one thing in the box: matrix [WORD...] or soak. See hack/prove."""
+"""Prove one thing in the box: matrix, rdma [WORD...], runtime, soak, rdma-soak. See hack/prove."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from tests.box.nics import (
     make_wires,
 )
 from tests.box.waiting import wait_until
-from tests.prove import soak
+from tests.prove import fabric, runtime, soak
 from tests.prove.matrix import rows
 from tests.prove.shapes import HARDWARE_ONLY, SHAPES, Shape
 from tests.prove.stage import After, Loss, Stage
 from tests.prove.table import Tally, keep, say
 
 MOST = 3  # NICs that a shape asks for
+RDMA_CYCLES = 500
 
 
 def wires() -> tuple[Nic, ...]:
@@ -43,6 +44,11 @@ def functions() -> tuple[Nic, ...]:
         (nic / "sriov_numvfs").write_text("0")
     forget_rules()
     return dress_functions(make_functions()[:MOST])
+
+
+def fabrics() -> tuple[Nic, ...]:
+    """Make the virtual functions, each with an RDMA device."""
+    return fabric.add_devices(functions())
 
 
 def forget_rules() -> None:
@@ -99,11 +105,26 @@ def matrix(stage: Stage, words: list[str]) -> bool:
 
 def main(what: str, *words: str) -> int:
     """Prove it; 1 if it does not hold."""
+    if what == "runtime":
+        return 0 if runtime.run() else 1
     tier = os.environ["BOX_TIER"]
     skip_duplicate_detection()
+    if what in {"rdma", "rdma-soak"}:
+        with fabric.exclusive():
+            return prove(what, Stage("vm rdma", fabrics(), fabrics), list(words))
     rebuild = functions if tier == "vm" else wires
-    stage = Stage(tier, rebuild(), rebuild)
-    held = soak.run(stage) if what == "soak" else matrix(stage, list(words))
+    return prove(what, Stage(tier, rebuild(), rebuild), list(words))
+
+
+def prove(what: str, stage: Stage, words: list[str]) -> int:
+    """Prove it on the stage; 1 if it does not hold."""
+    match what:
+        case "soak":
+            held = soak.run(stage)
+        case "rdma-soak":
+            held = soak.run(stage, RDMA_CYCLES)
+        case _:
+            held = matrix(stage, words)
     return 0 if held else 1
 
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.box.nics import host_state
+from dranet_nri.kernel.netns import run_inside
+from tests.box import nics
+from tests.prove import fabric
 
 Facts = frozenset[str]
 
 # Made by the kernel some time after the link is up.
 _LINK_LOCAL: Final = ('"fe80', '"ff00', '"multicast', '"anycast')
-_SYSCTLS: Final = "grep -s . /proc/sys/net/ipv[46]/conf/*/arp_* /proc/sys/net/ipv[46]/conf/*/forw*"
+_CONF: Final = Path("/proc/sys/net")
+_SYSCTLS: Final = ("ipv[46]/conf/*/arp_*", "ipv[46]/conf/*/forwarding")
+
+
+def host_state(netns: str = "") -> dict[str, object]:
+    """Return what there is in a namespace, the host's if "", its RDMA devices included."""
+    return {**nics.host_state(netns), "rdma": fabric.shown_in(netns)}
 
 
 def in_netns(netns: str) -> Facts:
@@ -26,11 +34,12 @@ def in_netns(netns: str) -> Facts:
         if isinstance(dumped, list)
     }
     facts = {
-        *(_described(row, "ifname", "address", "mtu", "up", "altnames") for row in rows["link"]),
-        *_addresses(rows["addr"]),
+        *(_described(row, "ifname", "address", "mtu", "up", "altnames") for row in rows["link4"]),
+        *_addresses((*rows["addr4"], *rows["addr6"])),
         *_sysctls(netns),
+        *(json.dumps(row) for row in rows["rdma"]),
     }
-    for kind in ("route4", "route6", "rule4", "rule6", "neigh"):
+    for kind in ("route4", "route6", "rule4", "rule6", "neigh4", "neigh6"):
         facts |= {json.dumps(row, sort_keys=True) for row in rows[kind]}
     return frozenset(facts)
 
@@ -42,7 +51,7 @@ def of_link(facts: Facts, name: str) -> Facts:
 
 def links(netns: str = "") -> frozenset[str]:
     """Return the names of the links in the namespace of that name, or in the host's."""
-    rows = host_state(netns)["link"]
+    rows = nics.host_state(netns)["link4"]
     assert isinstance(rows, list)
     return frozenset(json.loads(row)["ifname"] for row in rows)
 
@@ -87,14 +96,23 @@ def _addresses(rows: Iterable[dict[str, object]]) -> Iterator[str]:
                 yield json.dumps([row["ifname"], info["local"], info["prefixlen"]])
 
 
-def _sysctls(netns: str) -> Iterator[str]:
-    shown = subprocess.run(
-        ("nsenter", f"--net=/run/netns/{netns}", "sh", "-c", _SYSCTLS),
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    for line in shown.splitlines():
-        path, _, value = line.partition(":")
-        *_, name, key = path.split("/")
-        yield json.dumps([name, path.split("/")[4], key, value])
+def _sysctls(netns: str) -> tuple[str, ...]:
+    fd = os.open(Path("/run/netns", netns), os.O_RDONLY)
+    try:
+        return run_inside(fd, _own_sysctls)
+    finally:
+        os.close(fd)
+
+
+def _own_sysctls() -> tuple[str, ...]:
+    """Return the sysctls of the namespace that this thread is in."""
+    return tuple(_read(path) for pattern in _SYSCTLS for path in _CONF.glob(pattern))
+
+
+def _read(path: Path) -> str:
+    *_, family, _conf, name, key = path.parts
+    try:
+        value = path.read_text().strip()
+    except OSError:  # the link is just leaving
+        value = ""
+    return json.dumps([name, family, key, value])

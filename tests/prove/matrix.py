@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from tests.box.nics import ip
-from tests.prove import looks
+from tests.prove import looks, namespaces
 from tests.prove.scene import Scene
 from tests.prove.shapes import Shape
 from tests.prove.stage import After, Failed, Loss, Stage
@@ -73,7 +72,7 @@ def row(stage: Stage, shape: Shape, after: After, last: int, word: str = "") -> 
 def _clear(scene: Scene) -> None:
     for pod in scene.pods:
         if looks.exists(pod.id):
-            ip("netns", "del", pod.id)
+            namespaces.delete(pod.id)
     shutil.rmtree(scene.site.root)
 
 

@@ -13,10 +13,9 @@ from dranet_nri.edits import cdi_ids
 from dranet_nri.model import Allocation, ObjectRef
 from dranet_nri.state.store import AllocationStore
 from dranet_nri.wire.nri import PodEventKind
-from tests.box.nics import ip
 from tests.box.waiting import PATIENCE, wait_until
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
-from tests.prove import looks
+from tests.prove import looks, namespaces
 from tests.prove.shapes import Act, Shape, allocations, device_of
 from tests.prove.site import Site
 from tests.prove.stage import After, Failed, Loss, Stage, differences
@@ -50,8 +49,7 @@ class Scene:
     def sandbox(self) -> nri_pb2.PodSandbox:
         """Make the pod's next sandbox."""
         self.netns = f"prove{self.number}-{len(self.pods)}"
-        ip("netns", "add", self.netns)
-        ip("-n", self.netns, "link", "set", "lo", "up")
+        namespaces.add(self.netns)
         pod = pod_message(self.netns, uid=self.uid, netns=f"/run/netns/{self.netns}")
         pod.pid = 1
         self.pods.append(pod)
@@ -61,19 +59,19 @@ class Scene:
         """Destroy the pod's namespaces; return when the kernel has returned hardware."""
         for pod in self.pods:
             if looks.exists(pod.id):
-                ip("netns", "del", pod.id)
+                namespaces.delete(pod.id)
         if self.stage.hardware:
             wait_until("the kernel to return hardware", lambda: self.on_host(), SETTLED_S)
 
     def on_host(self) -> bool:
         """Whether every NIC is on the host, under whatever name."""
-        return all(Path(f"/sys/bus/pci/devices/{parent}/net").is_dir() for parent in self.parents)
-
-    @property
-    def parents(self) -> tuple[str, ...]:
-        """Return the PCI addresses of the NICs."""
-        keys = (each.device.key for claim in self.claims for each in claim.devices)
-        return tuple(key.parent for key in keys if key.bus)
+        return all(
+            Path("/sys/bus/pci/devices", each.device.key.parent, kind).is_dir()
+            for claim in self.claims
+            for each in claim.devices
+            for kind in ("net", "infiniband")
+            if each.device.key.bus and (kind == "net" or each.device.rdma_devices)
+        )
 
     # ------------------------------------------------------------------- looking
 
@@ -102,6 +100,9 @@ class Scene:
         ]
         if left:
             return f"files left: {left}"
+        away = [nic.name for nic in self.nics if not Path("/sys/class/net", nic.name).exists()]
+        if away:
+            return f"not on the host: {away}"  # spares the poll a look at everything
         return self.stage.changed()
 
     def refuse_unguarded(self) -> None:
@@ -249,7 +250,7 @@ class Scene:
             pod = self.sandbox()
         self.site.armed.touch()
         if act is Act.UNLINKED:
-            ip("netns", "del", self.netns)
+            namespaces.delete(self.netns)
         if act in (Act.DETACH, Act.UNLINKED):
             await self._call(runtime, PodEventKind.STOP, pod)
             await self._call(runtime, PodEventKind.REMOVE, pod)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from dranet_nri.facts.host import boot_id
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
@@ -114,7 +115,9 @@ def device_of(name: str) -> Device:
         return Device(name, DeviceKey("", "", name))
     address = parent.resolve().name
     label = f"pci-{address.replace(':', '-').replace('.', '-')}"
-    return Device(label, DeviceKey("pci", address, name, address))
+    fabric = parent / "infiniband"
+    names = tuple(sorted(each.name for each in fabric.iterdir())) if fabric.is_dir() else ()
+    return Device(label, DeviceKey("pci", address, name, address), rdma_devices=names)
 
 
 def allocations(shape: Shape, devices: Sequence[Device], pod: ObjectRef) -> tuple[Allocation, ...]:
@@ -129,7 +132,7 @@ def allocations(shape: Shape, devices: Sequence[Device], pod: ObjectRef) -> tupl
                 for index, config in enumerate(configs)
             ),
             nonce="c0ffee",
-            boot_id="8a1f5b1c-0000-4000-8000-000000000000",
+            boot_id=boot_id(),
             containers=(ContainerClaim("main"),),
         )
         for number, configs in enumerate(shape.claims)

@@ -14,10 +14,9 @@ from dranet_nri._gen import nri_pb2
 from dranet_nri.model import ObjectRef
 from dranet_nri.state.store import AllocationStore
 from dranet_nri.wire.nri import PodEventKind
-from tests.box.nics import ip
 from tests.box.waiting import wait_until
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
-from tests.prove import looks
+from tests.prove import looks, namespaces
 from tests.prove.scene import LONG_NANO, ROOT
 from tests.prove.shapes import allocations, device_of, shape
 from tests.prove.site import Site
@@ -112,7 +111,7 @@ async def _cycle(
     devices = [device_of(stage.nics[0].name)]
     (claim,) = allocations(kind, devices, ObjectRef("default", name, pod.uid))
     store.put(claim)
-    ip("netns", "add", name)
+    namespaces.add(name)
     fake = runtime.runtime
     answers = [await runtime.answer(fake.pod_event(PodEventKind.RUN, pod, LONG_NANO))]
     container = nri_pb2.Container(id="c", pod_sandbox_id=name, name="main")
@@ -120,6 +119,6 @@ async def _cycle(
     inside = devices[0].key.name in looks.links(name)
     answers.append(await runtime.answer(fake.pod_event(PodEventKind.STOP, pod, LONG_NANO)))
     answers.append(await runtime.answer(fake.pod_event(PodEventKind.REMOVE, pod, LONG_NANO)))
-    ip("netns", "del", name)
+    namespaces.delete(name)
     store.remove(claim.claim.uid)
     return not inside or any(answer.status is not None for answer in answers)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 
-from tests.box.nics import Nic, host_state, settled
+from tests.box.nics import Nic, settled
 from tests.prove import looks
 from tests.prove.shapes import HARDWARE_ONLY, Shape
 
@@ -43,7 +43,8 @@ class Stage:
     """The host: its NICs, how it was, and how each shape's pod is when nothing goes wrong.
 
     Attributes:
-        tier: "vm" has virtual functions, which come back when their namespace dies; "host" wires.
+        tier: "vm" has virtual functions, which come back when their namespace dies, "vm rdma"
+            with an RDMA device each; "host" wires.
         rebuild: makes the NICs anew after a row lost one.
     """
 
@@ -57,16 +58,16 @@ class Stage:
     def __post_init__(self) -> None:
         """Remember how the host is."""
         settled()
-        self.before = host_state()
+        self.before = looks.host_state()
 
     @property
     def hardware(self) -> bool:
         """Whether a NIC whose namespace dies comes back to the host."""
-        return self.tier == "vm"
+        return self.tier != "host"
 
     def changed(self) -> str:
         """Return what of the host is not as it was, "" if all is."""
-        now = host_state()
+        now = looks.host_state()
         return "; ".join(
             f"{kind}: {differences(frozenset(_rows(was)), frozenset(_rows(now[kind])))}"
             for kind, was in self.before.items()
@@ -78,7 +79,7 @@ class Stage:
         self.nics = self.rebuild()
         self.whole.clear()  # new NICs have new addresses
         settled()
-        self.before = host_state()
+        self.before = looks.host_state()
 
     def fits(self, shape: Shape) -> bool:
         """Whether these NICs can take part in the shape."""

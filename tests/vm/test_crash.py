@@ -2,7 +2,13 @@
 
 import pytest
 
-from tests.box.nics import Nic
+from tests.box.attach import assert_home
+from tests.box.claims import release
+from tests.box.crash import end_pod_and_die
+from tests.box.cri import Cri
+from tests.box.nics import Nic, ip
+from tests.box.plugin import RUN, Plugin
+from tests.box.waiting import wait_until
 from tests.prove.matrix import rehearsed, row
 from tests.prove.shapes import shape
 from tests.prove.stage import After, Stage
@@ -20,3 +26,17 @@ def test_a_plugin_killed_while_it_restores_what_the_kernel_returned_costs_the_ho
 
     assert died
     assert played.loss is None, f"{played.event}: {played.detail}"
+
+
+@pytest.mark.timeout(300)
+def test_a_plugin_killed_before_it_moved_a_nic_home_finds_it_when_the_runtime_has_ended_the_pod(
+    cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    end_pod_and_die(cri, nics[:1], "down in pod", 1)  # the namespace dies, the kernel returns it
+
+    absent.start()
+    wait_until("the NIC to be on the host", lambda: nics[0].name in ip("-o", "link"))
+    release("mortal-uid")
+    wait_until("the claim to be forgotten", lambda: not list(RUN.glob("attachments/*.json")))
+
+    assert_home(before)

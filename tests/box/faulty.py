@@ -1,0 +1,75 @@
+"""The real plugin on a kernel that is slow, hangs or refuses where a file says so.
+
+`python3 -m tests.box.faulty run …` is `dranet-nri run …`. Each file in FAULTS is a fault; see
+tests.box.faults, which writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import EBUSY
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from dranet_nri import cli, daemon
+from dranet_nri.attacher import Attacher
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel.netlink import NetlinkSession
+from dranet_nri.kernel.space import Space
+from dranet_nri.model import Ns
+from dranet_nri.plugin import Plugin
+
+FAULTS: Final = Path("/run/faults")
+HELD: Final = Path("/run/held")
+PATIENCE_S: Final = 0.5  # before a thread is said to be stuck, and before a repair is left alone
+
+_numbers = count()
+
+
+def meet(step: str) -> None:
+    """Be held, and perhaps refused, by every fault that is about the step.
+
+    Raises:
+        KernelError: the fault is to refuse what it held.
+    """
+    for path in sorted(FAULTS.glob("[0-9]*")):
+        with suppress(FileNotFoundError):
+            told = json.loads(path.read_text())
+            if all(word in step for word in told["words"]):
+                with _marked(HELD / f"{path.name}.{next(_numbers)}", step):
+                    while path.exists():
+                        time.sleep(0.01)
+                if told["refuse"]:
+                    raise KernelError(step, EBUSY, "the fault's")
+
+
+@contextmanager
+def _marked(mark: Path, step: str) -> Iterator[None]:
+    mark.write_text(step)
+    yield
+    mark.unlink()
+
+
+def lay() -> None:
+    """Let every step of this process meet the faults, and shorten its patience."""
+    plain = NetlinkSession._space
+
+    def space(session: NetlinkSession, ns: Ns, what: str) -> Space:
+        """Meet the faults where an operation or a look at a device enters the kernel."""
+        meet(what)
+        return plain(session, ns, what)
+
+    NetlinkSession._space = space  # type: ignore[method-assign, assignment]
+    daemon.Attacher = partial(Attacher, stuck_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
+    daemon.Plugin = partial(Plugin, patience_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
+
+
+if __name__ == "__main__":
+    lay()
+    sys.exit(cli.main())

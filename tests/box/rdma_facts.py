@@ -1,0 +1,125 @@
+"""RDMA facts as iproute2's `rdma` shows them and as `dranet-nri inventory` does, to be compared.
+
+Typical use, with a deadline where something is on its way:
+
+    theirs, ours = shown_by_both()
+    assert ours == theirs
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tests.box.place import NODE, Place, checked
+
+Json = dict[str, object]
+Facts = dict[str, object]  # "rxe0 protocol", "rxe0/1 state" -> value, in the words of `rdma`
+
+# Words of iproute2 (rdma/dev.c, rdma/link.c) by those of sysfs, where they are not the same.
+_PHYSICAL: Final = {
+    "LinkUp": "LINK_UP",
+    "PortConfigurationTraining": "ARMED",
+    "LinkErrorRecovery": "LINK_ERROR_RECOVER",
+    "Phy Test": "PHY_TEST",
+}
+_DEVICE: Final[Mapping[str, Callable[[Json], object]]] = {
+    "ifindex": lambda ours: ours["index"],
+    "node_type": lambda ours: str(ours["nodeType"]).lower().replace(" ", "_"),
+    "protocol": lambda ours: ours["protocol"],
+    "fw": lambda ours: ours["firmware"],
+    "node_guid": lambda ours: ours["nodeGUID"],
+    "sys_image_guid": lambda ours: ours["sysImageGUID"],
+    "parent": lambda ours: ours["partOf"],
+}
+_PORT: Final[Mapping[str, Callable[[Json], object]]] = {
+    "subnet_prefix": lambda ours: ours["subnetPrefix"],
+    "lid": lambda ours: ours["lid"],
+    "sm_lid": lambda ours: ours["smLid"],
+    "state": lambda ours: ours["state"],
+    "physical_state": lambda ours: _PHYSICAL.get(
+        str(ours["physState"]), str(ours["physState"]).upper()
+    ),
+    "netdev": lambda ours: ours["netdevs"],
+}
+_NOT_OURS: Final = {
+    "ifindex",
+    "ifname",
+    "port",
+    "caps",
+    "adaptive-moderation",
+    "lmc",
+    "netdev_index",
+    "type",
+}
+_PUBLISHED: Final = {
+    "dra.net/rdmaProtocol": "protocol",
+    "dra.net/rdmaFirmware": "fw",
+    "dra.net/nodeGUID": "node_guid",
+    "dra.net/sysImageGUID": "sys_image_guid",
+}
+
+
+def shown_by_both(place: Place = NODE) -> tuple[Facts, Facts]:
+    """Return what `rdma` shows in a place, and what we show of just that.
+
+    Ours has also whatever device we show and `rdma` does not. Attributes that are published of a
+    claimable device must be those of its first RDMA device.
+
+    Args:
+        place: the node, or a namespace of it; the programs are run there.
+
+    Raises:
+        AssertionError: `rdma` shows a field that is neither compared nor known to be its own, or
+            an attribute is not what we ourselves show of the RDMA device.
+    """
+    devices = json.loads(checked(place, "rdma", "-j", "-d", "dev"))
+    links = json.loads(checked(place, "rdma", "-j", "-d", "link"))
+    inventory = json.loads(checked(place, "dranet-nri", "inventory", "--output", "json"))
+    our_devices = {each["name"]: each for each in inventory["rdma"]}
+    our_ports = {
+        f"{name}/{port['number']}": port
+        for name, device in our_devices.items()
+        for port in device["ports"]
+    }
+    theirs: Facts = {}
+    ours: Facts = {}
+    for row in devices:
+        _compare(row["ifname"], row, (our_devices, _DEVICE), (theirs, ours))
+    for row in links:
+        _compare(f"{row['ifname']}/{row['port']}", row, (our_ports, _PORT), (theirs, ours))
+    ours |= {name: "shown" for name in our_devices if f"{name} is" not in theirs}
+    _check_published(inventory["devices"], our_devices)
+    return theirs, ours
+
+
+def _compare(
+    name: str,
+    row: Json,
+    here: tuple[Mapping[str, Json], Mapping[str, Callable[[Json], object]]],
+    facts: tuple[Facts, Facts],
+) -> None:
+    objects, fields = here
+    theirs, ours = facts
+    assert not row.keys() - fields.keys() - _NOT_OURS, f"rdma shows more of {name}: {row}"
+    theirs[f"{name} is"] = "shown"
+    if name not in objects:
+        return
+    ours[f"{name} is"] = "shown"
+    for field, read in fields.items():
+        if field in row:
+            theirs[f"{name} {field}"] = [row[field]] if field == "netdev" else row[field]
+            ours[f"{name} {field}"] = read(objects[name])
+
+
+def _check_published(devices: list[Json], rdma: Mapping[str, Json]) -> None:
+    for device in devices:
+        attributes, names = device["attributes"], device["rdmaDevices"]
+        assert isinstance(attributes, dict)
+        assert isinstance(names, list)
+        if names:
+            shown = rdma[names[0]]
+            expected = {name: _DEVICE[field](shown) for name, field in _PUBLISHED.items()}
+            found = {name: attributes.get(name, "") for name in _PUBLISHED}
+            assert found == expected, f"attributes of {device['name']}"

@@ -1,0 +1,94 @@
+"""The plugin killed while a real containerd waits for it, one row a class of deaths.
+
+test_crash.py plays such rows with a runtime of the tests' own, and hack/prove all of them.
+"""
+
+import pytest
+
+from tests.box.attach import NO_SPEC, assert_home, remove, start_pod
+from tests.box.claims import release
+from tests.box.crash import end, end_pod_and_die, run_pod_and_die, start_whole
+from tests.box.cri import Cri, CriError
+from tests.box.nics import Nic, ip
+from tests.box.plugin import RUN, Plugin, status
+from tests.box.waiting import wait_until
+from tests.prove.mortal import MortalPlugin
+
+NOT_REACHABLE = {"routes": [{"destination": "172.31.0.0/16", "gateway": "198.51.100.1"}]}
+
+
+@pytest.mark.parametrize(
+    ("word", "last"),
+    [
+        ("closed the gate", 1),  # before anything is done
+        ("about to record intent", 1),
+        ("renamed attachments/", 1),  # the intent is written
+        ("from host to pod", 1),
+        ("add address", 1),  # amid the configuration
+        ("about to record attached", 1),
+        ("renamed attachments/", 2),  # the result is written
+        ("staged cdi/", 1),  # before the gate opens
+        ("renamed cdi/", 1),  # it is open
+    ],
+)
+def test_a_plugin_killed_amid_an_attach_leaves_a_pod_that_the_next_one_finishes(
+    cri: Cri,
+    absent: Plugin,
+    nics: tuple[Nic, ...],
+    before: dict[str, object],
+    word: str,
+    last: int,
+) -> None:
+    pod, claim = run_pod_and_die(cri, nics[:2], word, last)
+
+    start_whole(cri, absent, pod, claim, nics[:2])
+
+    remove(cri, pod)
+    assert_home(before)
+
+
+def test_a_plugin_killed_amid_an_undo_leaves_the_rest_to_the_next_one(
+    cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    pod, claim = run_pod_and_die(cri, nics[:2], "from pod to host", 1, NOT_REACHABLE)
+
+    absent.start()
+    wait_until("the reason to be told", lambda: "172.31.0.0/16" in status("nic0")["REASON"])
+    with pytest.raises(CriError, match=NO_SPEC):
+        cri.create_container(pod, spec=claim.spec())
+
+    remove(cri, pod)
+    assert_home(before)
+
+
+@pytest.mark.parametrize("word", ["from pod to host", "about to record home"])
+def test_a_plugin_killed_after_it_moved_a_nic_home_leaves_its_state_to_the_next_one(
+    cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object], word: str
+) -> None:
+    end_pod_and_die(cri, nics[:1], word, 1)
+
+    absent.start()
+    wait_until("the NIC to be home", lambda: status("nic0")["STATE"] == "home")
+
+    release("mortal-uid")
+    assert_home(before)
+
+
+@pytest.mark.parametrize("word", ["about to forget the claim", "removed attachments/"])
+def test_a_plugin_killed_while_it_forgets_a_claim_leaves_no_record(
+    cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object], word: str
+) -> None:
+    mortal = MortalPlugin()
+    mortal.start_with(word, 1)
+    pod, _ = start_pod(cri, "mortal", nics[:1])
+    end(cri, pod)
+    mortal.arm()
+    release("mortal-uid")
+    assert word in mortal.wait_dead()
+    mortal.kill()
+
+    absent.start()
+    wait_until("the claim to be forgotten", lambda: not list(RUN.glob("attachments/*.json")))
+
+    assert nics[0].name in ip("-o", "link")
+    assert_home(before)

@@ -1,0 +1,339 @@
+"""Whatever happened behind the plugin's back, pods end up whole and NICs at home."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.box.attach import (
+    NO_SPEC,
+    assert_home,
+    cdi_of,
+    container_once_open,
+    links_in,
+    plugin,
+    remove,
+    start_pod,
+)
+from tests.box.containerd import Containerd
+from tests.box.cri import ContainerSpec, Cri, CriError, Pod
+from tests.box.nics import FIRST_RULE, SWITCH, Nic, host_state, ip, make_wire, settled
+from tests.box.plugin import Plugin
+from tests.box.trouble import (
+    absent,
+    assert_usable,
+    claimed,
+    held_namespaces,
+    is_open,
+    recorded,
+    refused,
+    sure_of_addresses,
+    told,
+    until_forgotten,
+    until_phase,
+)
+from tests.box.waiting import wait_until
+
+__all__ = ["absent", "plugin", "sure_of_addresses"]
+
+SPARE = 40  # number of a NIC that a test may destroy
+
+
+def unplug() -> None:
+    """Destroy what is left of the spare NIC on the host."""
+    rule = ("rule", "del", "priority", str(FIRST_RULE + SPARE))
+    for command in (
+        ("link", "del", f"nic{SPARE}"),
+        ("-n", SWITCH, "link", "del", f"wire{SPARE}"),
+        rule,
+    ):
+        subprocess.run(("ip", *command), check=False, capture_output=True)
+
+
+def plug(plugin: Plugin | None = None) -> Nic:
+    """Make the spare NIC anew, before a running plugin sees it half made."""
+    if plugin is not None:
+        plugin.freeze()
+    unplug()
+    nic = make_wire(SPARE)
+    if plugin is not None:
+        plugin.thaw()
+    return nic
+
+
+@pytest.fixture
+def spare(nics: tuple[Nic, ...]) -> Iterator[Nic]:
+    """Return a NIC that the test may lose."""
+    yield plug()
+    unplug()
+
+
+@pytest.fixture
+def whole(cri: Cri, spare: Nic) -> dict[str, object]:
+    """Return the host's state with the spare NIC."""
+    settled()
+    return host_state()
+
+
+def netns_of(cri: Cri, pod: Pod) -> str:
+    """Return the name of the pod's network namespace."""
+    return str(cri.netns(pod)).rpartition("/")[2]
+
+
+# ------------------------------------------------------------------- the plugin is down
+
+
+def test_a_pod_deleted_while_the_plugin_is_down_leaves_no_record_and_no_open_gate(
+    cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
+) -> None:
+    pod, _ = start_pod(cri, "deleted", [spare])
+    plugin.kill()
+    remove(cri, pod)  # a virtual NIC goes with its namespace
+    plug()
+
+    plugin.start()
+
+    until_forgotten("deleted")
+    assert not is_open("deleted")
+    remove(cri, assert_usable(cri, "next", spare))
+    assert_home(whole)
+
+
+def test_a_sandbox_made_anew_while_the_plugin_is_down_gets_the_nic_once_that_is_there(
+    cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
+) -> None:
+    claim = claimed("anew", spare)
+    old = cri.run_pod("anew")
+    plugin.kill()
+    cri.stop_pod(old.sandbox_id)
+    cri.remove_pod(old.sandbox_id)
+    new = cri.run_pod("anew")
+
+    plugin.start()
+
+    until_phase("anew", "failed")
+    assert "not on the host" in told().reasons["anew"]
+    with pytest.raises(CriError, match=NO_SPEC):
+        cri.create_container(new, spec=claim.spec())
+    plug(plugin)
+    container = container_once_open(cri, new, claim.spec())
+    assert spare.cidr in links_in(cri, container)[spare.name]
+    remove(cri, new)
+    assert_home(whole)
+
+
+def test_a_second_instance_waits_and_takes_over_when_the_first_dies(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    second = Plugin("--sweep", "0.5")
+    pod, container = start_pod(cri, "early", nics[:1])
+    served = plugin.log().count("serving")
+    try:
+        second.start(wait=False)
+        wait_until("the second to wait", lambda: "waiting for it to end" in second.log())
+        other = assert_usable(cri, "meanwhile", nics[1])
+        assert plugin.log().count("serving") == served
+
+        plugin.kill()
+        wait_until("the second to serve", lambda: plugin.log().count("serving") > served)
+
+        assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+        later = assert_usable(cri, "later", nics[2])
+        for each in (pod, other, later):
+            remove(cri, each)
+        assert_home(before)
+    finally:
+        second.stop()
+
+
+def test_a_runtime_that_lost_its_pods_gives_their_nics_back(
+    containerd: Containerd,
+    cri: Cri,
+    plugin: Plugin,
+    nics: tuple[Nic, ...],
+    before: dict[str, object],
+) -> None:
+    pod, _ = start_pod(cri, "lost", nics[:1])
+    containerd.kill()
+    end_sandbox(pod)
+    with forgetful_disk():
+        containerd.start(containerd.options)
+
+        until_phase("lost", "home")
+
+        assert nics[0].cidr in ip("addr", "show", nics[0].name)
+        assert not is_open("lost")
+        containerd.stop()
+    containerd.start(containerd.options)
+    remove(cri, pod)
+    assert_home(before)
+
+
+@contextmanager
+def forgetful_disk() -> Iterator[None]:
+    """Let the runtime find nothing of what it wrote before."""
+    places = ("/var/lib/containerd", "/run/containerd")
+    for place in places:
+        subprocess.run(("mount", "-t", "tmpfs", "none", place), check=True)
+    yield
+    for place in places:
+        subprocess.run(("umount", "--lazy", place), check=True)
+
+
+def end_sandbox(pod: Pod) -> None:
+    """Kill everything of a sandbox, as when the machine's memory ran out."""
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = status.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if (
+            arguments[0].endswith(b"containerd-shim-runc-v2")
+            and pod.sandbox_id.encode() in arguments
+        ):
+            shim = int(status.parent.name)
+            children = Path(f"/proc/{shim}/task/{shim}/children").read_text().split()
+            for process in (shim, *map(int, children)):
+                os.kill(process, signal.SIGKILL)
+
+
+# ------------------------------------------------------------------- the device
+
+
+def test_a_nic_renamed_in_its_pod_stays_there_and_comes_home_under_its_own_name(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    claim = claimed("renamed", nics[0])
+    pod = cri.run_pod("renamed")
+    spec = ContainerSpec(cdi_devices=claim.cdi_ids, capabilities=("NET_ADMIN",))
+    container = cri.run_container(pod, spec=spec)
+    change = f"ip link set {nics[0].name} down && ip link set {nics[0].name} name mine"
+    assert cri.exec(container, "/bin/sh", "-c", change).exit_code == 0
+    plugin.kill()
+
+    plugin.start()  # it looks at everything before it serves
+
+    wait_swept(plugin)
+    assert recorded("renamed")["phase"] == "attached"
+    assert is_open("renamed")
+    assert "mine" in links_in(cri, container)
+    remove(cri, pod)
+    assert_home(before)
+
+
+def wait_swept(plugin: Plugin) -> None:
+    """Return when the plugin has looked at everything once more."""
+    stray = Path("/var/run/cdi/dra.net-stray.json")
+    stray.write_text("{}")
+    wait_until("a sweep", lambda: not stray.exists())
+
+
+def test_a_nic_renamed_on_the_host_is_refused_by_name_until_it_has_it_again(
+    cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
+) -> None:
+    claim = claimed("misnamed", spare)
+    ip("link", "set", spare.name, "name", "elsewhere")
+
+    refused(cri, "misnamed", rf"{spare.name}\) is not on the host")
+
+    assert "not on the host" in told().reasons["misnamed"]
+    ip("link", "set", "elsewhere", "name", spare.name)
+    pod = cri.run_pod("misnamed")
+    container = cri.run_container(pod, spec=claim.spec())
+    assert spare.cidr in links_in(cri, container)[spare.name]
+    remove(cri, pod)
+    assert_home(whole)
+
+
+def test_a_nic_deleted_in_its_pod_closes_the_gate_until_a_new_one_is_there(
+    cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
+) -> None:
+    pod, _ = start_pod(cri, "bereft", [spare])
+    spec = ContainerSpec(cdi_devices=cdi_of("bereft"))
+
+    ip("-n", netns_of(cri, pod), "link", "del", spare.name)
+
+    until_phase("bereft", "failed")
+    assert "neither on the host nor in the pod" in told().reasons["bereft"]
+    with pytest.raises(CriError, match=NO_SPEC):
+        cri.create_container(pod, "again", spec)
+    plug(plugin)
+    wait_until("the gate to open", lambda: is_open("bereft"))
+    again = cri.run_container(pod, "again", spec)
+    assert spare.cidr in links_in(cri, again)[spare.name]
+    remove(cri, pod)
+    assert_home(whole)
+
+
+def test_a_nic_deleted_in_its_pod_for_good_leaves_no_record_and_no_namespace(
+    cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
+) -> None:
+    held = held_namespaces(plugin)
+    pod, _ = start_pod(cri, "robbed", [spare])
+    ip("-n", netns_of(cri, pod), "link", "del", spare.name)
+    until_phase("robbed", "failed")
+
+    remove(cri, pod)
+
+    until_forgotten("robbed")
+    assert held_namespaces(plugin) == held
+    plug()
+    remove(cri, assert_usable(cri, "heir", spare))
+    assert_home(whole)
+
+
+def test_a_nic_taken_out_of_its_pod_by_hand_is_put_back_whole(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    pod, container = start_pod(cri, "plundered", nics[:1])
+
+    ip("-n", netns_of(cri, pod), "link", "set", nics[0].name, "netns", "1")
+
+    wait_until(
+        "the NIC to be back",
+        lambda: nics[0].cidr in links_in(cri, container).get(nics[0].name, ()),
+    )
+    wait_until("the gate to be open", lambda: is_open("plundered"))
+    remove(cri, pod)
+    assert_home(before)
+
+
+def test_a_nic_whose_name_was_taken_waits_until_the_name_is_free(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    pod, _ = start_pod(cri, "ousted", nics[:1])
+    ip("link", "add", nics[0].name, "type", "bridge")
+
+    remove(cri, pod)
+
+    assert recorded("ousted")["phase"] == "detaching"
+    assert "another link on the host has its name" in told().reasons["ousted"]
+    ip("link", "del", nics[0].name, "type", "bridge")
+    until_forgotten("ousted")
+    assert_home(before)
+
+
+def test_a_namesake_on_the_host_is_left_alone_when_the_nic_is_no_more(
+    cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
+) -> None:
+    pod, _ = start_pod(cri, "late", [spare])
+    ip("link", "add", spare.name, "type", "bridge")
+    ip("link", "set", spare.name, "up")
+    settled()
+    shown = link_state(spare.name)
+    plugin.kill()
+    remove(cri, pod)  # the NIC goes with the namespace
+
+    plugin.start()
+
+    until_forgotten("late")
+    assert link_state(spare.name) == shown
+
+
+def link_state(name: str) -> str:
+    """Return what a link has, lifetimes and counters aside."""
+    return ip("-o", "-d", "addr", "show", "dev", name) + ip("route", "show", "dev", name)

@@ -1,0 +1,296 @@
+"""Records that can't be written, can't be read, or are from another version or boot."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.box.attach import NO_SPEC, assert_home, cdi_of, links_in, plugin, remove, start_pod
+from tests.box.claims import allocate, release, shim
+from tests.box.cri import ContainerSpec, Cri, CriError
+from tests.box.nics import Nic, ip
+from tests.box.plugin import ALLOCATIONS, Plugin
+from tests.box.trouble import (
+    ATTACHMENTS,
+    absent,
+    assert_usable,
+    claimed,
+    is_open,
+    record_of,
+    recorded,
+    refused,
+    sure_of_addresses,
+    told,
+    until_forgotten,
+    until_phase,
+)
+from tests.box.waiting import wait_until
+
+__all__ = ["absent", "plugin", "sure_of_addresses"]
+
+
+# ------------------------------------------------------------------- no record can be written
+
+
+@pytest.fixture
+def small(absent: Plugin) -> Iterator[Plugin]:
+    """Return the plugin, serving, with its records on a file system of their own."""
+    ATTACHMENTS.mkdir(parents=True, exist_ok=True)
+    mount = ("mount", "-t", "tmpfs", "-o", "size=64k", "records", str(ATTACHMENTS))
+    subprocess.run(mount, check=True)
+    absent.start()
+    yield absent
+    absent.stop()
+    subprocess.run(("umount", str(ATTACHMENTS)), check=True)
+
+
+@contextmanager
+def full() -> Iterator[None]:
+    """Leave no room for a record."""
+    ballast = ATTACHMENTS / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    try:
+        yield
+    finally:
+        ballast.unlink()
+
+
+@contextmanager
+def readonly() -> Iterator[None]:
+    """Let nothing be written where the records are."""
+    remount = ("mount", "-o", "remount,ro", str(ATTACHMENTS))
+    subprocess.run(remount, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(("mount", "-o", "remount,rw", str(ATTACHMENTS)), check=True)
+
+
+UNWRITABLE = pytest.mark.parametrize(
+    ("unwritable", "reason"),
+    [(full, "No space left on device"), (readonly, "Read-only file system")],
+    ids=["full", "read-only"],
+)
+Unwritable = Callable[[], AbstractContextManager[None]]
+
+
+@UNWRITABLE
+def test_while_no_record_can_be_written_no_nic_moves_and_the_pod_is_told_why(
+    cri: Cri,
+    small: Plugin,
+    nics: tuple[Nic, ...],
+    before: dict[str, object],
+    unwritable: Unwritable,
+    reason: str,
+) -> None:
+    claim = claimed("unwritten", nics[0])
+    with unwritable():
+        refused(cri, "unwritten", reason)
+        assert_home(before)
+        assert not is_open("unwritten")
+
+    pod = cri.run_pod("unwritten")
+
+    container = cri.run_container(pod, spec=claim.spec())
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    remove(cri, pod)
+    assert_home(before)
+
+
+@UNWRITABLE
+def test_while_no_record_can_be_written_a_pod_that_ends_gives_its_nic_back(
+    cri: Cri,
+    small: Plugin,
+    nics: tuple[Nic, ...],
+    before: dict[str, object],
+    unwritable: Unwritable,
+    reason: str,
+) -> None:
+    pod, _ = start_pod(cri, "ending", nics[:1])
+    with unwritable():
+        remove(cri, pod)
+        assert_home(before)
+        assert not is_open("ending")
+        assert reason in small.log()
+
+    until_forgotten("ending")
+    remove(cri, assert_usable(cri, "after", nics[0]))
+    assert_home(before)
+
+
+# ------------------------------------------------------------------- no record can be read
+
+
+def truncated(record: Path) -> bytes:
+    """Return what a record looks like of which the end is missing."""
+    content = record.read_bytes()
+    return content[: len(content) * 9 // 10]
+
+
+def garbled(record: Path) -> bytes:
+    """Return what a record looks like that is no JSON."""
+    return record.read_bytes().replace(b":", b";", 3).replace(b"{", b"[", 1)
+
+
+def newer(record: Path) -> bytes:
+    """Return what a later version of the program would have written."""
+    document = json.loads(record.read_bytes())
+    return json.dumps(document | {"version": 99}).encode()
+
+
+DAMAGE = pytest.mark.parametrize("damage", [truncated, garbled, newer])
+Damage = Callable[[Path], bytes]
+
+
+def replace_record(record: Path, content: bytes) -> None:
+    """Put content in the record's place, in one step."""
+    staged = record.with_name(".damaged")
+    staged.write_bytes(content)
+    staged.rename(record)
+
+
+def kept(record: Path, content: bytes) -> bool:
+    """Whether the bytes are still there, in place or moved aside."""
+    places = (record, *record.parent.glob(f"quarantine/{record.name}.*"))
+    return any(place.exists() and place.read_bytes() == content for place in places)
+
+
+@DAMAGE
+def test_an_allocation_that_cannot_be_read_refuses_its_pod_alone_until_it_is_made_anew(
+    cri: Cri,
+    plugin: Plugin,
+    nics: tuple[Nic, ...],
+    before: dict[str, object],
+    damage: Damage,
+) -> None:
+    claimed("torn", nics[0])
+    record = ALLOCATIONS / "torn-claim-uid.json"
+    content = damage(record)
+    replace_record(record, content)
+
+    refused(cri, "torn", r"its allocation record cannot be used: .*status, then delete the pod")
+
+    other = assert_usable(cri, "intact", nics[1])
+    shown = told()
+    assert (shown.code, list(shown.broken)) == (1, ["torn-claim-uid"])
+    assert kept(record, content)
+    assert shim("release", "--claim-uid", "torn-claim-uid").exit_code == 0
+    assert kept(record, content)
+    again = assert_usable(cri, "torn", nics[0])
+    for pod in (again, other):
+        remove(cri, pod)
+    assert_home(before)
+
+
+@pytest.mark.parametrize("damage", [truncated, garbled])
+def test_an_attachment_that_cannot_be_read_after_a_restart_costs_neither_pod_nor_host_the_nic(
+    cri: Cri,
+    plugin: Plugin,
+    nics: tuple[Nic, ...],
+    before: dict[str, object],
+    damage: Damage,
+) -> None:
+    pod, container = start_pod(cri, "torn", nics[:1])
+    other, _ = start_pod(cri, "intact", nics[1:2])
+    plugin.kill()
+    content = damage(record_of("torn"))
+    replace_record(record_of("torn"), content)
+
+    plugin.start()
+
+    until_phase("torn", "attached")
+    wait_until("the gate to open", lambda: is_open("torn"))
+    assert kept(record_of("torn"), content)
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    remove(cri, pod)
+    remove(cri, other)
+    until_forgotten("torn")
+    assert_home(before)
+
+
+def test_an_attachment_of_a_newer_version_holds_its_pod_up_until_that_version_is_back(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    pod, _ = start_pod(cri, "ahead", nics[:1])
+    other, _ = start_pod(cri, "intact", nics[1:2])
+    spec = ContainerSpec(cdi_devices=cdi_of("ahead"))
+    plugin.kill()
+    record = record_of("ahead")
+    content, later = record.read_bytes(), newer(record)
+    replace_record(record, later)
+
+    plugin.start()
+
+    wait_until("the gate to be closed", lambda: not is_open("ahead"))
+    with pytest.raises(CriError, match=NO_SPEC):
+        cri.create_container(pod, "again", spec)
+    assert record.read_bytes() == later
+    assert "this program reads up to" in told().broken["ahead-claim-uid"]
+    remove(cri, other)
+    plugin.kill()
+    replace_record(record, content)
+    plugin.start()
+    wait_until("the gate to be open", lambda: is_open("ahead"))
+    remove(cri, pod)
+    assert_home(before)
+
+
+def test_an_attachment_that_is_damaged_while_the_plugin_runs_is_written_anew(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    config = {"interface": {"name": "fast0", "mtu": 1300, "addresses": ["192.168.7.5/24"]}}
+    claim = allocate("torn", nics[:1], "torn-uid", pod="torn", config=config)
+    pod = cri.run_pod("torn")
+    cri.run_container(pod, spec=claim.spec())
+    content = garbled(record_of("torn"))
+    replace_record(record_of("torn"), content)
+
+    other = assert_usable(cri, "intact", nics[1])
+
+    wait_until("it to be whole", lambda: "torn-claim-uid" not in told().broken)
+    assert recorded("torn")["phase"] == "attached"
+    assert kept(record_of("torn"), content)
+    remove(cri, pod)
+    remove(cri, other)
+    assert_home(before)
+
+
+def test_a_nic_whose_record_is_lost_comes_home_under_its_own_name(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    claim = allocate(
+        "adopted", nics[:1], "adopted-uid", pod="adopted", config={"interface": {"name": "fast0"}}
+    )
+    pod = cri.run_pod("adopted")
+    cri.run_container(pod, spec=claim.spec())
+    plugin.kill()
+    record_of("adopted").unlink()
+
+    plugin.start()
+
+    until_phase("adopted", "attached")
+    remove(cri, pod)
+    assert_home(before)
+
+
+def test_an_allocation_from_before_a_reboot_is_refused_until_it_is_prepared_anew(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    claimed("rebooted", nics[0])
+    record = ALLOCATIONS / "rebooted-claim-uid.json"
+    document = json.loads(record.read_bytes())
+    document["bootId"] = "8a1f5b1c-0000-4000-8000-000000000000"
+    replace_record(record, json.dumps(document).encode())
+
+    refused(cri, "rebooted", "before the node was booted")
+
+    assert nics[0].name in ip("-o", "link")
+    pod = assert_usable(cri, "rebooted", nics[0])
+    remove(cri, pod)
+    release(pod.uid)
+    assert_home(before)

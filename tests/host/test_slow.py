@@ -1,0 +1,264 @@
+"""A kernel that is slow, hangs or fails late: hooks answer in time, the rest of the node goes on.
+
+In time means that the runtime took the answer: at its timeout it throws the plugin out, and the
+plugin would have to serve anew.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.box.attach import (
+    NO_SPEC,
+    assert_home,
+    container_once_open,
+    links_in,
+    remove,
+    start_pod,
+    waiting_pod,
+)
+from tests.box.claims import allocate, release, release_all
+from tests.box.cri import Cri, CriError, Pod
+from tests.box.faults import FaultyPlugin, fault
+from tests.box.nics import Nic, ip
+from tests.box.plugin import status
+from tests.box.waiting import wait_until
+
+Words = tuple[str, ...]
+
+INTO_THE_POD = ("move link", "from host to pod as nic0")
+HOME = ("move link", "from pod to host as nic0")
+
+
+@pytest.fixture
+def faulty(cri: Cri) -> Iterator[FaultyPlugin]:
+    """Return the plugin, serving, on a kernel that may have faults."""
+    yield from serving(cri, FaultyPlugin())
+
+
+@pytest.fixture
+def sweeping(cri: Cri) -> Iterator[FaultyPlugin]:
+    """Return one that looks at every pod each second."""
+    yield from serving(cri, FaultyPlugin("--sweep", "1"))
+
+
+def serving(cri: Cri, plugin: FaultyPlugin) -> Iterator[FaultyPlugin]:
+    """Start it; leave neither it nor a pod or claim behind."""
+    plugin.start()
+    yield plugin
+    cri.remove_all()  # while a plugin is there that brings NICs home
+    plugin.stop()
+    release_all()
+
+
+def assert_never_thrown_out(plugin: FaultyPlugin) -> None:
+    """Assert that the plugin still has the connection it began with."""
+    assert plugin.said("serving") == 1
+    assert not plugin.said("disconnected")
+
+
+def assert_others_work(cri: Cri, nic: Nic) -> None:
+    """Assert that an ordinary pod and one that claims the NIC come and go."""
+    ordinary = cri.run_pod("ordinary")
+    cri.run_container(ordinary)
+    pod, container = start_pod(cri, "other", [nic])
+    assert nic.cidr in links_in(cri, container)[nic.name]
+    remove(cri, pod)
+    assert nic.name in ip("-o", "link")
+    end(cri, ordinary)
+
+
+def end(cri: Cri, pod: Pod) -> None:
+    """End the pod; its claims stay."""
+    cri.stop_pod(pod.sandbox_id)
+    cri.remove_pod(pod.sandbox_id)
+
+
+def wait_stuck(plugin: FaultyPlugin, device: str, step: str) -> None:
+    """Return once the log and the status tell that the device is stuck at the step."""
+    plugin.wait_said("stuck in the kernel", step)
+    assert step in status(device)["REASON"]
+    assert "has not returned" in status(device)["REASON"]
+
+
+# --------------------------------------------------------------------------- attach
+
+
+@pytest.mark.parametrize("step", [INTO_THE_POD, ("add address", "nic0"), ("observe nic0",)])
+def test_a_slow_attach_is_accepted_and_finished_behind_the_gate(
+    cri: Cri,
+    faulty: FaultyPlugin,
+    nics: tuple[Nic, ...],
+    before: dict[str, object],
+    step: Words,
+) -> None:
+    with fault(*step) as slow:
+        pod, claim = waiting_pod(cri, "slow", nics[:1])  # accepted, and its container refused
+        assert faulty.said("hook at its deadline", "RunPodSandbox")
+        wait_stuck(faulty, "nic0", step[0])
+        assert_others_work(cri, nics[1])
+        assert slow.steps
+    container = container_once_open(cri, pod, claim.spec())
+
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    assert faulty.said("no longer stuck", "default/slow")
+    assert status("nic0")["REASON"] == ""
+    assert_never_thrown_out(faulty)
+    remove(cri, pod)
+    assert_home(before)
+
+
+def test_a_container_without_a_gate_waits_for_a_slow_attach_as_well(
+    cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    allocate("loose", nics[:1], "loose-uid", containers=())
+    with fault(*INTO_THE_POD):
+        pod = cri.run_pod("loose")
+        with pytest.raises(CriError, match="devices are still being attached"):
+            cri.create_container(pod)
+    assert_never_thrown_out(faulty)
+    remove(cri, pod)
+    assert_home(before)
+
+
+def test_a_pod_whose_attach_hangs_can_be_ended_and_its_nic_comes_home_when_the_hang_ends(
+    cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    with fault("add address", "nic0") as hang:
+        pod, _ = waiting_pod(cri, "stuck", nics[:1])
+        end(cri, pod)
+        assert faulty.said("hook at its deadline", "StopPodSandbox")
+        wait_stuck(faulty, "nic0", "add address")
+        assert_others_work(cri, nics[1])
+        assert hang.steps
+    wait_until("the NIC to be home", lambda: status("nic0")["STATE"] == "home")
+
+    assert status("nic0")["REASON"] == ""
+    assert_never_thrown_out(faulty)
+    release("stuck-uid")
+    assert_home(before)
+
+
+def test_the_next_sandbox_of_a_pod_gets_the_nic_that_hung_in_the_one_before(
+    cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    with fault(*INTO_THE_POD) as hang:
+        first, claim = waiting_pod(cri, "again", nics[:1])
+        end(cri, first)
+        second = cri.run_pod("again")
+        with pytest.raises(CriError, match=NO_SPEC):
+            cri.create_container(second, spec=claim.spec())
+        assert len(hang.steps) == 1, "nobody else touches the NIC meanwhile"
+    container = container_once_open(cri, second, claim.spec())
+
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    assert_never_thrown_out(faulty)
+    remove(cri, second)
+    assert_home(before)
+
+
+def test_an_attach_that_fails_after_the_answer_is_undone_told_and_tried_again(
+    cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    with fault("add address", "nic0", refuse=True) as slow:
+        pod, claim = waiting_pod(cri, "failing", nics[:1])
+        with fault(*INTO_THE_POD) as again:  # of the second try
+            slow.end()
+            again.wait()
+            assert nics[0].name in ip("-o", "link"), "undone before it is tried again"
+            assert "add address" in status("nic0")["REASON"]
+            assert faulty.said("attach failed", "EBUSY")
+            with pytest.raises(CriError, match=NO_SPEC):
+                cri.create_container(pod, spec=claim.spec())
+    container = container_once_open(cri, pod, claim.spec())
+
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    assert status("nic0")["REASON"] == ""
+    assert_never_thrown_out(faulty)
+    remove(cri, pod)
+    assert_home(before)
+
+
+# --------------------------------------------------------------------------- detach and sweep
+
+
+def test_a_detach_that_hangs_holds_up_neither_its_pod_nor_others(
+    cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    pod, _ = start_pod(cri, "leaving", nics[:1])
+    with fault(*HOME) as hang:
+        end(cri, pod)
+        wait_stuck(faulty, "nic0", HOME[0])
+        assert_others_work(cri, nics[1])
+        assert hang.steps
+    wait_until("the NIC to be home", lambda: status("nic0")["STATE"] == "home")
+
+    assert status("nic0")["REASON"] == ""
+    assert_never_thrown_out(faulty)
+    release("leaving-uid")
+    assert_home(before)
+
+
+def test_of_two_claims_of_a_pod_the_one_comes_home_while_the_way_of_the_other_hangs(
+    cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    allocate("one", nics[:1], "two-uid", pod="two")
+    allocate("other", nics[1:2], "two-uid", pod="two")
+    pod = cri.run_pod("two")
+    with fault(*HOME) as hang:
+        end(cri, pod)
+        wait_until("the other NIC to be home", lambda: status("nic1")["STATE"] == "home")
+        assert hang.steps
+    wait_until("the NIC to be home", lambda: status("nic0")["STATE"] == "home")
+
+    assert_never_thrown_out(faulty)
+    release("two-uid")
+    assert_home(before)
+
+
+def test_a_sweep_that_hangs_at_one_pod_repairs_the_next(
+    cri: Cri, sweeping: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    first, container = start_pod(cri, "first", nics[:1])
+    second, _ = start_pod(cri, "second", nics[1:2])
+    netns = str(cri.netns(second)).rpartition("/")[2]
+    with fault("observe nic0") as hang:
+        wait_stuck(sweeping, "nic0", "observe nic0")
+        assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+        ip("-n", netns, "link", "set", nics[1].name, "netns", "1")
+        wait_until("it to be repaired", lambda: nics[1].cidr in ip("-n", netns, "-o", "addr"))
+        assert hang.steps
+        remove(cri, second)
+        end(cri, first)
+        assert nics[1].name in ip("-o", "link")
+    wait_until("the NIC to be home", lambda: status("nic0")["STATE"] == "home")
+
+    assert_never_thrown_out(sweeping)
+    release("first-uid")
+    assert_home(before)
+
+
+# --------------------------------------------------------------------------- the plugin's end
+
+
+def test_a_plugin_told_to_stop_amid_a_hang_ends_and_the_next_one_finishes(
+    cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    with fault("add address", "nic0") as hang:
+        pod, claim = waiting_pod(cri, "handed", nics[:1])
+        wait_stuck(faulty, "nic0", "add address")
+
+        faulty.stop()
+
+        assert hang.steps, "it ended although the thread did not come back"
+        assert faulty.said("stopped")
+        assert "has not returned" in status("nic0")["REASON"]
+        with pytest.raises(CriError, match=NO_SPEC):
+            cri.create_container(pod, spec=claim.spec())
+    faulty.start()
+    container = container_once_open(cri, pod, claim.spec())
+
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    assert status("nic0")["REASON"] == ""
+    remove(cri, pod)
+    assert_home(before)

@@ -1,0 +1,396 @@
+"""What the program promises, each promise broken on purpose, and the test that must notice."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """One way to break the program.
+
+    Attributes:
+        what: the promise as it reads when it is broken.
+        file: where, below the checkout.
+        text: what stands there exactly once.
+        by: what stands there instead.
+        test: the pytest id that must fail; it needs neither root nor the node in a box.
+    """
+
+    what: str
+    file: str
+    text: str
+    by: str
+    test: str
+
+    def apply(self, source: str) -> str:
+        """Return the file's text, broken.
+
+        Raises:
+            ValueError: the text does not stand there exactly once; the table is out of date.
+        """
+        count = source.count(self.text)
+        if count != 1:
+            raise ValueError(f"{self.file}: stands there {count} times, not once: {self.text!r}")
+        return source.replace(self.text, self.by)
+
+
+_EXECUTOR: Final = "dranet_nri/executor.py"
+_ATTACHER: Final = "dranet_nri/attacher.py"
+_PLUGIN: Final = "dranet_nri/plugin.py"
+_GATE: Final = "dranet_nri/gate.py"
+_FABRIC: Final = "dranet_nri/fabric.py"
+_PLANNER: Final = "dranet_nri/plan/planner.py"
+_PLAN_RDMA: Final = "dranet_nri/plan/rdma.py"
+_HOOKS: Final = "dranet_nri/connection/hooks.py"
+_SESSION: Final = "dranet_nri/wire/session.py"
+
+_TEST_EXECUTOR: Final = "tests/process/test_executor.py"
+_TEST_FAILURES: Final = "tests/process/test_executor_failures.py"
+_TEST_DETACH: Final = "tests/process/test_executor_detach.py"
+_TEST_PLUGIN: Final = "tests/process/test_plugin.py"
+_TEST_CASES: Final = "tests/process/test_plugin_cases.py"
+_TEST_RACES: Final = "tests/process/test_plugin_races.py"
+_TEST_FABRIC: Final = "tests/process/test_fabric.py"
+_TEST_PLUGIN_RDMA: Final = "tests/process/test_plugin_rdma.py"
+_TEST_PLAN: Final = "tests/plan/test_planner_rdma.py"
+_TEST_GATE: Final = "tests/process/test_gate.py"
+_TEST_GATE_ORDER: Final = "tests/process/test_plugin_gate.py"
+
+# --------------------------------------------------------------------------- transactions
+
+_TRANSACTIONS: Final = (
+    Break(
+        "a failed attach is not undone",
+        _EXECUTOR,
+        "undone = self._undo(session, targets)",
+        "undone = ()",
+        f"{_TEST_FAILURES}::test_whichever_operation_fails_every_device_is_home_and_restored",
+    ),
+    Break(
+        "a failed attach is undone first in, first out",
+        _EXECUTOR,
+        "for target in reversed(targets):",
+        "for target in targets:",
+        f"{_TEST_FAILURES}::test_an_undo_that_cannot_look_says_so_and_a_later_detach_finishes_it",
+    ),
+    Break(
+        "the intent is not recorded before the first operation",
+        _EXECUTOR,
+        "for record in intents:",
+        "for record in ():",
+        f"{_TEST_EXECUTOR}::test_the_record_says_intent_before_the_first_operation_and_the_result"
+        "_after_the_last",
+    ),
+    Break(
+        "that a detach begins is not recorded first",
+        _EXECUTOR,
+        "with suppress(DranetError, OSError):\n                self._journal.put(attachment)",
+        "with suppress(DranetError, OSError):\n                pass",
+        f"{_TEST_DETACH}::test_a_detach_says_so_before_the_first_operation",
+    ),
+    Break(
+        "a refused plan is not recorded",
+        _EXECUTOR,
+        "except DranetError as error:\n            self._fail(records, str(error))\n",
+        "except DranetError as error:\n",
+        f"{_TEST_EXECUTOR}::test_a_refused_pod_keeps_its_hands_off_and_records_why",
+    ),
+    Break(
+        "a file is written where readers see it half written",
+        "dranet_nri/files.py",
+        "        fs.write(staged, data, mode, durable=durable)\n        fs.replace(staged, path)\n",
+        "        fs.unlink(path)\n        fs.write(path, data, mode, durable=durable)\n",
+        "tests/state/test_files.py::test_save_leaves_old_or_new_and_nothing_else_wherever_it_fails",
+    ),
+    Break(
+        "a record of a newer version is accepted",
+        "dranet_nri/state/record.py",
+        "if version == VERSION:",
+        "if version >= VERSION:",
+        "tests/process/test_state_broken.py"
+        "::test_a_newer_record_stays_in_place_and_is_not_written_over",
+    ),
+    Break(
+        "a record that could not be read is forgotten",
+        "dranet_nri/state/reader.py",
+        "if now is None or not now.unread:",
+        "if True:",
+        "tests/process/test_state_unread.py"
+        "::test_a_record_that_could_not_be_opened_is_read_without_a_further_event",
+    ),
+)
+
+# --------------------------------------------------------------------------- no NIC is lost
+
+_NO_NIC_LOST: Final = (
+    Break(
+        "a second attach forgets the snapshot of the first",
+        "dranet_nri/targets.py",
+        "                snapshot=device.snapshot,",
+        "                snapshot=None,",
+        f"{_TEST_DETACH}::test_a_second_attempt_keeps_the_snapshot_of_the_first",
+    ),
+    Break(
+        "hardware of a dead namespace counts as home",
+        _EXECUTOR,
+        "if _is_gone(device, observed):",
+        "if not alive:",
+        f"{_TEST_DETACH}::test_hardware_of_a_dead_namespace_is_home_once_the_kernel_returned_it",
+    ),
+    Break(
+        "a device is called home without looking",
+        _EXECUTOR,
+        "home = is_home(wanted, observed)",
+        "home = True",
+        f"{_TEST_DETACH}::test_a_device_that_is_nowhere_is_waited_for",
+    ),
+    Break(
+        "lifetimes come back as if no time had passed",
+        _EXECUTOR,
+        "elapsed = self._clock.boot() - device.snapshot_s",
+        "elapsed = 0",
+        f"{_TEST_DETACH}::test_lifetimes_go_on_while_the_device_is_away",
+    ),
+    Break(
+        "a second sandbox supersedes a record that still has devices",
+        _ATTACHER,
+        "if record.is_away:",
+        "if False:",
+        f"{_TEST_PLUGIN}::test_a_device_that_does_not_come_home_is_never_forgotten",
+    ),
+    Break(
+        "a pod is given what another one holds",
+        _ATTACHER,
+        "        self._refuse_held(pod, claims)\n",
+        "",
+        f"{_TEST_PLUGIN}::test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name",
+    ),
+    Break(
+        "a released claim is taken from the pod that runs",
+        _PLUGIN,
+        "if record.phase is not Phase.ATTACHED and allocation is None:",
+        "if allocation is None:",
+        f"{_TEST_PLUGIN}::test_an_allocation_that_disappears_is_no_reason_to_detach",
+    ),
+    Break(
+        "a cut list of pods is taken for the whole",
+        _SESSION,
+        "        if piece.more:",
+        "        if False:",
+        "tests/wire/test_session.py"
+        "::test_case_35_pieces_make_one_list_and_each_is_answered_with_its_more",
+    ),
+    Break(
+        "a NIC below the node's uplink can be claimed",
+        "dranet_nri/inventory/safety.py",
+        "for index in _reachable(by_index, root, below):",
+        "for index in ():",
+        "tests/inventory/test_safety.py"
+        "::test_the_ports_of_a_bridge_uplink_are_excluded_down_to_the_nic",
+    ),
+)
+
+# --------------------------------------------------------------------------- fail closed
+
+_FAIL_CLOSED: Final = (
+    Break(
+        "the gate opens before the result is recorded",
+        _ATTACHER,
+        "self.gate.close(claim.claim.uid)",
+        "self.open_gate(claim, _blank(pod, netns, claim))",
+        f"{_TEST_RACES}::test_the_gate_is_shut_while_an_attach_is_at_work",
+    ),
+    Break(
+        "the gate is open while the NIC leaves",
+        _ATTACHER,
+        "        self.gate.close(attachment.claim.uid)\n        alive =",
+        "        alive =",
+        f"{_TEST_GATE_ORDER}::test_the_gate_is_shut_before_a_nic_leaves_its_pod",
+    ),
+    Break(
+        "the gate opens before the files that it names are there",
+        _GATE,
+        "        for request in requests:\n",
+        "        self._write(\n"
+        "            self.spec_path(allocation.claim.uid),\n"
+        "            cdi_spec(allocation, attachment, directory, options),\n"
+        "        )\n"
+        "        for request in requests:\n",
+        f"{_TEST_GATE}::test_opening_writes_the_spec_last",
+    ),
+    Break(
+        "the gate's files go before the gate",
+        _GATE,
+        "        remove(self.fs, self.spec_path(claim_uid), durable=False)\n"
+        "        shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)\n",
+        "        shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)\n"
+        "        remove(self.fs, self.spec_path(claim_uid), durable=False)\n",
+        f"{_TEST_GATE}::test_closing_removes_the_spec_first_and_leaves_nothing",
+    ),
+    Break(
+        "a container is created without its NIC",
+        _PLUGIN,
+        "        self._refuse_unattached(pod, container, uids)\n",
+        "",
+        "tests/process/test_plugin_trouble.py"
+        "::test_a_container_with_the_claims_file_needs_the_nic_whatever_the_record_lists",
+    ),
+    Break(
+        "a pod on the host's network gets the host's NIC",
+        _ATTACHER,
+        "if self.kernel.is_host(netns):",
+        "if False:",
+        f"{_TEST_CASES}::test_case_42_a_host_network_pod_with_a_claim_is_refused",
+    ),
+    Break(
+        "a pod whose attach failed is accepted, and nobody is told",
+        _PLUGIN,
+        "if self.rejections[pod.uid] <= MAX_REJECTIONS:",
+        "if False:",
+        f"{_TEST_PLUGIN}::test_after_three_rejections_the_sandbox_is_accepted_and_the_gate_holds",
+    ),
+)
+
+# --------------------------------------------------------------------------- the runtime
+
+_RUNTIME: Final = (
+    Break(
+        "a slow hook answers after the runtime gave up",
+        _HOOKS,
+        "BUDGET_SHARE: Final = 0.8",
+        "BUDGET_SHARE: Final = 1.2",
+        "tests/process/test_connection_deadlines.py"
+        "::test_case_21_the_deadline_is_four_fifths_of_the_timeout_after_the_arrival",
+    ),
+    Break(
+        "a list whose answer left too late is trusted",
+        "dranet_nri/connection/link.py",
+        "self._clock() > arrival + event.timeout_nano / 1e9",
+        "False",
+        "tests/process/test_connection_link.py"
+        "::test_case_36_a_list_whose_answer_left_too_late_is_dropped_with_the_connection",
+    ),
+    Break(
+        "hooks of one sandbox overtake each other",
+        _HOOKS,
+        "async with queue.turn:",
+        "if True:",
+        "tests/process/test_connection_hooks.py"
+        "::test_case_44_hooks_of_one_sandbox_run_in_the_order_they_came_and_all_are_answered",
+    ),
+    Break(
+        "a list of any size is decoded",
+        _SESSION,
+        "if found > MAX_ENTRIES:",
+        "if False:",
+        "tests/wire/test_session.py"
+        "::test_a_list_of_more_entries_than_a_node_can_have_ends_the_connection",
+    ),
+)
+
+# --------------------------------------------------------------------------- RDMA
+
+_RDMA: Final = (
+    Break(
+        "an RDMA mode that is demanded is not",
+        _FABRIC,
+        "if demanded not in {None, mode}:",
+        "if False:",
+        f"{_TEST_FABRIC}::test_a_machine_in_another_mode_than_demanded_is_refused_with_the_remedy",
+    ),
+    Break(
+        "an RDMA device is given to one of the pods that share it",
+        _FABRIC,
+        "    if wanted.share_id:\n",
+        "    if False:\n",
+        f"{_TEST_FABRIC}::test_a_share_is_refused_where_rdma_devices_belong_to_one_pod",
+    ),
+    Break(
+        "a pod is attached without the RDMA device that its driver took away",
+        _FABRIC,
+        "if not before:",
+        "if False:",
+        f"{_TEST_FABRIC}::test_a_device_that_its_driver_took_away_is_refused",
+    ),
+    Break(
+        "of two RDMA devices the one in the pod is forgotten",
+        _FABRIC,
+        "return (*kept, ",
+        "return (*before[:0], ",
+        f"{_TEST_FABRIC}::test_of_two_devices_the_one_in_the_pod_is_not_forgotten_when_the_other"
+        "_is_made_anew",
+    ),
+    Break(
+        "nobody is told that shared RDMA isolates nothing",
+        _FABRIC,
+        "warnings=(SHARED_MODE_WARNING,)",
+        "warnings=()",
+        f"{_TEST_FABRIC}::test_shared_devices_stay_and_their_files_go_with_a_warning",
+    ),
+    Break(
+        "the RDMA device moves after its NIC",
+        _PLANNER,
+        "else (*moves, *rest)",
+        "else (*rest, *moves)",
+        f"{_TEST_PLAN}::test_into_the_pod_goes_the_rdma_device_before_its_net_device",
+    ),
+    Break(
+        "the IPoIB link is configured that goes when its RDMA device moves",
+        _PLANNER,
+        "return any(isinstance(op, MoveRdma) for op in ops)",
+        "return False",
+        f"{_TEST_PLAN}::test_a_move_that_makes_the_net_device_anew_ends_the_plan",
+    ),
+    Break(
+        "an RDMA device that was made anew is waited for in vain",
+        _PLAN_RDMA,
+        "if not _reborn(before, observed):",
+        "if True:",
+        f"{_TEST_PLAN}::test_home_is_where_it_was_or_where_its_driver_made_it_anew",
+    ),
+    Break(
+        "an RDMA device under another one's index is taken for it",
+        _PLAN_RDMA,
+        "            and (each.node_guid == link.node_guid or each.name == link.name)\n",
+        "",
+        f"{_TEST_PLAN}::test_a_device_that_is_nowhere_is_refused_with_a_remedy",
+    ),
+    Break(
+        "an RDMA device does not get its name back",
+        _PLAN_RDMA,
+        "if now.name != link.name and link.name not in taken:",
+        "if False:",
+        f"{_TEST_FABRIC}::test_a_name_of_the_pods_own_is_taken_off_before_the_device_comes_home",
+    ),
+    Break(
+        "RDMA devices stay in the pod, and it is called home",
+        _PLANNER,
+        "    if rdma_problem(wanted.rdma, observed.rdma):\n        return False\n",
+        "",
+        f"{_TEST_FABRIC}::test_a_device_that_does_not_move_home_keeps_its_record",
+    ),
+    Break(
+        "numbers of RDMA device files that changed are not recorded",
+        _EXECUTOR,
+        "if record is not None and record != attachment:",
+        "if False:",
+        "tests/process/test_fabric_files.py::test_other_numbers_are_recorded",
+    ),
+    Break(
+        "the gate goes on with RDMA device files that are no more",
+        _ATTACHER,
+        "self.open_gate(allocation, current)",
+        "self.open_gate(allocation, attachment)",
+        f"{_TEST_PLUGIN_RDMA}::test_the_containers_files_follow_when_their_numbers_change",
+    ),
+    Break(
+        "RDMA device files are taken from a pod while its driver is reloaded",
+        "dranet_nri/targets.py",
+        "if config is None or not (device.rdma or observed.rdma.host):",
+        "if config is None:",
+        f"{_TEST_PLUGIN_RDMA}"
+        "::test_a_shared_driver_that_is_reloaded_changes_the_files_once_it_is_back",
+    ),
+)
+
+BREAKS: Final = (*_TRANSACTIONS, *_NO_NIC_LOST, *_FAIL_CLOSED, *_RUNTIME, *_RDMA)

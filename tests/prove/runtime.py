@@ -1,0 +1,42 @@
+"""One row a class of deaths on a real containerd: tests of the host tier as a line of the table."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final
+
+import pytest
+
+from tests.prove.table import Tally, keep
+
+ROWS: Final = "tests/host/test_crash_containerd.py"
+
+
+class _Seen:
+    """Counts the rows that pytest plays, and those that fail."""
+
+    def __init__(self) -> None:
+        self.rows: set[str] = set()
+        self.failed: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take in one step of a row."""
+        self.rows.add(report.nodeid)
+        if not report.passed:
+            self.failed.add(report.nodeid)
+
+
+def run() -> bool:
+    """Play the rows; keep the line; return whether all went well."""
+    begin, seen = time.monotonic(), _Seen()
+    status = pytest.main(["-q", ROWS], plugins=[seen])
+    keep(
+        Tally(
+            f"host containerd of {os.environ['BOX_IMAGE']}",
+            rows=len(seen.rows),
+            other=len(seen.failed) or int(status != 0),
+            seconds=time.monotonic() - begin,
+        )
+    )
+    return status == 0

@@ -1,0 +1,155 @@
+"""RDMA devices of a real kernel as we show them: what iproute2 shows, before, during and after."""
+
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from dranet_nri.facts.scan import read_host
+from tests.box import rdma
+from tests.box.nics import IGB, ip
+from tests.box.place import NODE, Node, checked
+from tests.box.rdma_facts import shown_by_both
+from tests.box.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def netdev() -> Iterator[str]:
+    """Return the netdev of a NIC, up, with an address."""
+    name = next((sorted(IGB.glob("0000:*"))[0] / "net").iterdir()).name
+    ip("link", "set", name, "up")
+    yield name
+    ip("link", "set", name, "down")
+
+
+@pytest.fixture
+def space() -> Iterator[str]:
+    """Return the name of a network namespace that is gone when the test is over."""
+    ip("netns", "add", "space")
+    yield "space"
+    ip("netns", "del", "space")
+
+
+@pytest.fixture
+def dummy() -> Iterator[str]:
+    """Return the name of a dummy netdev, up."""
+    ip("link", "add", "dummy7", "type", "dummy")
+    ip("link", "set", "dummy7", "up")
+    yield "dummy7"
+    ip("link", "del", "dummy7")
+
+
+def inventory(*arguments: str) -> dict[str, list[dict[str, object]]]:
+    told = json.loads(checked(NODE, "dranet-nri", "inventory", "--output", "json", *arguments))
+    assert isinstance(told, dict)
+    return told
+
+
+def doctor() -> dict[str, list[dict[str, object]]]:
+    told = json.loads(NODE.run("dranet-nri", "doctor", "--output", "json").stdout)
+    assert isinstance(told, dict)
+    return told
+
+
+@pytest.mark.timeout(240)
+def test_every_field_that_rdma_shows_too_is_the_same(
+    stock_rdma: None, netdev: str, dummy: str
+) -> None:
+    assert inventory()["rdma"] == []
+    rdma.add_link("rxe0", netdev)
+    rdma.add_link("rxe1", dummy)
+
+    up, ours_up = shown_by_both()
+    ip("link", "set", dummy, "down")
+    wait_until("the port to be down", lambda: shown_by_both()[0]["rxe1/1 state"] == "DOWN")
+    down, ours_down = shown_by_both()
+
+    assert (up["rxe0 protocol"], up["rxe1/1 state"]) == ("roce", "ACTIVE")
+    assert ours_up == up
+    assert ours_down == down
+    owners = {
+        device["name"]: device["rdmaDevices"]
+        for device in inventory()["devices"]
+        if device["rdmaDevices"]
+    }
+    assert owners == {"pci-0000-41-00-0": ["rxe0"], dummy: ["rxe1"]}
+
+
+@pytest.mark.timeout(240)
+def test_an_rdma_device_is_shown_where_it_is_while_it_moves_and_comes_back(
+    movable_rdma: None, netdev: str, space: str
+) -> None:
+    rdma.add_link("rxe0", netdev)
+    before, ours_before = shown_by_both()
+
+    rdma.move("rxe0", space)
+    away, ours_away = shown_by_both()
+    there, ours_there = shown_by_both(Node(space))
+    rdma.move("rxe0", "1", origin=space)
+    after, ours_after = shown_by_both()
+
+    assert ours_before == before
+    assert ours_away == away == {}
+    assert ours_there == there
+    assert "rxe0/1 netdev" not in there
+    assert ours_after == after == before
+
+
+@pytest.mark.timeout(240)
+def test_devices_that_come_and_go_while_they_are_read_are_no_trouble(
+    stock_rdma: None, dummy: str
+) -> None:
+    busy = threading.Event()
+
+    def come_and_go() -> None:
+        busy.set()
+        for _ in range(15):
+            rdma.add_link("rxe1", dummy)
+            rdma.delete_link("rxe1")
+        busy.clear()
+
+    worker = threading.Thread(target=come_and_go)
+    worker.start()
+    seen: set[tuple[str, ...]] = set()
+    while worker.is_alive():
+        seen.add(tuple(device.name for device in read_host().rdma))
+    worker.join()
+
+    assert not busy.is_set()
+    assert seen == {(), ("rxe1",)}
+
+
+@pytest.mark.timeout(240)
+def test_doctor_opens_each_device_for_a_moment_and_holds_none(
+    stock_rdma: None, netdev: str
+) -> None:
+    rdma.add_link("rxe0", netdev)
+
+    told = doctor()
+
+    (device,) = told["verbs"]
+    assert device["name"] == "rxe0"
+    assert device["atomic"] == "device"
+    assert device["on_demand_paging"] in (True, False)
+    ports = device["ports"]
+    assert isinstance(ports, list)
+    assert [(port["active_mtu"], port["lanes"]) for port in ports] == [(1024, 1)]
+    assert {"subject": "rxe0", "grade": "bad"} not in [
+        {"subject": each["subject"], "grade": each["grade"]} for each in told["findings"]
+    ]
+    assert json.loads(checked(NODE, "rdma", "-j", "resource", "show", "ctx")) == []
+
+
+@pytest.mark.timeout(240)
+def test_doctor_names_the_module_of_a_file_that_is_missing(stock_rdma: None, netdev: str) -> None:
+    rdma.add_link("rxe0", netdev)
+
+    before = [each["text"] for each in doctor()["findings"]]
+    checked(NODE, "modprobe", "ib_umad")
+    after = [each["text"] for each in doctor()["findings"]]
+
+    missing = "has no umad file, only ibstat and its like need it: modprobe ib_umad"
+    assert missing in before
+    assert missing not in after
+    assert any(str(text).startswith("shared: ") for text in before)

@@ -1,0 +1,156 @@
+"""RDMA devices that stay on the host: shared by all pods, not movable, or asked for in vain."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.box import rdma
+from tests.box.attach import assert_home, remove
+from tests.box.claims import allocate
+from tests.box.cri import Cri, CriError
+from tests.box.nics import Nic, make_functions, remove_functions
+from tests.box.place import NODE, checked
+from tests.box.plugin import Plugin, status
+from tests.box.rdma import Driver, Endpoint, soft_rdma
+from tests.box.rdma_pods import (
+    Hca,
+    homes,
+    kill_forgotten,
+    make_hcas,
+    registered,
+    run_container,
+    serving,
+    start_rdma_pod,
+)
+
+pytestmark = pytest.mark.timeout(600)
+
+FUNCTIONS = 2
+MEBIBYTE = 1 << 20
+GIBIBYTE = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def functions() -> Iterator[tuple[Path, ...]]:
+    """Return virtual functions of as many NICs as are needed."""
+    yield make_functions(FUNCTIONS)
+    remove_functions(FUNCTIONS)
+
+
+@pytest.fixture
+def movable_rdma() -> Iterator[None]:
+    """Load soft-RoCE that lives on when its NIC moves, as hardware does; every pod sees it."""
+    with soft_rdma(Driver.MOVABLE, "shared"):
+        yield
+
+
+@pytest.fixture
+def shared(nics: tuple[Nic, ...], movable_rdma: None) -> tuple[Hca, ...]:
+    """Return NICs with RDMA devices that all namespaces share."""
+    return make_hcas(nics)
+
+
+@pytest.fixture
+def unmovable(nics: tuple[Nic, ...]) -> Iterator[tuple[Hca, ...]]:
+    """Return NICs with RDMA devices that should move, but whose driver can't."""
+    with soft_rdma(Driver.STOCK, "exclusive"):
+        yield make_hcas(nics)
+
+
+@pytest.fixture
+def cri(cri: Cri) -> Iterator[Cri]:
+    """Return a client of the runtime; of refused sandboxes nothing is left."""
+    yield cri
+    cri.remove_all()
+    kill_forgotten()
+
+
+def warnings() -> set[str]:
+    """Return what `dranet-nri status` warns of."""
+    return set(json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))["warnings"])
+
+
+def test_two_pods_with_a_nic_each_reach_each_other_by_shared_devices(
+    shared: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
+) -> None:
+    near = start_rdma_pod(cri, "near", shared[:1], 1)
+    far = start_rdma_pod(cri, "far", shared[1:], 2)
+
+    assert rdma.ib_write_bw(server=near.end(), client=far.end(), iterations=50) > 0
+    rdma.rping(server=near.end(), client=far.end())
+    assert rdma.links().keys() == rdma.links(near.container).keys() == homes(shared).keys()
+    assert [each for each in warnings() if "shared mode, which isolates nothing" in each]
+    files = checked(near.container, "ls", "/dev/infiniband").split()
+    assert {f"/dev/infiniband/{file}" for file in files} == set(rdma.device_files(shared[0].device))
+
+    for pod in (near, far):
+        remove(cri, pod.pod)
+    assert_home(before)
+    assert rdma.links() == homes(shared)
+
+
+def test_two_pods_on_one_device_both_pass_traffic(
+    shared: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
+) -> None:
+    hca = shared[0]
+    ends = []
+    for name in ("one", "two"):
+        claim = allocate(name, [hca.nic], f"{name}-uid", pod=name, shared="true")
+        pod = cri.run_pod(name)
+        container = run_container(cri, pod, claim)
+        address = hca.nic.cidr.partition("/")[0]
+        ends.append(Endpoint(container, hca.device, address, reached_at=cri.pod_address(pod)))
+
+    assert rdma.ib_write_bw(server=ends[0], client=ends[1], iterations=50) > 0
+    assert rdma.ib_write_bw(server=ends[1], client=ends[0], iterations=50) > 0
+    assert rdma.links() == homes(shared)
+
+
+def test_memory_beyond_the_runtimes_limit_needs_ours(shared: tuple[Hca, ...], cri: Cri) -> None:
+    with serving(cri, "--memlock", "keep"):
+        pod = start_rdma_pod(cri, "limited", shared[:1], 1)
+        device = shared[0].device
+
+        assert registered(pod.container, device, MEBIBYTE) == MEBIBYTE
+        with pytest.raises(RuntimeError, match="Cannot allocate memory"):
+            registered(pod.container, device, GIBIBYTE)
+
+
+def test_exclusive_devices_on_a_node_that_shares_them_are_refused_with_the_remedy(
+    shared: tuple[Hca, ...], cri: Cri, before: dict[str, object]
+) -> None:
+    with serving(cri, "--rdma-mode", "exclusive"):
+        with pytest.raises(CriError, match="the kernel is in shared mode") as refused:
+            start_rdma_pod(cri, "exclusive", shared[:1], 1)
+
+        assert "boot the node with 'options ib_core netns_mode=0'" in str(refused.value)
+        assert "--rdma-mode=auto" in str(refused.value)
+        assert_home(before)
+        assert rdma.links() == homes(shared)
+
+
+def test_a_name_in_the_pod_is_refused_where_devices_are_shared(
+    shared: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
+) -> None:
+    with pytest.raises(CriError, match=r"rdma\.name"):
+        start_rdma_pod(cri, "renamed", shared[:1], 1, rdma_name="hca0")
+
+    assert_home(before)
+    assert rdma.links() == homes(shared)
+
+
+def test_a_device_whose_driver_cannot_move_it_stays_unharmed_with_its_nic(
+    unmovable: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
+) -> None:
+    with pytest.raises(CriError, match="its driver can't move between namespaces") as refused:
+        start_rdma_pod(cri, "stuck", unmovable[:1], 1)
+
+    assert unmovable[0].device in str(refused.value)
+    assert "leave it on the host" in str(refused.value)
+    assert_home(before)
+    assert rdma.links() == homes(unmovable)
+    (row,) = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))["devices"]
+    assert row["STATE"] == "home"
+    assert "can't move between namespaces" in status(row["DEVICE"])["REASON"]

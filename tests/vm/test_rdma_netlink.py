@@ -1,0 +1,324 @@
+"""RDMA netlink against a live kernel: what we read is what `rdma`, sysfs and /dev show."""
+
+import json
+import os
+import platform
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from errno import EBUSY, EEXIST, ENODEV, EOPNOTSUPP
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.model import RdmaMode
+from dranet_nri.rdma.monitor import RdmaMonitor, open_monitor
+from dranet_nri.rdma.socket import RdmaSocket, open_here
+from dranet_nri.rdma.values import CharDev, CharDevKind, EventKind, RdmaDevice, RdmaEvent
+from tests.box import rdma as bed
+from tests.box.nics import ip
+from tests.box.place import NODE, checked
+from tests.box.waiting import wait_until
+
+RENAMES_ARE_TOLD = (6, 13)  # Linux, since which renames are events
+SYSFS = Path("/sys/class/infiniband")
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def stock(stock_rdma: None) -> Iterator[RdmaSocket]:
+    """Return a socket on a node with soft0 on wire0 and soft1 on wire1, shared."""
+    yield from _session()
+
+
+@pytest.fixture
+def movable(movable_rdma: None) -> Iterator[RdmaSocket]:
+    """Return a socket on the same node with movable devices, exclusive."""
+    yield from _session()
+
+
+def _session() -> Iterator[RdmaSocket]:
+    for number in range(2):
+        ip("link", "add", f"wire{number}", "type", "dummy")
+        ip("link", "set", f"wire{number}", "up")
+        bed.add_link(f"soft{number}", f"wire{number}")
+    with closing(opened()) as session:
+        yield session
+    for number in range(2):
+        ip("link", "del", f"wire{number}")
+    wait_until("the soft-RoCE devices to go", lambda: not bed.links())
+
+
+@pytest.fixture
+def beside() -> Iterator[int]:
+    """Return a descriptor of a namespace called "beside"."""
+    ip("netns", "add", "beside")
+    fd = os.open("/run/netns/beside", os.O_RDONLY | os.O_CLOEXEC)
+    yield fd
+    os.close(fd)
+    ip("netns", "del", "beside")
+
+
+@pytest.fixture
+def here() -> Iterator[int]:
+    """Return a descriptor of the node's own namespace."""
+    fd = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    yield fd
+    os.close(fd)
+
+
+def opened() -> RdmaSocket:
+    """Return a socket of the calling thread's namespace."""
+    session = open_here()
+    assert session is not None
+    return session
+
+
+def within(nsfd: int, ask: Callable[[RdmaSocket], T]) -> T:
+    """Return what a socket says that is opened and used inside a namespace."""
+
+    def work() -> T:
+        with closing(opened()) as session:
+            return ask(session)
+
+    return run_inside(nsfd, work)
+
+
+def device(session: RdmaSocket, name: str) -> RdmaDevice:
+    """Return the device of that name."""
+    return session.find_device(f"find {name}", name)
+
+
+def words(device: str, file: str) -> str:
+    """Return what sysfs tells of a device, "" where it has no such file."""
+    path = SYSFS / device / file
+    return path.read_text().strip().partition(": ")[2] or path.read_text().strip()
+
+
+# --------------------------------------------------------------------------- looking
+
+
+def test_devices_are_those_of_the_rdma_tool_and_of_sysfs(stock: RdmaSocket) -> None:
+    told = json.loads(checked(NODE, "rdma", "-j", "-d", "dev"))
+
+    found = stock.devices("node")
+
+    assert [(each.index, each.name, each.node_guid, each.protocol) for each in found] == [
+        (row["ifindex"], row["ifname"], row["node_guid"], row["protocol"]) for row in told
+    ]
+    for each in found:
+        assert each.node_type == words(each.name, "node_type")
+        assert each.node_guid == words(each.name, "node_guid")
+        assert each.sys_image_guid == words(each.name, "sys_image_guid")
+        assert each.fw_version == words(each.name, "fw_ver")
+        assert each.port_count == len(list((SYSFS / each.name / "ports").iterdir()))
+        assert stock.device_at("look", each.index) == each
+
+
+def test_ports_are_those_of_the_rdma_tool_and_of_sysfs(stock: RdmaSocket) -> None:
+    told = json.loads(checked(NODE, "rdma", "-j", "-d", "link"))
+
+    ports = [port for each in stock.devices("node") for port in stock.ports("ports", each.index)]
+
+    assert [(port.device, port.port, port.netdev, port.netdev_index) for port in ports] == [
+        (row["ifname"], row["port"], row["netdev"], row["netdev_index"]) for row in told
+    ]
+    for port in ports:
+        assert port.state == words(port.device, f"ports/{port.port}/state")
+        assert port.phys_state == words(port.device, f"ports/{port.port}/phys_state")
+
+
+def test_character_devices_are_those_of_dev(stock: RdmaSocket) -> None:
+    soft1 = device(stock, "soft1").index
+
+    found = {kind: stock.char_device(f"find {kind}", kind, soft1) for kind in CharDevKind}
+
+    assert found.pop(CharDevKind.ISSM) is None  # soft-RoCE has no subnet manager
+    checked(NODE, "udevadm", "settle", "--timeout=60")
+    for kind, file in found.items():
+        assert file is not None
+        assert file.name.startswith(kind)
+        shown = Path(file.path).stat()
+        assert stat.S_ISCHR(shown.st_mode)
+        assert (os.major(shown.st_rdev), os.minor(shown.st_rdev)) == (file.major, file.minor)
+    umad = found[CharDevKind.UMAD]
+    assert umad is not None
+    assert Path("/sys/class/infiniband_mad", umad.name, "ibdev").read_text().strip() == "soft1"
+    assert bed.device_files("soft1") == tuple(
+        file.path for file in (found[CharDevKind.UVERBS], found[CharDevKind.RDMA_CM]) if file
+    )
+
+
+def test_a_port_shows_no_net_device_of_another_namespace(stock: RdmaSocket, beside: int) -> None:
+    def ports(session: RdmaSocket) -> list[tuple[str, str]]:
+        indexes = [each.index for each in session.devices("beside")]
+        return [(port.device, port.netdev) for at in indexes for port in session.ports("look", at)]
+
+    assert within(beside, ports) == [("soft0", ""), ("soft1", "")]
+
+
+def test_a_device_that_is_gone_is_absent(stock: RdmaSocket) -> None:
+    index = device(stock, "soft1").index
+    bed.delete_link("soft1")
+
+    with pytest.raises(KernelError, match=f"no RDMA device has index {index}") as caught:
+        stock.ports("look at ports", index)
+
+    assert caught.value.already_gone
+
+
+# --------------------------------------------------------------------------- changing
+
+
+def test_a_rename_is_seen_by_everyone(stock: RdmaSocket) -> None:
+    index = device(stock, "soft1").index
+
+    stock.rename("rename soft1", index, "x" * 63)
+
+    assert stock.device_at("look", index).name == "x" * 63
+    assert (SYSFS / ("x" * 63)).exists()
+    assert stock.char_device("find", CharDevKind.UVERBS, index) is not None
+
+
+def test_a_name_that_is_taken_is_refused(stock: RdmaSocket) -> None:
+    with pytest.raises(KernelError, match="another RDMA device has that name") as caught:
+        stock.rename("rename soft1", device(stock, "soft1").index, "soft0")
+
+    assert caught.value.code == EEXIST
+
+
+def test_the_mode_changes_while_there_is_one_namespace(stock: RdmaSocket) -> None:
+    stock.set_mode(RdmaMode.EXCLUSIVE)
+    exclusive = stock.system(), bed.netns_mode()
+    stock.set_mode(RdmaMode.SHARED)
+
+    assert (exclusive[0].mode, exclusive[1]) == (RdmaMode.EXCLUSIVE, "exclusive")
+    assert (stock.system().mode, bed.netns_mode()) == (RdmaMode.SHARED, "shared")
+
+
+def test_the_mode_stays_beside_another_namespace(stock: RdmaSocket, beside: int) -> None:
+    with pytest.raises(KernelError, match="other network namespaces exist") as caught:
+        stock.set_mode(RdmaMode.EXCLUSIVE)
+
+    assert caught.value.code == EBUSY
+    assert stock.system().mode is RdmaMode.SHARED
+
+
+def test_shared_devices_dont_move(stock: RdmaSocket, beside: int) -> None:
+    with pytest.raises(KernelError, match="options ib_core netns_mode=0") as caught:
+        stock.move("move soft1", device(stock, "soft1").index, beside)
+
+    assert caught.value.code == EOPNOTSUPP
+
+
+def test_a_driver_that_cant_move_is_named_as_the_reason(stock: RdmaSocket, here: int) -> None:
+    stock.set_mode(RdmaMode.EXCLUSIVE)
+
+    with pytest.raises(KernelError, match="its driver can't move between namespaces") as caught:
+        stock.move("move soft1", device(stock, "soft1").index, here)
+
+    assert caught.value.code == EOPNOTSUPP
+
+
+# --------------------------------------------------------------------------- moving
+
+
+def test_a_device_moves_there_and_back(movable: RdmaSocket, beside: int, here: int) -> None:
+    soft1 = device(movable, "soft1")
+
+    movable.move("move soft1 to beside", soft1.index, beside)
+    left = [each.name for each in movable.devices("node")]
+    came = within(beside, lambda there: there.devices("beside"))
+    within(beside, lambda there: there.move("move soft1 home", soft1.index, here))
+
+    assert left == ["soft0"]
+    assert came == (soft1,)
+    assert movable.devices("node") == (device(movable, "soft0"), soft1)
+    assert within(beside, lambda there: there.devices("beside")) == ()
+
+
+def test_a_device_is_not_brought_home_from_outside(
+    movable: RdmaSocket, beside: int, here: int
+) -> None:
+    index = device(movable, "soft1").index
+    movable.move("move soft1 to beside", index, beside)
+
+    with closing(run_inside(beside, opened)) as there:
+        with pytest.raises(KernelError, match="send from a thread inside the namespace") as caught:
+            there.move("move soft1 home", index, here)
+        assert [each.name for each in there.devices("beside")] == ["soft1"]
+        run_inside(beside, lambda: there.move("move soft1 home", index, here))
+
+    assert caught.value.code == ENODEV
+
+
+def test_a_device_that_moved_away_is_absent_here(
+    movable: RdmaSocket, beside: int, here: int
+) -> None:
+    index = device(movable, "soft1").index
+    movable.move("move soft1 to beside", index, beside)
+
+    with pytest.raises(KernelError, match=f"no RDMA device has index {index}") as caught:
+        movable.move("move soft1 to beside", index, beside)
+
+    assert caught.value.already_gone
+    within(beside, lambda there: there.move("move soft1 home", index, here))
+
+
+def test_character_devices_are_found_inside_after_a_move(
+    movable: RdmaSocket, beside: int, here: int
+) -> None:
+    index = device(movable, "soft0").index
+
+    def uverbs(there: RdmaSocket) -> CharDev | None:
+        return there.char_device("find uverbs", CharDevKind.UVERBS, index)
+
+    movable.move("move soft0 to beside", index, beside)
+    found = within(beside, uverbs)
+
+    assert found is not None
+    number = Path("/sys/class/infiniband_verbs", found.name, "dev").read_text().strip()
+    assert number == f"{found.major}:{found.minor}"
+    within(beside, lambda there: there.move("move soft0 home", index, here))
+
+
+# --------------------------------------------------------------------------- events
+
+
+@pytest.fixture
+def monitor(stock_rdma: None) -> Iterator[RdmaMonitor]:
+    """Return a monitor of a node without RDMA devices."""
+    listening = open_monitor()
+    assert listening is not None
+    with closing(listening):
+        yield listening
+
+
+def test_events_tell_what_comes_changes_and_goes(monitor: RdmaMonitor) -> None:
+    ip("link", "add", "wire0", "type", "dummy")
+    bed.add_link("soft0", "wire0")
+    with closing(opened()) as session:
+        index = device(session, "soft0").index
+        netdev = session.ports("ports", index)[0].netdev_index
+        session.rename("rename soft0", index, "soft9")
+    bed.delete_link("soft9")
+    ip("link", "del", "wire0")
+    found: list[RdmaEvent] = []
+
+    def gone() -> bool:
+        found.extend(monitor.pending())
+        return found[-1:] == [RdmaEvent(EventKind.UNREGISTER, index, "soft9")]
+
+    wait_until("the last event", gone)
+
+    renamed = [RdmaEvent(EventKind.RENAME, index, "soft9")]
+    version = tuple(int(part) for part in platform.release().split(".")[:2])
+    assert found[:-1] == [
+        RdmaEvent(EventKind.REGISTER, index, "soft0"),
+        RdmaEvent(EventKind.NETDEV_ATTACH, index, "soft0", 1, netdev, "wire0"),
+        *(renamed if version >= RENAMES_ARE_TOLD else []),
+    ]

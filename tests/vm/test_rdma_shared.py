@@ -1,0 +1,113 @@
+"""In shared mode pods have a device's files while all of it stays on the host, and those follow."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.box import rdma
+from tests.box.claims import allocate, release_all
+from tests.box.cri import ContainerSpec, Cri, Pod
+from tests.box.nics import IGB, Nic, ip
+from tests.box.plugin import Plugin
+from tests.box.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(600)
+
+FILES = "/dev/infiniband"
+SELDOM = ("--sweep", "3600")  # so that only what the kernel tells makes it look
+
+
+@dataclass(frozen=True, slots=True)
+class Sharer:
+    """A pod that has a share of a NIC by the claim of its name, and a container that lists it."""
+
+    cri: Cri
+    pod: Pod
+    name: str
+    listing: ContainerSpec
+    container: str
+
+    def files(self, container: str = "") -> dict[str, str]:
+        """Return the numbers of the device files in a container, in hexadecimal, by name."""
+        command = f"cd {FILES} && stat -c '%n %t:%T' *"
+        said = self.cri.exec(container or self.container, "/bin/sh", "-c", command).stdout
+        return dict(line.split() for line in said.splitlines())
+
+    def spec(self) -> list[str]:
+        """Return the names of the device files that its next container gets."""
+        path = Path(f"/var/run/cdi/dra.net-{self.name}-claim-uid.json")
+        (device,) = json.loads(path.read_text())["devices"]
+        return [Path(each["path"]).name for each in device["containerEdits"]["deviceNodes"]]
+
+
+@pytest.fixture
+def netdevs(stock_rdma: None) -> Iterator[tuple[str, str]]:
+    """Return two NICs that have an address and the RDMA devices soft0 and soft1."""
+    first, second = (next((each / "net").iterdir()).name for each in sorted(IGB.glob("0000:*"))[:2])
+    ip("addr", "add", "10.9.0.5/24", "dev", first)
+    rdma.add_link("soft0", first)
+    rdma.add_link("soft1", second)
+    yield first, second
+    ip("addr", "flush", "dev", first)
+
+
+@pytest.fixture
+def plugin(netdevs: tuple[str, str], cri: Cri) -> Iterator[Plugin]:
+    """Return the plugin, serving; no plugin, pod and claim is left."""
+    made = Plugin(*SELDOM)
+    made.start()
+    yield made
+    cri.remove_all()
+    made.stop()
+    release_all()
+
+
+def start(cri: Cri, name: str, netdev: str) -> Sharer:
+    """Run a pod with a share of the NIC."""
+    nic = Nic(netdev, "10.9.0.5/24")
+    claim = allocate(name, [nic], f"{name}-uid", pod=name, shared="true")
+    pod = cri.run_pod(name)
+    return Sharer(cri, pod, name, claim.spec(), cri.run_container(pod, spec=claim.spec()))
+
+
+def numbers(*names: str) -> dict[str, str]:
+    """Return the numbers of device files of the node, in hexadecimal, by name."""
+    found = ((name, Path(FILES, name).stat().st_rdev) for name in names)
+    return {name: f"{os.major(number):x}:{os.minor(number):x}" for name, number in found}
+
+
+def test_pods_share_a_device_that_never_leaves_the_host(
+    cri: Cri, plugin: Plugin, netdevs: tuple[str, str]
+) -> None:
+    shown = rdma.links()
+
+    first, second = (start(cri, name, netdevs[0]) for name in ("first", "second"))
+
+    assert first.files() == second.files() == numbers("rdma_cm", "uverbs0")
+    assert rdma.links() == shown == {"soft0": netdevs[0], "soft1": netdevs[1]}
+    assert plugin.log().count("isolates nothing") >= 2
+    cri.stop_pod(first.pod.sandbox_id)
+    assert second.spec() == ["rdma_cm", "uverbs0"]
+    assert second.files() == numbers("rdma_cm", "uverbs0")
+
+
+def test_the_files_of_new_containers_follow_a_driver_that_is_reloaded(
+    cri: Cri, plugin: Plugin, netdevs: tuple[str, str]
+) -> None:
+    sharer = start(cri, "reloaded", netdevs[0])
+    assert sharer.spec() == ["rdma_cm", "uverbs0"]
+
+    for name in ("soft0", "soft1"):
+        rdma.delete_link(name)
+    for name, netdev in (("soft1", netdevs[1]), ("soft0", netdevs[0])):
+        rdma.add_link(name, netdev)
+
+    assert rdma.device_files("soft0")[0] == f"{FILES}/uverbs1"
+    wait_until("the files to follow", lambda: sharer.spec() == ["rdma_cm", "uverbs1"])
+    late = cri.run_container(sharer.pod, "late", sharer.listing)
+    assert sharer.files(late) == numbers("rdma_cm", "uverbs1")
+    assert plugin.since().count("RDMA device files changed") == 1

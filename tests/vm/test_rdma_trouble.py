@@ -1,0 +1,209 @@
+"""RDMA devices come home under their names, whatever happens to their pods, to us or to drivers."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.box import rdma
+from tests.box.attach import assert_home, remove
+from tests.box.claims import release
+from tests.box.containerd import Containerd
+from tests.box.cri import Cri
+from tests.box.nics import Nic, make_functions, remove_functions
+from tests.box.place import NODE, checked
+from tests.box.plugin import Plugin
+from tests.box.rdma import Driver, soft_rdma
+from tests.box.rdma_facts import shown_by_both
+from tests.box.rdma_pods import (
+    Hca,
+    cycle_rdma,
+    endless_traffic,
+    guids,
+    homes,
+    kill_all,
+    make_hcas,
+    run_container,
+    serving,
+    start_rdma_pod,
+)
+from tests.box.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(600)
+
+CYCLES = 20
+FUNCTIONS = 2
+
+
+@pytest.fixture(scope="module")
+def movable_rdma() -> Iterator[None]:
+    """Load soft-RoCE whose devices move, for all tests of this module."""
+    with soft_rdma(Driver.MOVABLE, "exclusive"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def functions(movable_rdma: None) -> Iterator[tuple[Path, ...]]:
+    """Return virtual functions of as many NICs as are needed."""
+    yield make_functions(FUNCTIONS)
+    remove_functions(FUNCTIONS)
+
+
+@pytest.fixture(scope="module")
+def hcas(nics: tuple[Nic, ...]) -> tuple[Hca, ...]:
+    """Return the NICs with their RDMA devices."""
+    return make_hcas(nics)
+
+
+def assert_all_home(before: dict[str, object], hcas: tuple[Hca, ...]) -> None:
+    """Assert that the host is as it was, its RDMA devices included."""
+    assert_home(before)
+    assert rdma.links() == homes(hcas)
+
+
+def test_twenty_pods_one_after_the_other_lose_and_rename_nothing(
+    cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
+) -> None:
+    identities = guids()
+
+    cycle_rdma(cri, hcas, CYCLES)
+
+    assert guids() == identities
+    assert_all_home(before, hcas)
+
+
+def test_what_rdma_shows_is_what_we_show_before_during_and_after_a_claim(
+    cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
+) -> None:
+    theirs_before, ours_before = shown_by_both()
+    claimed = start_rdma_pod(cri, "shown", hcas[:1], 1)
+    theirs_during, ours_during = shown_by_both()
+    theirs_inside, ours_inside = shown_by_both(claimed.netns)
+    remove(cri, claimed.pod)
+    theirs_after, ours_after = shown_by_both()
+
+    assert ours_before == theirs_before
+    assert ours_during == theirs_during
+    assert {key.split()[0].partition("/")[0] for key in theirs_during} == {hcas[1].device}
+    assert ours_inside == theirs_inside
+    assert theirs_inside[f"{hcas[0].device}/1 netdev"] == [hcas[0].nic.name]
+    assert ours_after == theirs_after == theirs_before
+
+
+def test_pods_killed_under_traffic_lose_nothing(
+    cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
+) -> None:
+    server = start_rdma_pod(cri, "server", hcas[:1], 1)
+    client = start_rdma_pod(cri, "client", hcas[1:], 2)
+
+    with endless_traffic(server, client):
+        kill_all(client.netns)
+        cri.stop_pod(server.pod.sandbox_id)
+    for each in (server, client):
+        remove(cri, each.pod)
+
+    assert_all_home(before, hcas)
+
+
+def test_a_namespace_destroyed_behind_our_back_gives_all_back_under_its_own_name(
+    cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
+) -> None:
+    doomed = start_rdma_pod(cri, "doomed", hcas[:1], 1, rdma_name="hca0")
+    renamed = rdma.links(doomed.container), checked(doomed.container, "env")
+    plugin.kill()  # its descriptor goes with it
+    cri.stop_pod(doomed.pod.sandbox_id)
+    wait_until("the kernel to return the device", lambda: len(rdma.links()) == len(hcas))
+    returned = rdma.links()
+
+    plugin.start()
+
+    assert renamed[0] == {"hca0": hcas[0].nic.name}
+    assert "DRA_NET_DOOMED_NIC0_RDMA_DEVICES=hca0\n" in renamed[1]
+    assert "hca0" in returned
+    assert_all_home(before, hcas)
+    cri.remove_pod(doomed.pod.sandbox_id)
+    release(doomed.pod.uid)
+
+
+def test_a_namespace_unlinked_while_its_pod_runs_loses_nothing(
+    cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
+) -> None:
+    server = start_rdma_pod(cri, "server", hcas[:1], 1)
+    client = start_rdma_pod(cri, "client", hcas[1:], 2)
+
+    with endless_traffic(server, client):
+        checked(NODE, "ip", "netns", "delete", client.netns.netns)
+        cri.stop_pod(client.pod.sandbox_id)
+        remove(cri, server.pod)
+    cri.remove_pod(client.pod.sandbox_id)
+    release(client.pod.uid)
+
+    assert_all_home(before, hcas)
+
+
+def test_a_runtime_that_restarts_costs_no_rdma_device(
+    containerd: Containerd,
+    cri: Cri,
+    plugin: Plugin,
+    hcas: tuple[Hca, ...],
+    before: dict[str, object],
+) -> None:
+    pod = start_rdma_pod(cri, "survivor", hcas[:1], 1)
+
+    containerd.kill()
+    containerd.start(containerd.options)
+    wait_until("the plugin to be back", lambda: plugin.since().count("serving") > 1)
+
+    assert rdma.links(pod.container) == homes(hcas[:1])
+    assert "hca_id:" in checked(pod.container, "ibv_devinfo")
+    remove(cri, pod.pod)
+    assert_all_home(before, hcas)
+
+
+def test_a_name_in_the_pod_is_given_and_taken_off_again(
+    cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
+) -> None:
+    pod = start_rdma_pod(cri, "named", hcas[:1], 1, rdma_name="hca0")
+
+    assert rdma.links(pod.container) == {"hca0": hcas[0].nic.name}
+    assert "hca0" in checked(pod.container, "ibv_devinfo")
+    remove(cri, pod.pod)
+
+    assert_all_home(before, hcas)
+
+
+def test_a_device_that_its_driver_makes_anew_while_its_pod_runs_comes_after_it(
+    cri: Cri, hcas: tuple[Hca, ...], before: dict[str, object]
+) -> None:
+    hca, anew = hcas[0], "rxe_anew"
+    with serving(cri, "--sweep", "2") as plugin:
+        pod = start_rdma_pod(cri, "reloaded", hcas[:1], 1, containers=("main", "late"))
+
+        rdma.delete_link(hca.device, pod.netns)
+        wait_until("the loss to be told", lambda: told("reloaded")["STATE"] != "attached")
+        lost = told("reloaded")
+        rdma.add_link(anew, hca.nic.name, pod.netns)  # on the host, as a driver makes it
+        wait_until("it to come after its NIC", lambda: told("reloaded")["STATE"] == "attached")
+        found = rdma.links(pod.container)
+        late = run_container(cri, pod.pod, pod.claim, "late")
+        opened, environment = checked(late, "ibv_devinfo"), checked(late, "env")
+        remove(cri, pod.pod)
+
+        assert plugin.running
+        assert_home(before)
+        at_home = rdma.links()
+    rdma.delete_link(anew)
+    rdma.add_link(hca.device, hca.nic.name)
+    assert hca.device in lost["REASON"]
+    assert found == {anew: hca.nic.name}
+    assert anew in opened
+    assert f"DRA_NET_RELOADED_NIC0_RDMA_DEVICES={anew}\n" in environment
+    assert at_home == {anew: hca.nic.name, **homes(hcas[1:])}
+
+
+def told(pod: str) -> dict[str, str]:
+    """Return what `dranet-nri status` says of the pod's one device."""
+    shown = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))
+    (row,) = [each for each in shown["devices"] if each["POD"] == f"default/{pod}"]
+    return {name: str(value) for name, value in row.items()}

@@ -1,0 +1,281 @@
+"""Hardware that goes away and comes back, or comes back as new, and a clock that jumps."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.box.attach import (
+    assert_home,
+    cdi_of,
+    container_once_open,
+    links_in,
+    plugin,
+    remove,
+    start_pod,
+)
+from tests.box.cri import ContainerSpec, Cri
+from tests.box.nics import FIRST_RULE, IGB, Nic, dress, host_state, ip, settled
+from tests.box.plugin import Plugin
+from tests.box.trouble import (
+    absent,
+    assert_usable,
+    claimed,
+    is_open,
+    recorded,
+    refused,
+    told,
+    until_forgotten,
+    until_phase,
+)
+from tests.box.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+
+__all__ = ["absent", "plugin"]
+
+# Elsewhere the kernel is another one, and the hour of emulation dear: these tell what may differ.
+ON_EVERY_IMAGE = (
+    "test_a_virtual_function_that_was_made_anew_takes_the_place_of_the_one_in_the_pod",
+    "test_a_clock_that_jumps_changes_neither_pods_nor_what_is_left_of_a_lifetime",
+)
+
+PCI = Path("/sys/bus/pci")
+YEAR_S = 365 * 86400
+NOWHERE = "neither on the host nor in the pod"
+
+
+def port(number: int) -> Path:
+    """Return the PCI device of a physical NIC."""
+    return sorted(IGB.glob("0000:*"))[number].resolve()
+
+
+def netdev(device: Path) -> str:
+    """Return the name of the PCI device's interface, "" while it has none."""
+    return next((path.name for path in device.glob("net/*")), "")
+
+
+def function_of(nic: Path) -> Path:
+    """Return the PCI device of the NIC's only virtual function."""
+    return (nic / "virtfn0").resolve()
+
+
+def set_functions(nic: Path, count: int) -> None:
+    """Give the NIC that many virtual functions."""
+    (nic / "sriov_numvfs").write_text(str(count))
+
+
+@pytest.fixture(scope="module")
+def nics() -> Iterator[tuple[Nic, ...]]:
+    """Return the virtual functions of two NICs, and a third NIC itself, dressed."""
+    ports = [port(number) for number in (0, 1)]
+    for nic in ports:
+        ip("link", "set", netdev(nic), "up")
+        set_functions(nic, 1)
+    devices = [*map(function_of, ports), port(7)]
+    wait_until("the VFs to have netdevs under their names", lambda: all(map(named, devices)), 60)
+    made = tuple(Nic(netdev(each), f"10.{100 + n}.0.5/24") for n, each in enumerate(devices))
+    for number, each in enumerate(made):
+        dress(each, number)
+    yield made
+    for nic in ports:
+        set_functions(nic, 0)
+    ip("addr", "flush", "dev", made[2].name)
+    for number in range(len(made)):
+        ip("rule", "del", "priority", str(FIRST_RULE + number))
+
+
+def named(device: Path) -> bool:
+    """Whether the interface of a PCI device has the name that udev gives it."""
+    return netdev(device).startswith("en")
+
+
+@pytest.fixture
+def whole(cri: Cri, nics: tuple[Nic, ...]) -> dict[str, object]:
+    """Return the host's state once addresses have settled."""
+    settled()
+    return host_state()
+
+
+def bind(driver: str, function: Path, verb: str = "bind") -> None:
+    """Bind the driver to a PCI device, or unbind it."""
+    (PCI / "drivers" / driver / verb).write_text(function.name)
+
+
+def until_whole(cri: Cri, claim: str, container: str, nic: Nic) -> None:
+    """Wait until the NIC is in the pod with its address, and its gate open."""
+    wait_until(f"the gate of {claim} to open", lambda: is_open(claim), 60)
+    assert nic.cidr in links_in(cri, container)[nic.name]
+
+
+def assert_nowhere(claim: str) -> None:
+    """Assert that the claim's NIC is said to be nowhere, and its gate closed."""
+    until_phase(claim, "failed")
+    assert NOWHERE in told().reasons[claim]
+    assert not is_open(claim)
+
+
+def mac_told(claim: str) -> str:
+    """Return the address that the claim's record says its NIC has."""
+    devices = recorded(claim)["devices"]
+    assert isinstance(devices, list)
+    return str(devices[0]["mac"])
+
+
+# ------------------------------------------------------------------- the device
+
+
+def test_a_nic_whose_driver_was_unbound_in_a_pod_is_back_once_it_is_bound(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
+) -> None:
+    function = function_of(port(0))
+    pod, container = start_pod(cri, "unbound", nics[:1])
+
+    bind("igbvf", function, "unbind")
+
+    assert_nowhere("unbound")
+    bind("igbvf", function)
+    until_whole(cri, "unbound", container, nics[0])
+    assert mac_told("unbound") in cri.exec(container, "/bin/ip", "link").stdout
+    remove(cri, pod)
+    assert_home(whole)
+
+
+def test_a_nic_whose_driver_was_unbound_before_its_pod_came_is_refused_until_it_is_bound(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...]
+) -> None:
+    function = function_of(port(1))
+    claim = claimed("bare", nics[1])
+    bind("igbvf", function, "unbind")
+
+    refused(cri, "bare", r"is not on the host: its driver was unbound")
+
+    bind("igbvf", function)
+    wait_until("the VF to have its name", lambda: named(function), 60)
+    ip("rule", "del", "priority", str(FIRST_RULE + 1))  # it outlived the link
+    dress(nics[1], 1)
+    settled()
+    dressed = host_state()  # it has an address of its own again
+    pod = cri.run_pod("bare")
+    container = cri.run_container(pod, spec=claim.spec())
+    assert nics[1].cidr in links_in(cri, container)[nics[1].name]
+    remove(cri, pod)
+    assert_home(dressed)
+
+
+def test_a_virtual_function_that_was_made_anew_takes_the_place_of_the_one_in_the_pod(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
+) -> None:
+    pod, container = start_pod(cri, "recreated", nics[:1])
+
+    set_functions(port(0), 0)
+
+    assert_nowhere("recreated")
+    set_functions(port(0), 1)
+    until_whole(cri, "recreated", container, nics[0])
+    remove(cri, pod)
+    until_forgotten("recreated")
+    remove(cri, assert_usable(cri, "heir", nics[0]))
+    assert_home(whole)
+
+
+def test_a_pod_that_ends_while_its_nic_is_out_of_the_machine_leaves_it_whole_when_it_is_back(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
+) -> None:
+    device = port(7)
+    pod, _ = start_pod(cri, "removed", nics[2:])
+
+    (device / "remove").write_text("1")
+
+    assert_nowhere("removed")
+    remove(cri, pod)
+    assert recorded("removed")["phase"] == "detaching"
+    (PCI / "rescan").write_text("1")
+    until_forgotten("removed")
+    remove(cri, assert_usable(cri, "after", nics[2]))
+    assert_home(whole)
+
+
+def test_a_nic_whose_name_was_taken_comes_home_under_another_until_it_is_free(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
+) -> None:
+    pod, _ = start_pod(cri, "ousted", nics[:1])
+    ip("link", "add", nics[0].name, "type", "dummy")
+
+    remove(cri, pod)
+
+    assert recorded("ousted")["phase"] == "detaching"
+    assert netdev(function_of(port(0))).startswith("dra")
+    ip("link", "del", nics[0].name)
+    until_forgotten("ousted")
+    assert_home(whole)
+
+
+def test_a_sandbox_made_anew_while_the_plugin_is_down_gets_the_nic(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
+) -> None:
+    old, _ = start_pod(cri, "anew", nics[:1])
+    spec = ContainerSpec(cdi_devices=cdi_of("anew"))
+    plugin.kill()
+    cri.stop_pod(old.sandbox_id)
+    cri.remove_pod(old.sandbox_id)
+    new = cri.run_pod("anew")
+
+    plugin.start()
+
+    container = container_once_open(cri, new, spec)
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    remove(cri, new)
+    assert_home(whole)
+
+
+# ------------------------------------------------------------------- the clock
+
+
+@contextmanager
+def kept_time() -> Iterator[None]:
+    """Set the clock right in the end."""
+    wall, boot = time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)
+    try:
+        yield
+    finally:
+        passed = time.clock_gettime(time.CLOCK_BOOTTIME) - boot
+        time.clock_settime(time.CLOCK_REALTIME, wall + passed)
+
+
+def jump(seconds: float) -> None:
+    """Let the wall clock jump."""
+    time.clock_settime(time.CLOCK_REALTIME, time.time() + seconds)
+
+
+def lifetime(nic: Nic, cidr: str) -> int:
+    """Return for how many seconds more the address of the NIC is valid."""
+    (link,) = json.loads(ip("-j", "addr", "show", "dev", nic.name))
+    address = cidr.partition("/")[0]
+    return next(
+        int(each["valid_life_time"]) for each in link["addr_info"] if each["local"] == address
+    )
+
+
+def test_a_clock_that_jumps_changes_neither_pods_nor_what_is_left_of_a_lifetime(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
+) -> None:
+    leased = "10.77.0.5/24"
+    ip("addr", "add", leased, "dev", nics[0].name, "valid_lft", "5000", "preferred_lft", "4000")
+    began = time.monotonic()
+    with kept_time():
+        jump(YEAR_S)
+        pod, container = start_pod(cri, "timeless", nics[:1])
+        assert {nics[0].cidr, leased} <= set(links_in(cri, container)[nics[0].name])
+        jump(-2 * YEAR_S)
+        remove(cri, pod)
+        until_forgotten("timeless")
+        left = lifetime(nics[0], leased)
+
+    passed = time.monotonic() - began
+    assert 5000 - passed - 5 <= left <= 5000
+    ip("addr", "del", leased, "dev", nics[0].name)
+    assert_home(whole)

@@ -1,0 +1,16 @@
+"""Tests in this directory run on one of two machines that share a wire: hack/test vm."""
+
+import pytest
+
+from tests.box.peer import Peer
+from tests.vm_pair.wire import roce, wire
+
+__all__ = ["roce", "wire"]
+
+
+@pytest.fixture(scope="session")
+def peer() -> Peer:
+    """Return the other machine, once it takes commands."""
+    peer = Peer()
+    peer.wait()
+    return peer
