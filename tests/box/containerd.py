@@ -127,6 +127,16 @@ class Containerd:
         self.stop()
         self.start(options)
 
+    def heal(self) -> None:
+        """Have it run with its default options, whatever a test that failed half way left."""
+        if self._process is None:
+            self.start(Options())
+        elif self._process.poll() is not None or not self._serves():
+            self.kill()
+            self.start(Options())
+        elif self.options != Options():
+            self.restart(Options())
+
     def log(self) -> str:
         """Return everything it has logged since the box was made, over all its starts."""
         return LOG.read_text(errors="replace") if LOG.exists() else ""
@@ -141,8 +151,12 @@ class Containerd:
         assert self._process is not None
         code = self._process.poll()
         assert code is None, f"containerd exited with {code}:\n{self.log()[-4000:]}"
+        return self._serves()
+
+    def _serves(self) -> bool:
         # The CRI plugin comes up last: answering at all is not enough.
-        done = subprocess.run(["ctr", "plugins", "ls", "id==cri"], check=False, capture_output=True)
+        asked = ["ctr", "--timeout", "60s", "plugins", "ls", "id==cri"]
+        done = subprocess.run(asked, check=False, capture_output=True)
         return done.returncode == 0 and NRI_SOCKET.exists()
 
     def _write_configuration(self) -> None:

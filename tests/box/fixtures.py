@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.box.containerd import Containerd, Options
+from tests.box.containerd import Containerd
 from tests.box.cri import Cri
 
 
@@ -23,8 +23,7 @@ def runtime() -> Iterator[Containerd]:
 def containerd(runtime: Containerd) -> Iterator[Containerd]:
     """Return the running containerd; whatever a test did to it is undone."""
     yield runtime
-    if runtime.options != Options():
-        runtime.restart(Options())
+    runtime.heal()
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ from tests.box.attach import absent, plugin
 from tests.box.cri import Cri
 from tests.box.fixtures import containerd, cri, runtime
 from tests.box.nics import Nic, host_state, make_wires, settled
+from tests.box.report import pytest_runtest_makereport
 
-__all__ = ["absent", "containerd", "cri", "plugin", "runtime"]
+__all__ = ["absent", "containerd", "cri", "plugin", "pytest_runtest_makereport", "runtime"]
 
 
 @pytest.fixture(scope="session")

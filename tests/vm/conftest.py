@@ -18,8 +18,18 @@ from tests.box.nics import (
     settled,
 )
 from tests.box.rdma import movable_rdma, stock_rdma
+from tests.box.report import pytest_runtest_makereport
 
-__all__ = ["absent", "containerd", "cri", "movable_rdma", "plugin", "runtime", "stock_rdma"]
+__all__ = [
+    "absent",
+    "containerd",
+    "cri",
+    "movable_rdma",
+    "plugin",
+    "pytest_runtest_makereport",
+    "runtime",
+    "stock_rdma",
+]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -116,7 +116,7 @@ def test_a_runtime_that_restarts_with_pods_alive_costs_no_nic(
 
     containerd.kill()
     containerd.start(containerd.options)
-    wait_until("the plugin to be back", lambda: plugin.log().count("serving") > 1)
+    wait_until("the plugin to be back", lambda: plugin.since().count("serving") > 1)
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     remove(cri, pod)

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.box.peer import Peer
+from tests.box.report import pytest_runtest_makereport
 from tests.vm_pair.wire import roce, wire
 
-__all__ = ["roce", "wire"]
+__all__ = ["pytest_runtest_makereport", "roce", "wire"]
 
 
 @pytest.fixture(scope="session")
