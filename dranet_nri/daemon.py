@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Final, assert_never
 
@@ -37,6 +38,7 @@ from dranet_nri.log import logger
 from dranet_nri.plugin import Plugin
 from dranet_nri.rdma.monitor import RdmaMonitor, open_monitor
 from dranet_nri.rdma.values import EventKind
+from dranet_nri.runtimes import forgets_rejected_sandboxes
 from dranet_nri.settings import Settings
 from dranet_nri.state.lock import PluginLock
 from dranet_nri.state.reader import AllocationReader
@@ -191,7 +193,7 @@ class Daemon:
             self._log.warning("files of a crash not cleared", reason=str(error))
 
     async def _serve(self, plugin: Plugin, stop: asyncio.Event) -> None:
-        connection = Connection(self._endpoint, plugin, self._notice)
+        connection = Connection(self._endpoint, plugin, partial(self._notice, plugin))
         loop = asyncio.get_running_loop()
         events, rdma = DeviceEvents(), self._rdma_monitor()
         loop.add_reader(plugin.allocations.fileno(), plugin.refresh)
@@ -263,9 +265,12 @@ class Daemon:
                 self._log.exception("repair failed")
             self._bell.settle(pending=pending)
 
-    def _notice(self, notice: Notice) -> None:
+    def _notice(self, plugin: Plugin, notice: Notice) -> None:
         match notice:
             case Serving():
+                plugin.may_reject = forgets_rejected_sandboxes(
+                    notice.runtime_name, notice.runtime_version
+                )
                 self._log.info(
                     "serving",
                     runtime=f"{notice.runtime_name} {notice.runtime_version}",

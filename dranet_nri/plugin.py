@@ -4,8 +4,8 @@ Rules:
 1. A pod without an allocation is answered at once, without a task or a thread.
 2. Wanted = allocation and live sandbox. Devices leave a pod only when its sandbox or namespace
    is gone; an allocation that disappears is no reason.
-3. A failed attach is answered with an error three times a pod, because each rejection costs the
-   runtime a sandbox record; then the sandbox is accepted and the gate holds its containers.
+3. A failed attach is answered with an error three times a pod, and never where the runtime keeps
+   records of rejected sandboxes; else the sandbox is accepted and the gate holds its containers.
 4. While an allocation cannot be read, the pods that are not known to have any are let pass: the
    gate holds the containers of a claim, and its NICs are attached once it can be read.
 """
@@ -25,7 +25,7 @@ from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Po
 from dranet_nri.state.reader import AllocationReader
 
 PATIENCE_S: Final = 10.0  # for one repair; usual ones take milliseconds
-MAX_REJECTIONS: Final = 3  # containerd before 2.2.6 and 2.3.3 leaks a sandbox for each
+MAX_REJECTIONS: Final = 3
 
 T = TypeVar("T")
 
@@ -40,6 +40,7 @@ class Plugin:
     news: Callable[[], None]
     boot_id: str
     synchronized: bool = False
+    may_reject: bool = False  # the runtime forgets the sandboxes that we reject
     patience_s: float = PATIENCE_S
     rejections: Counter[str] = field(default_factory=Counter)
     _repairs: dict[str, asyncio.Task[bool]] = field(default_factory=dict)
@@ -58,7 +59,7 @@ class Plugin:
         return not (self._unread or self._has_claims(pod.uid) or self.attacher.attachments.all())
 
     async def run_pod_sandbox(self, pod: Pod, deadline: float) -> None:  # noqa: ARG002 - the answer's time is the connection's business
-        """Attach the pod's NICs.
+        """Attach the pod's NICs. Where we may reject a sandbox, what keeps us from it is raised.
 
         Raises:
             RefusedError: the pod may not have them; the text says why and what to do.
@@ -75,7 +76,7 @@ class Plugin:
             await self.attacher.attach(pod, self._claims(pod))
         except (DranetError, OSError) as error:
             self.rejections[pod.uid] += 1
-            if self.rejections[pod.uid] <= MAX_REJECTIONS:
+            if self.may_reject and self.rejections[pod.uid] <= MAX_REJECTIONS:
                 raise
             self.log.warning(
                 "attach failed, accepting the sandbox; the gate holds its containers",
@@ -89,12 +90,13 @@ class Plugin:
         """Bring the sandbox's devices home. What can't be done now is repaired soon."""
         self.attacher.live.pop(pod.sandbox_id, None)
         await self.attacher.idle(pod.sandbox_id)
-        for attachment in self._attached_to(pod.sandbox_id):
+        held = self._attached_to(pod.sandbox_id)
+        for attachment in held:
             await self._repaired(
                 "detach failed", str(attachment.claim), self.attacher.detach, attachment
             )
-        if self._attached_to(pod.sandbox_id):
-            self.attacher.wake()
+        if self._attached_to(pod.sandbox_id) or (held and self.pending()):
+            self.attacher.wake()  # Another pod may wait for what came home.
 
     async def remove_pod_sandbox(self, pod: Pod) -> None:
         """Do what stop_pod_sandbox does: a removal may come without a stop."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -118,16 +118,28 @@ def start_rdma_pod(
         rdma_name: of its one RDMA device in the pod, "" to keep the host's.
         containers: that list the claim.
     """
-    config = rails(len(hcas), host)
-    if rdma_name:
-        config = [each | {"rdma": {"name": rdma_name}} for each in config]
-    nics = [hca.nic for hca in hcas]
-    claim = allocate(name, nics, f"{name}-uid", pod=name, config=config, containers=containers)
+    claim = claim_rails(name, hcas, host, rdma_name=rdma_name, containers=containers)
     pod = cri.run_pod(name)
     devices = tuple(
         (rdma_name or hca.device, f"192.168.{50 + rail}.{host}") for rail, hca in enumerate(hcas)
     )
     return RdmaPod(pod, claim, netns_of(cri, pod), run_container(cri, pod, claim), devices)
+
+
+def claim_rails(
+    name: str,
+    hcas: Sequence[Hca],
+    host: int,
+    *,
+    rdma_name: str = "",
+    containers: Sequence[str] = ("main",),
+) -> Allocated:
+    """Allocate the claim of start_rdma_pod, which says what the arguments are."""
+    config = rails(len(hcas), host)
+    if rdma_name:
+        config = [each | {"rdma": {"name": rdma_name}} for each in config]
+    nics = [hca.nic for hca in hcas]
+    return allocate(name, nics, f"{name}-uid", pod=name, config=config, containers=containers)
 
 
 def run_container(cri: Cri, pod: Pod, claim: Allocated | None, name: str = "main") -> Container:
@@ -195,22 +207,10 @@ def endless_traffic(server: RdmaPod, client: RdmaPod, seconds: int = 50) -> Iter
 
 def kill_all(netns: Node) -> None:
     """Kill every process in a network namespace at once, the sandbox's own as well."""
-    _kill_in(lambda space: space == Path("/run/netns", netns.netns).stat().st_ino)
-
-
-def kill_forgotten() -> None:
-    """Kill what is left in namespaces when no pod is: sandboxes that were refused.
-
-    containerd before 2.2.6 forgets their processes, and those keep the kernel's mode as it is.
-    """
-    own = Path("/proc/self/ns/net").stat().st_ino
-    _kill_in(lambda space: space != own)
-
-
-def _kill_in(wanted: Callable[[int], bool]) -> None:
+    wanted = Path("/run/netns", netns.netns).stat().st_ino
     for space in Path("/proc").glob("[0-9]*/ns/net"):
         with suppress(FileNotFoundError, ProcessLookupError):
-            if wanted(space.stat().st_ino):
+            if space.stat().st_ino == wanted:
                 os.kill(int(space.parts[2]), signal.SIGKILL)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.box.attach import links_in
 from tests.box.claims import Allocated, allocate, release_all
-from tests.box.cri import Cri, CriError, Pod
+from tests.box.cri import Cri, Pod
 from tests.box.nics import Nic
 from tests.box.plugin import ALLOCATIONS, RUN, Plugin
 from tests.box.waiting import wait_until
@@ -108,11 +108,6 @@ def until_forgotten(claim: str) -> None:
     wait_until(f"the record of {claim} to go", lambda: not recorded(claim))
 
 
-def is_open(claim: str) -> bool:
-    """Whether the claim's gate is open."""
-    return Path(f"/var/run/cdi/dra.net-{claim}-claim-uid.json").exists()
-
-
 def claimed(name: str, *nics: Nic) -> Allocated:
     """Allocate the NICs to a claim and a pod of that name."""
     return allocate(name, nics, f"{name}-uid", pod=name)
@@ -125,12 +120,6 @@ def assert_usable(cri: Cri, name: str, nic: Nic) -> Pod:
     container = cri.run_container(pod, spec=claim.spec())
     assert nic.cidr in links_in(cri, container)[nic.name]
     return pod
-
-
-def refused(cri: Cri, name: str, reason: str) -> None:
-    """Assert that the pod is refused, and why."""
-    with pytest.raises(CriError, match=reason):
-        cri.run_pod(name)
 
 
 def held_namespaces(plugin: Plugin) -> int:

@@ -104,7 +104,7 @@ class FakeRuntime:
         """Call the plugin; return the stream id."""
         return self._client.call(PLUGIN_SERVICE, method, message.SerializeToString(), timeout_nano)
 
-    def configure(self, name: str = "containerd", version: str = "v2.1.0") -> int:
+    def configure(self, name: str = "containerd", version: str = "v2.2.6") -> int:
         """Call Configure."""
         request = nri_pb2.ConfigureRequest(
             runtime_name=name,
@@ -247,10 +247,12 @@ class RuntimeConnection:
         self,
         pods: Sequence[nri_pb2.PodSandbox] = (),
         containers: Sequence[nri_pb2.Container] = (),
+        *,
+        version: str = "v2.2.6",
     ) -> None:
-        """Register, configure and synchronise."""
+        """Register, configure as a containerd of that version, and synchronise."""
         await self.register()
-        await self.answer(self.runtime.configure())
+        await self.answer(self.runtime.configure(version=version))
         await self.answer(self.runtime.synchronize(pods, containers))
 
 

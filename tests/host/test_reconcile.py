@@ -23,14 +23,13 @@ from tests.box.containerd import Containerd
 from tests.box.cri import ContainerSpec, Cri, CriError, Pod
 from tests.box.nics import FIRST_RULE, SWITCH, Nic, host_state, ip, make_wire, settled
 from tests.box.plugin import Plugin
+from tests.box.refusals import is_open, refused
 from tests.box.trouble import (
     absent,
     assert_usable,
     claimed,
     held_namespaces,
-    is_open,
     recorded,
-    refused,
     sure_of_addresses,
     told,
     until_forgotten,

@@ -13,15 +13,14 @@ from tests.box.claims import allocate, release, shim
 from tests.box.cri import ContainerSpec, Cri, CriError
 from tests.box.nics import Nic, ip
 from tests.box.plugin import ALLOCATIONS, Plugin
+from tests.box.refusals import is_open, refused
 from tests.box.trouble import (
     ATTACHMENTS,
     absent,
     assert_usable,
     claimed,
-    is_open,
     record_of,
     recorded,
-    refused,
     sure_of_addresses,
     told,
     until_forgotten,

@@ -163,6 +163,25 @@ def test_a_host_network_pod_with_a_claim_is_refused_with_the_reason(site: Site) 
     assert "hostNetwork" in record.failure.message
 
 
+def test_a_runtime_that_keeps_rejected_sandboxes_is_not_told_of_the_refusal(site: Site) -> None:
+    site.allocate("uid-s1")
+
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with daemon(site) as process:
+                arrived = await server.connection()
+                await arrived.handshake(version="v2.1.9")
+                call = arrived.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
+                assert (await arrived.answer(call)).status is None
+                assert process.poll() is None
+
+    play(scene())
+    record = site.attachment()
+    assert record is not None
+    assert record.failure is not None
+    assert "hostNetwork" in record.failure.message
+
+
 def test_a_claim_recorded_later_is_seen_and_released_again(site: Site) -> None:
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:

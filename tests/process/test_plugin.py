@@ -158,6 +158,42 @@ def test_after_three_rejections_the_sandbox_is_accepted_and_the_gate_holds(node:
     assert node.kernel.state("eth1", node.netns(last)) is not None
 
 
+def test_where_rejected_sandboxes_are_kept_none_is_rejected_and_the_gate_holds(node: Node) -> None:
+    node.plugin.may_reject = False
+    claim = node.allocate(node.pod("web"), 1)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    pod = node.pod("web")
+
+    node.run_pod(pod)
+
+    assert not node.gate_open(claim)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    with pytest.raises(AttachError):
+        node.create(pod)
+    node.kernel.heal()
+    node.reconcile()
+    assert node.gate_open(claim)
+
+
+def test_a_nic_that_comes_home_is_given_to_the_pod_that_waits_for_it(node: Node) -> None:
+    node.plugin.may_reject = False
+    first, second = node.pod("first"), node.pod("second")
+    node.allocate(first, 1, claim="one")
+    waiting = node.allocate(second, 1, claim="two")
+    node.run_pod(first)
+    node.run_pod(second)
+    node.reconcile()
+    node.bell.clear()
+
+    node.stop_pod(first)
+
+    assert node.bell == ["trouble"]
+    node.reconcile()
+    assert node.gate_open(waiting)
+
+
 def test_a_device_that_left_its_pod_closes_the_gate_and_is_brought_back(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)

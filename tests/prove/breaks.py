@@ -245,7 +245,7 @@ _FAIL_CLOSED: Final = (
     Break(
         "a pod whose attach failed is accepted, and nobody is told",
         _PLUGIN,
-        "if self.rejections[pod.uid] <= MAX_REJECTIONS:",
+        "if self.may_reject and self.rejections[pod.uid] <= MAX_REJECTIONS:",
         "if False:",
         f"{_TEST_PLUGIN}::test_after_three_rejections_the_sandbox_is_accepted_and_the_gate_holds",
     ),

@@ -9,21 +9,22 @@ import pytest
 from tests.box import rdma
 from tests.box.attach import assert_home, remove
 from tests.box.claims import allocate
-from tests.box.cri import Cri, CriError
+from tests.box.cri import Cri
 from tests.box.nics import Nic, make_functions, remove_functions
 from tests.box.place import NODE, checked
 from tests.box.plugin import Plugin, status
 from tests.box.rdma import Driver, Endpoint, soft_rdma
 from tests.box.rdma_pods import (
     Hca,
+    claim_rails,
     homes,
-    kill_forgotten,
     make_hcas,
     registered,
     run_container,
     serving,
     start_rdma_pod,
 )
+from tests.box.refusals import refused
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -57,14 +58,6 @@ def unmovable(nics: tuple[Nic, ...]) -> Iterator[tuple[Hca, ...]]:
     """Return NICs with RDMA devices that should move, but whose driver can't."""
     with soft_rdma(Driver.STOCK, "exclusive"):
         yield make_hcas(nics)
-
-
-@pytest.fixture
-def cri(cri: Cri) -> Iterator[Cri]:
-    """Return a client of the runtime; of refused sandboxes nothing is left."""
-    yield cri
-    cri.remove_all()
-    kill_forgotten()
 
 
 def warnings() -> set[str]:
@@ -122,11 +115,12 @@ def test_exclusive_devices_on_a_node_that_shares_them_are_refused_with_the_remed
     shared: tuple[Hca, ...], cri: Cri, before: dict[str, object]
 ) -> None:
     with serving(cri, "--rdma-mode", "exclusive"):
-        with pytest.raises(CriError, match="the kernel is in shared mode") as refused:
-            start_rdma_pod(cri, "exclusive", shared[:1], 1)
+        claim_rails("exclusive", shared[:1], 1)
 
-        assert "boot the node with 'options ib_core netns_mode=0'" in str(refused.value)
-        assert "--rdma-mode=auto" in str(refused.value)
+        said = refused(cri, "exclusive", "the kernel is in shared mode")
+
+        assert "boot the node with 'options ib_core netns_mode=0'" in said
+        assert "--rdma-mode=auto" in said
         assert_home(before)
         assert rdma.links() == homes(shared)
 
@@ -134,8 +128,9 @@ def test_exclusive_devices_on_a_node_that_shares_them_are_refused_with_the_remed
 def test_a_name_in_the_pod_is_refused_where_devices_are_shared(
     shared: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
 ) -> None:
-    with pytest.raises(CriError, match=r"rdma\.name"):
-        start_rdma_pod(cri, "renamed", shared[:1], 1, rdma_name="hca0")
+    claim_rails("renamed", shared[:1], 1, rdma_name="hca0")
+
+    refused(cri, "renamed", r"rdma\.name")
 
     assert_home(before)
     assert rdma.links() == homes(shared)
@@ -144,11 +139,12 @@ def test_a_name_in_the_pod_is_refused_where_devices_are_shared(
 def test_a_device_whose_driver_cannot_move_it_stays_unharmed_with_its_nic(
     unmovable: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
 ) -> None:
-    with pytest.raises(CriError, match="its driver can't move between namespaces") as refused:
-        start_rdma_pod(cri, "stuck", unmovable[:1], 1)
+    claim_rails("stuck", unmovable[:1], 1)
 
-    assert unmovable[0].device in str(refused.value)
-    assert "leave it on the host" in str(refused.value)
+    said = refused(cri, "stuck", "its driver can't move between namespaces")
+
+    assert unmovable[0].device in said
+    assert "leave it on the host" in said
     assert_home(before)
     assert rdma.links() == homes(unmovable)
     (row,) = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))["devices"]

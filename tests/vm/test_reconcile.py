@@ -20,13 +20,12 @@ from tests.box.attach import (
 from tests.box.cri import ContainerSpec, Cri
 from tests.box.nics import FIRST_RULE, IGB, Nic, dress, host_state, ip, settled
 from tests.box.plugin import Plugin
+from tests.box.refusals import is_open, refused
 from tests.box.trouble import (
     absent,
     assert_usable,
     claimed,
-    is_open,
     recorded,
-    refused,
     told,
     until_forgotten,
     until_phase,

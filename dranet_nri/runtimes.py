@@ -1,0 +1,26 @@
+"""What container runtimes do differently, told from the name and version they register us with."""
+
+import re
+from typing import Final
+
+_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:[-~](?:alpha|beta|rc))?")
+_FIRST_FIXED: Final = {(2, 2): 6, (2, 3): 3}  # patch release of containerd, per minor one
+
+
+def forgets_rejected_sandboxes(name: str, version: str) -> bool:
+    """Return whether a sandbox that we reject is gone from the runtime as if it had never been.
+
+    containerd 2 before 2.2.6 and 2.3.3 keeps its record. kubelet's next try has the same name, and
+    with two of a name containerd does not start any more (containerd issue 13609). Version 1.7
+    keeps none. Of a runtime or version that we don't know, the worse is assumed.
+    """
+    if name == "cri-o":
+        return True
+    found = _VERSION.match(version)
+    if name != "containerd" or found is None:
+        return False
+    major, minor, patch = (int(each) for each in found.groups())
+    if (major, minor) in _FIRST_FIXED:
+        released = found[0][-1].isdigit()
+        return patch > _FIRST_FIXED[major, minor] - released
+    return (major, minor) < (2, 0) or (major, minor) > max(_FIRST_FIXED)

@@ -1,0 +1,34 @@
+"""How a pod that may not have its NICs learns why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.box import containerd
+from tests.box.cri import Cri, CriError
+
+
+def is_open(claim: str) -> bool:
+    """Whether the claim's gate is open."""
+    return Path(f"/var/run/cdi/dra.net-{claim}-claim-uid.json").exists()
+
+
+def refused(cri: Cri, name: str, reason: str, *, host_network: bool = False) -> str:
+    """Assert that a pod with a claim of its name is refused, and why; return what was said.
+
+    Its sandbox is rejected; or its container, where the runtime keeps a record of such sandboxes,
+    as 2.1 does but not 1.7 (dranet_nri.runtimes).
+    """
+    if containerd.version() < (2, 0):
+        with pytest.raises(CriError, match=reason) as rejected:
+            cri.run_pod(name, host_network=host_network)
+        return str(rejected.value)
+    pod = cri.run_pod(name, host_network=host_network)
+    with pytest.raises(CriError, match=reason) as held:
+        cri.create_container(pod)
+    assert not is_open(name)
+    cri.stop_pod(pod.sandbox_id)
+    cri.remove_pod(pod.sandbox_id)
+    return str(held.value)
