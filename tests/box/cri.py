@@ -16,6 +16,9 @@ from tests.box._gen import cri_pb2 as pb
 
 LOGS: Final = Path("/tmp/pod-logs")
 SLEEP: Final = ("/bin/sleep", "1000000")
+INIT_DIED: Final = (
+    "waiting for init preliminary setup: read init-p: connection reset by peer"  # runc 1.1
+)
 
 
 class _Message(Protocol):
@@ -134,11 +137,34 @@ class Cri:
         host_network: bool = False,
         annotations: Mapping[str, str] | None = None,
     ) -> Pod:
-        """Start a sandbox; return once the runtime and its plugins have agreed to it."""
+        """Start a sandbox; return once the runtime and its plugins have agreed to it.
+
+        What runc fails at by itself now and then, before any plugin is asked, is tried again as
+        kubelet does it: with the next number.
+        """
+        try:
+            return self._run_pod(0, name, namespace, uid, annotations, host_network=host_network)
+        except CriError as error:
+            if INIT_DIED not in str(error):
+                raise
+        return self._run_pod(1, name, namespace, uid, annotations, host_network=host_network)
+
+    def _run_pod(
+        self,
+        attempt: int,
+        name: str,
+        namespace: str,
+        uid: str | None,
+        annotations: Mapping[str, str] | None,
+        *,
+        host_network: bool,
+    ) -> Pod:
         uid = uid or f"{name}-uid"
         network = pb.NODE if host_network else pb.POD
         config = pb.PodSandboxConfig(
-            metadata=pb.PodSandboxMetadata(name=name, namespace=namespace, uid=uid),
+            metadata=pb.PodSandboxMetadata(
+                name=name, namespace=namespace, uid=uid, attempt=attempt
+            ),
             hostname="" if host_network else name,
             log_directory=str(LOGS / uid),
             annotations=dict(annotations or {}),
