@@ -98,6 +98,26 @@ def _require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) -
         )
 
 
+def require_alone(name: str, rdma: tuple[RdmaLink, ...], lost: tuple[str, ...]) -> None:
+    """Refuse a move that takes more from the host than was claimed: nobody would give it back.
+
+    Args:
+        name: of the device.
+        rdma: its RDMA devices that move into the pod.
+        lost: names of the host's links that are lost with them.
+
+    Raises:
+        RefusedError: some are.
+    """
+    if rdma and lost:
+        raise RefusedError(
+            f"device {name}: the host loses {', '.join(lost)} when RDMA device"
+            f" {', '.join(link.name for link in rdma)} moves into a pod; delete what is an IPoIB"
+            " child (ip link delete), or let pods share RDMA devices: boot the node with"
+            " 'options ib_core netns_mode=1' in modprobe.d"
+        )
+
+
 def _known(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
     """Return the RDMA devices as they were on the host; those made anew since, as they are there.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from dranet_nri.children import expect_child
 from dranet_nri.errors import RefusedError
-from dranet_nri.fabric import RdmaOptions, with_files, with_rdma
+from dranet_nri.fabric import RdmaOptions, require_alone, with_files, with_rdma
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
@@ -239,6 +239,7 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
         network = pod_network(wanted.config, snapshot)
         device = replace(device, pod_name=network.name)
     device = with_rdma(wanted, device, observed.rdma, options)
+    require_alone(wanted.device.name, device.rdma, observed.lost_with_rdma)
     return replace(target, record=device, observed=observed, network=network)
 
 

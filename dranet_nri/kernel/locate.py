@@ -6,11 +6,15 @@ Rules:
    that took its name on the host meanwhile is not it; one with another name in the pod may be.
 3. A link that merely shares the parent (a second port, an IPoIB child, a representor) is never
    taken for the device while the device itself is in plain sight in the other namespace.
+4. IPoIB links come and go with their RDMA device. When it moves, children are destroyed, wherever
+   they are, and the links of its other ports are made anew where it goes.
 """
 
 from collections.abc import Sequence
 
 from dranet_nri.model import DeviceKey, Link
+from dranet_nri.plan.child import ALIAS
+from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
 
 
@@ -40,6 +44,33 @@ def locate(
     if exact_here or exact_there:
         return exact_here, exact_there
     return _likeliest(below_here), _likeliest(below_there)
+
+
+def lost_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
+    """Return the names of links that are lost when the device's RDMA device leaves, sorted.
+
+    Only an InfiniBand link has any: its children and other ports. Children that we made don't
+    count: nobody has them any more, or they would not be on the host.
+
+    Args:
+        own: the device's link on the host, None if it is not there.
+        links: the InfiniBand links of the host's namespace.
+    """
+    if own is None or own.arphrd != ARPHRD_INFINIBAND:
+        return ()
+    others = (each for each in links if each.index != own.index)
+    return tuple(
+        sorted(
+            each.name
+            for each in others
+            if not each.alias.startswith(ALIAS)
+            and (each.lower == own.index or _share_parent(each, own))
+        )
+    )
+
+
+def _share_parent(one: Link, other: Link) -> bool:
+    return bool(one.parent) and (one.bus, one.parent) == (other.bus, other.parent)
 
 
 def _named(links: Sequence[Link], name: str) -> Link | None:

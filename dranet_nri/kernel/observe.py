@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from dranet_nri.kernel.locate import locate
+from dranet_nri.kernel.locate import locate, lost_with
 from dranet_nri.kernel.space import Space
 from dranet_nri.model import DeviceKey, Link, LinkState, Observed
 from dranet_nri.netlink.links import Seen, link_from
+from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
 
 Parents = dict[str, tuple[str, str]]  # bus and name of the parent, by link name
@@ -48,6 +49,7 @@ def observe(
         taken_pod_names=_taken(in_pod, there),
         host_rules=host.rules(),
         pod_rules=pod.rules() if pod is not None else (),
+        lost_with_rdma=lost_with(here, _infiniband(on_host, host_parents)),
     )
 
 
@@ -60,6 +62,14 @@ def _candidates(
         for seen in links
         if (seen.name == name and not key.parent)
         or (key.parent and key.parent in {seen.parent[1], parents.get(seen.name, ("", ""))[1]})
+    )
+
+
+def _infiniband(links: tuple[Seen, ...], parents: Parents) -> tuple[Link, ...]:
+    return tuple(
+        link_from(seen, *parents.get(seen.name, ("", "")))
+        for seen in links
+        if seen.arphrd == ARPHRD_INFINIBAND
     )
 
 

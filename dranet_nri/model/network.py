@@ -216,6 +216,8 @@ class Observed:
         taken_host_names, taken_pod_names: names and altnames in use there by other links.
         host_rules, pod_rules: every policy rule of the namespace.
         rdma: where its RDMA devices are, if it has any.
+        lost_with_rdma: names of other links on the host that are lost when its RDMA device moves:
+            IPoIB children and other ports.
     """
 
     host: LinkState | None = None
@@ -225,3 +227,4 @@ class Observed:
     host_rules: tuple[Rule, ...] = ()
     pod_rules: tuple[Rule, ...] = ()
     rdma: ObservedRdma = NO_RDMA
+    lost_with_rdma: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from errno import EBUSY, EINTR, EINVAL, ESTALE
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.locate import locate
+from dranet_nri.kernel.locate import locate, lost_with
 from dranet_nri.model import (
     Address,
     CharDevice,
@@ -251,6 +251,7 @@ class FakeKernel:
         host = self.space()
         pod = Namespace([]) if netns not in self._namespaces else self.space(netns)
         here, there = locate(key, pod_name, host.plain(), pod.plain(), known)
+        infiniband = [each for each in host.plain() if each.arphrd == ARPHRD_INFINIBAND]
         return Observed(
             host=None if here is None else host.state(host.at("observe", here.index)),
             pod=None if there is None else pod.state(pod.at("observe", there.index)),
@@ -258,6 +259,7 @@ class FakeKernel:
             taken_pod_names=pod.taken(there),
             host_rules=tuple(host.rules),
             pod_rules=tuple(pod.rules),
+            lost_with_rdma=lost_with(here, infiniband),
         )
 
     def _do_rdma(self, op: MoveRdma | RenameRdma, netns: NetnsId | None) -> None:
@@ -285,16 +287,22 @@ class FakeKernel:
         entry.link = replace(entry.link, alias=op.alias)
 
     def _remake_ipoib(self, parent: str, source: NetnsId, target: NetnsId) -> None:
-        """Destroy the IPoIB link of a function whose RDMA device moved, and make it anew."""
+        """Destroy the IPoIB links of a function whose RDMA device moved, and make its own anew."""
         for netns in (source, target):
             space = self._namespaces.get(netns)
             gone = [e for e in space.links if e.link.parent == parent] if space else []
             for entry in gone:
                 if entry.link.arphrd != ARPHRD_INFINIBAND or space is None:
                     continue
+                self._drop_children(entry.link)
                 space.drop(entry)
                 anew = replace(entry.link, up=False, altnames=(), mtu=2044, master=0)
                 self.add_link("ib0", None if target == HOST_NETNS else target, link=anew)
+
+    def _drop_children(self, parent: Link) -> None:
+        for space in self._namespaces.values():
+            for entry in [e for e in space.links if e.link.lower == parent.index]:
+                space.drop(entry)
 
     def look_for_child(self, alias: str, netns: NetnsId | None) -> Observed:
         """Observe the link of that alias on the host and in netns."""

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
-from dranet_nri.kernel.locate import locate
+from dranet_nri.kernel.locate import locate, lost_with
 from dranet_nri.model import DeviceKey, Link
+from dranet_nri.plan.child import alias_of
 from dranet_nri.plan.known import Known
 
 PORT = "0000:8a:00.0"
@@ -90,3 +93,41 @@ def test_a_virtual_device_that_was_touched_is_told_from_its_namesakes(
     here, there = locate(VIRTUAL, "net1", host, pod, TOUCHED)
 
     assert (here and here.name, there and there.name) == found
+
+
+OWN = Link(3, "ib0", kind="ipoib", arphrd=32, bus="pci", parent=PORT)
+CHILD = Link(8, "ib0.8001", kind="ipoib", arphrd=32, lower=3)
+SECOND = replace(OWN, index=4, name="ib1")
+
+
+@pytest.mark.parametrize(
+    ("other", "lost"),
+    [
+        pytest.param(CHILD, ("ib0.8001",), id="a child"),
+        pytest.param(SECOND, ("ib1",), id="another port"),
+        pytest.param(replace(CHILD, bus="pci", parent=PORT), ("ib0.8001",), id="with a parent"),
+        pytest.param(replace(CHILD, lower=4), (), id="another one's child"),
+        pytest.param(replace(CHILD, alias=alias_of("uid-1", "nic")), (), id="a stray of ours"),
+        pytest.param(replace(SECOND, parent="0000:8b:00.0"), (), id="another function"),
+        pytest.param(replace(SECOND, bus="virtio"), (), id="another bus"),
+    ],
+)
+def test_infiniband_links_of_the_same_rdma_device_are_lost_with_it(
+    other: Link, lost: tuple[str, ...]
+) -> None:
+    assert lost_with(OWN, [OWN, other]) == lost
+
+
+def test_all_that_is_lost_is_told_in_order() -> None:
+    assert lost_with(OWN, [SECOND, CHILD, OWN]) == ("ib0.8001", "ib1")
+
+
+def test_links_without_a_parent_are_not_taken_for_ports_of_one_function() -> None:
+    software = replace(OWN, bus="", parent="")
+
+    assert lost_with(software, [software, replace(software, index=4, name="ib1")]) == ()
+
+
+@pytest.mark.parametrize("own", [None, replace(OWN, arphrd=1)], ids=["away", "Ethernet"])
+def test_nothing_is_lost_with_what_is_no_infiniband_link_of_the_host(own: Link | None) -> None:
+    assert lost_with(own, [CHILD, SECOND]) == ()

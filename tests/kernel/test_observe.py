@@ -1,17 +1,24 @@
-"""What veths cannot show of a real kernel: parents that only sysfs tells, and odd rules."""
+"""What veths cannot show of a real kernel: parents that only sysfs tells, InfiniBand, odd rules."""
 
 import os
+import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.observe import observe
+from dranet_nri.kernel.space import Space
 from dranet_nri.kernel.sysctl import RESET_BY_A_MOVE
-from dranet_nri.model import DeviceKey, NetnsId, Ns, Sysctl
+from dranet_nri.model import DeviceKey, Link, LinkState, NetnsId, Ns, Rule, Sysctl
+from dranet_nri.netlink.links import IFLA_LINK, Seen
+from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.ops import AddRoute, MoveLink, SetSysctl
 from dranet_nri.plan.port import Session
 from tests.kernel.namespaces import add_veth, new_netns
@@ -170,3 +177,47 @@ def test_each_sysctl_that_a_move_resets_is_told_from_its_own_place(session: Sess
         session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, other)))
         assert seen() == {**plain, (family, key): other}
         session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, value)))
+
+
+@dataclass(frozen=True)
+class Dumped:
+    """A host whose links are given. No kernel here makes InfiniBand links."""
+
+    seen: tuple[Seen, ...]
+
+    def links(self) -> tuple[Seen, ...]:
+        """Return them."""
+        return self.seen
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return none."""
+        return ()
+
+    def state(self, link: Link) -> LinkState:
+        """Return nothing but the link."""
+        return LinkState(link)
+
+
+def test_infiniband_links_that_an_rdma_device_takes_along_are_told(tmp_path: Path) -> None:
+    function = tmp_path / "devices" / "0000:8a:00.0"
+    function.mkdir(parents=True)
+    (function / "subsystem").symlink_to("/bus/pci")
+    for name in ("ib0", "ib1"):
+        (tmp_path / "class" / "net" / name).mkdir(parents=True)
+        (tmp_path / "class" / "net" / name / "device").symlink_to(function)
+    on_top = {IFLA_LINK: struct.pack("=I", 3)}
+    host = Dumped(
+        (
+            Seen("ib0", 3, ARPHRD_INFINIBAND, 0, {}),
+            Seen("ib1", 4, ARPHRD_INFINIBAND, 0, {}),
+            Seen("ib0.8001", 8, ARPHRD_INFINIBAND, 0, on_top),
+            Seen("vlan7", 9, 1, 0, on_top),
+        )
+    )
+    key = DeviceKey("pci", "0000:8a:00.0", "ib0", "0000:8a:00.0")
+
+    observed = observe(cast("Space", host), None, key, "", str(tmp_path))
+
+    assert observed.host is not None
+    assert observed.host.link.name == "ib0"
+    assert observed.lost_with_rdma == ("ib0.8001", "ib1")

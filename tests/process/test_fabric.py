@@ -12,6 +12,7 @@ from dranet_nri.model import (
     AllocatedDevice,
     AttachedDevice,
     CharDevice,
+    Link,
     NetworkConfig,
     Phase,
     RdmaConfig,
@@ -336,6 +337,47 @@ def test_a_driver_that_cannot_move_its_device_says_so_before_the_nic_moved(node:
 
 
 # --------------------------------------------------------------------------- IP over InfiniBand
+
+
+@pytest.fixture
+def fabric() -> Node:
+    """Return a node with an InfiniBand device, on which the host has a child."""
+    node = FabricNode()
+    parent = node.kernel.state("ibs5")
+    assert parent is not None
+    child = Link(0, "ibs5.8001", kind="ipoib", arphrd=32, lower=parent.link.index, up=True)
+    node.kernel.add_link("ibs5.8001", link=child)
+    return node
+
+
+def test_a_device_whose_move_costs_the_host_a_child_is_refused_with_the_remedy(
+    fabric: Node,
+) -> None:
+    said = refusal(fabric, fabric.claims[0].devices[0])
+
+    assert "device nic-5: the host loses ibs5.8001 when RDMA device mlx5_5 moves into a pod" in said
+    assert "ip link delete" in said
+    assert "'options ib_core netns_mode=1'" in said
+    assert fabric.kernel.state("ibs5.8001") is not None
+
+    fabric.kernel.remove_link("ibs5.8001")
+    assert attached(fabric, fabric.claims[0].devices[0]).rdma
+
+
+def test_a_child_on_the_host_keeps_no_pod_from_a_device_that_is_shared(fabric: Node) -> None:
+    fabric.kernel.rdma.mode = RdmaMode.SHARED
+
+    attached(fabric, given(fabric.claims[0].devices[0].device))
+
+    assert fabric.kernel.state("ibs5.8001") is not None
+
+
+def test_a_device_without_rdma_of_its_own_leaves_the_child_where_it_is(fabric: Node) -> None:
+    device = replace(fabric.claims[0].devices[0].device, rdma_devices=())
+
+    attached(fabric, given(device))
+
+    assert fabric.kernel.state("ibs5.8001") is not None
 
 
 def test_an_ipoib_link_is_looked_at_anew_after_its_rdma_device_moved() -> None:
