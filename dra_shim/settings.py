@@ -67,6 +67,14 @@ def add_shared_flag(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_azure_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that tells what the PCIe tree of an Azure machine hides."""
+    parser.add_argument(
+        "--azure-size", default="", metavar="SIZE",
+        help="what Azure calls this node's size, as for 'dranet-nri inventory'",
+    )  # fmt: skip
+
+
 def state_from(args: argparse.Namespace) -> State:
     """Return what `add_state_flags` parsed."""
     return State(args.state_dir, args.run_dir)

@@ -10,6 +10,7 @@ from dra_shim.claims import Document, ResourceSlice, parse_label
 from dranet_nri.config import Findings, Node, did_you_mean, load_json
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.scan import scan
+from dranet_nri.facts.sysfs import SYSFS
 from dranet_nri.inventory import Inventory, merge_known
 from dranet_nri.model import AttributeValue, Device, DeviceKey
 
@@ -43,16 +44,27 @@ def stock_of(
     return Stock(devices, {**partly, **uses.whole}, (*merged.excluded, *dropped), frozenset(both))
 
 
-def read_inventory(path: Path | None) -> Inventory:
+def read_inventory(
+    path: Path | None, azure_size: str = "", *, sysfs_root: Path = SYSFS
+) -> Inventory:
     """Return the inventory of a file, or of this node without one.
+
+    Args:
+        path: the file.
+        azure_size: what Azure calls this node's size, "" if nobody knows.
+        sysfs_root: where sysfs is mounted.
 
     Raises:
         KernelError: the kernel refused a dump.
-        ConfigError: every violation of the file.
+        InvalidValueError: nothing is known of the size.
+        ConfigError: every violation of the file; there is a size as well.
         OSError: the file cannot be read.
     """
     if path is None:
-        return scan()
+        return scan(sysfs_root, azure_size)
+    if azure_size:
+        rule = "not possible with --inventory; give it to the 'dranet-nri inventory' that writes it"
+        raise ConfigError([f"--azure-size {azure_size}: {rule}"])
     return parse_inventory(path.read_text("utf-8"))
 
 

@@ -15,6 +15,7 @@ from dra_shim.commands.documents import read_documents
 from dra_shim.ledger import Ledger
 from dra_shim.podclaims import PodClaim, claims_of_pod, classes_of
 from dra_shim.settings import (
+    add_azure_flag,
     add_shared_flag,
     add_state_flags,
     container_listing,
@@ -85,6 +86,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="allocate from this output of 'dranet-nri inventory --output json', not this node",
     )
+    add_azure_flag(parser)
     add(
         "--first-valid-config",
         action="store_true",
@@ -128,7 +130,7 @@ def _allocated(
     if not claims:
         return []
     stock = stock_of(
-        read_inventory(args.inventory),
+        read_inventory(args.inventory, args.azure_size),
         ledger.known_devices(),
         ledger.in_use(),
         args.filter,

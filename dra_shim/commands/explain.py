@@ -24,7 +24,13 @@ from dra_shim.claims import DeviceClass, Document, ResourceClaim, ResourceClaimT
 from dra_shim.commands.documents import read_files
 from dra_shim.ledger import observe
 from dra_shim.podclaims import classes_of
-from dra_shim.settings import DEFAULT_NAMESPACE, add_shared_flag, add_state_flags, state_from
+from dra_shim.settings import (
+    DEFAULT_NAMESPACE,
+    add_azure_flag,
+    add_shared_flag,
+    add_state_flags,
+    state_from,
+)
 from dra_shim.stock import node_of_slices, read_inventory, slices_among, stock_of
 from dranet_nri.config import network_config_to_object
 from dranet_nri.errors import ConfigError
@@ -91,6 +97,7 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
         help="output of 'dranet-nri inventory --output json', instead of this node's devices; "
         "with --slices, instead of our driver's slices",
     )
+    add_azure_flag(parser)
     add(
         "--filter",
         default=DEFAULT_FILTER,
@@ -156,7 +163,8 @@ def _supply(args: argparse.Namespace, documents: Sequence[Document]) -> Supply:
     if not from_inventory:
         return Supply(pools)
     known, uses = observe(state_from(args))
-    stock = stock_of(read_inventory(args.inventory), known, uses, args.filter, args.shared)
+    inventory = read_inventory(args.inventory, args.azure_size)
+    stock = stock_of(inventory, known, uses, args.filter, args.shared)
     own = supply_of(stock, node_name(args.node or node))
     others = [pool for pool in pools if pool.driver != DRIVER_NAME]
     ordered = sorted([*own.pools, *others], key=lambda pool: (pool.driver, pool.name))

@@ -16,7 +16,7 @@ from typing import Final, assert_never
 from dranet_nri.facts.checkup import CONTAINERD, Checkup, ContainerdFile, Places, look
 from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, is_installed, probe
-from dranet_nri.inventory import RdmaDevice
+from dranet_nri.inventory import AzureHost, RdmaDevice, placements
 from dranet_nri.model import RdmaMode
 
 SAME_HOST_IPOIB: Final = (5, 8)  # enhanced IPoIB delivers between pods of one host from there on
@@ -69,9 +69,10 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         KernelError: the kernel refused a dump.
     """
-    rdma = read_host(args.sysfs).rdma
+    facts = read_host(args.sysfs)
+    rdma = facts.rdma
     places = Places(args.sysfs, args.proc, args.dev, args.containerd_config)
-    found = list(findings(rdma, look(rdma, places)))
+    found = [*findings(rdma, look(rdma, places)), *azure_findings(facts.azure)]
     probed: list[VerbsDevice | VerbsFailure] = []
     if rdma and not args.no_probe:
         installed = is_installed()
@@ -100,6 +101,22 @@ def findings(rdma: Sequence[RdmaDevice], seen: Checkup) -> Iterator[Finding]:
     if seen.nvidia:
         yield _gpu_direct(seen)
     yield _cdi(seen.containerd)
+
+
+def azure_findings(host: AzureHost | None) -> Iterator[Finding]:
+    """Yield whether the PCIe layout of an Azure machine is known, which its own tree hides."""
+    if host is None:
+        return
+    if placements(host):
+        text = "the GPUs tell which NIC is beside them, and on which NUMA node"
+        yield Finding("Azure", Grade.OK, text)
+    else:
+        text = (
+            "nothing tells on which NUMA node a NIC is, and which GPUs are beside it: give "
+            "dra-shim and dranet-nri inventory the VM's size with --azure-size, if it is an ND of "
+            "v4 or v5"
+        )
+        yield Finding("Azure", Grade.NOTE, text)
 
 
 def verbs_findings(

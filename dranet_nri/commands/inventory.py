@@ -18,8 +18,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sysfs", type=Path, default=Path("/sys"), help="mount of sysfs")
     parser.add_argument("--output", choices=("table", "json"), default="table", help="form")
     parser.add_argument(
-        "--azure-size", default="", help="Azure VM size, for GPU and NUMA placement (seen by GPUs)"
-    )
+        "--azure-size", default="", metavar="SIZE",
+        help="what Azure calls this VM's size, which tells the NUMA nodes of its NICs and the GPUs "
+        "beside them; without it the GPUs tell, where there are any",
+    )  # fmt: skip
 
 
 def main(args: argparse.Namespace) -> int:
@@ -27,6 +29,7 @@ def main(args: argparse.Namespace) -> int:
 
     Raises:
         KernelError: the kernel refused a dump.
+        InvalidValueError: nothing is known of the size.
     """
     facts = read_host(args.sysfs, args.azure_size)
     inventory = inventory_from_facts(facts)

@@ -13,6 +13,7 @@ from dranet_nri.inventory import (
     Inventory,
     NetDevice,
     inventory_from_facts,
+    parse_vm_size,
 )
 from dranet_nri.model import Address
 from dranet_nri.netlink.rtnetlink import open_here
@@ -29,6 +30,7 @@ def scan(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> Inventory:
 
     Raises:
         KernelError: a netlink dump failed.
+        InvalidValueError: nothing is known of the size.
     """
     return inventory_from_facts(read_host(sysfs_root, azure_size))
 
@@ -42,7 +44,9 @@ def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts
 
     Raises:
         KernelError: a netlink dump failed.
+        InvalidValueError: nothing is known of the size.
     """
+    size = parse_vm_size(azure_size)
     with closing(open_here()) as netlink:
         seen = links.links(netlink)
         addresses = links.addresses(netlink)
@@ -50,7 +54,7 @@ def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts
         routes = links.default_routes(netlink)
     told = infiniband.told(sysfs_root)
     facts = host_facts(sysfs_root, seen, addresses, filters, routes, told=told)
-    return replace(facts, azure=azure.azure_host(sysfs_root, azure_size))
+    return replace(facts, azure=azure.azure_host(sysfs_root, size))
 
 
 def host_facts(

@@ -1,5 +1,6 @@
 """Which network devices this node has for pods: names, attributes, and what is unsafe to give."""
 
+from dranet_nri.inventory.azure import parse_vm_size, placements
 from dranet_nri.inventory.build import (
     DEFAULT_FILTER,
     Inventory,
@@ -28,4 +29,6 @@ __all__ = [
     "RdmaPort",
     "inventory_from_facts",
     "merge_known",
+    "parse_vm_size",
+    "placements",
 ]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from dranet_nri.errors import InvalidValueError
 from dranet_nri.inventory.observed import AzureHost
 
 
@@ -55,11 +56,27 @@ _ND_V5: Final[_Table] = dict(
     ]
 )
 _BY_SIZE: Final[Mapping[str, _Table]] = {
-    "standard_nd96asr_v4": _ND_V4,
-    "standard_nd96amsr_a100_v4": _ND_V4,
-    "standard_nd96isr_h100_v5": _ND_V5,
+    "Standard_ND96asr_v4": _ND_V4,
+    "Standard_ND96amsr_A100_v4": _ND_V4,
+    "Standard_ND96isr_H100_v5": _ND_V5,
 }
+_CANONICAL: Final = {name.lower(): name for name in _BY_SIZE}
 _NOTHING: Final[_Table] = {}
+
+
+def parse_vm_size(text: str) -> str:
+    """Return a VM size that has a table, as Azure writes it; "" stays "".
+
+    Raises:
+        InvalidValueError: none is known for that size.
+    """
+    size = _CANONICAL.get(text.strip().lower(), "")
+    if text and not size:
+        raise InvalidValueError(
+            f"--azure-size {text[:40]!r}: the PCIe layout of this VM size is not known; must be of"
+            f" {', '.join(_BY_SIZE)}; without it the GPUs tell, where there are any"
+        )
+    return size
 
 
 def placements(host: AzureHost | None) -> Mapping[str, Placement]:
@@ -73,7 +90,7 @@ def placements(host: AzureHost | None) -> Mapping[str, Placement]:
     """
     if host is None:
         return _NOTHING
-    told = _BY_SIZE.get(host.vm_size.lower())
+    told = _BY_SIZE.get(_CANONICAL.get(host.vm_size.lower(), ""))
     seen = (table for table in (_ND_V4, _ND_V5) if _gpus(table) == host.gpu_domains)
     return told or next(seen, _NOTHING)
 

@@ -1,7 +1,8 @@
 import pytest
 
+from dranet_nri.errors import InvalidValueError
 from dranet_nri.inventory import AzureHost
-from dranet_nri.inventory.azure import Placement, placements
+from dranet_nri.inventory.azure import Placement, parse_vm_size, placements
 
 V4_GPUS = frozenset({"0001", "0002", "0003", "0004", "000b", "000c", "000d", "000e"})
 V5_GPUS = frozenset({"0001", "0002", "0003", "0008", "0009", "000a", "000b", "000c"})
@@ -48,3 +49,27 @@ def test_each_size_has_eight_nics_and_eight_gpus_spread_evenly(size: str) -> Non
     nodes = [placement.numa_node for placement in table.values()]
     assert {nodes.count(node) for node in nodes} == {8 // len(set(nodes))}
     assert len({gpu for placement in table.values() for gpu in placement.gpu_domains}) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("", ""),
+        ("Standard_ND96asr_v4", "Standard_ND96asr_v4"),
+        (" standard_nd96isr_h100_V5\n", "Standard_ND96isr_H100_v5"),
+    ],
+)
+def test_a_size_is_told_as_azure_writes_it(text: str, size: str) -> None:
+    assert parse_vm_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["Standard_HB120rs_v3", " ", "x" * 5000])
+def test_a_size_without_a_table_is_refused_with_those_that_have_one(text: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        parse_vm_size(text)
+
+    assert str(caught.value) == (
+        f"--azure-size {text[:40]!r}: the PCIe layout of this VM size is not known; must be of "
+        "Standard_ND96asr_v4, Standard_ND96amsr_A100_v4, Standard_ND96isr_H100_v5; without it the "
+        "GPUs tell, where there are any"
+    )

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.cli import main
-from dranet_nri.commands.doctor import Finding, findings, print_report, verbs_findings
+from dranet_nri.commands.doctor import (
+    Finding,
+    azure_findings,
+    findings,
+    print_report,
+    verbs_findings,
+)
 from dranet_nri.facts.checkup import (
     Checkup,
     ContainerdFile,
@@ -18,7 +24,7 @@ from dranet_nri.facts.checkup import (
     release,
 )
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, VerbsPort
-from dranet_nri.inventory import RdmaDevice, RdmaPort
+from dranet_nri.inventory import AzureHost, RdmaDevice, RdmaPort
 from dranet_nri.model import RdmaMode
 from tests.fakes.sysfs import FakeSysfs
 
@@ -243,6 +249,27 @@ def test_without_pyverbs_the_report_says_so() -> None:
     ]
 
 
+V5_GPUS = frozenset({"0001", "0002", "0003", "0008", "0009", "000a", "000b", "000c"})
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        (None, []),
+        (AzureHost(V5_GPUS), ["ok Azure: the GPUs tell which NIC is beside them"]),
+        (AzureHost(), ["note Azure: nothing tells on which NUMA node a NIC is"]),
+    ],
+    ids=["elsewhere", "with-gpus", "without"],
+)
+def test_azure_s_topology_is_known_by_the_gpus_or_has_to_be_told(
+    host: AzureHost | None, said: list[str]
+) -> None:
+    found = lines(list(azure_findings(host)))
+
+    assert [line[: len(beginning)] for line, beginning in zip(found, said, strict=True)] == said
+    assert all("--azure-size" in line for line in found if line.startswith("note"))
+
+
 def test_people_get_lines_and_a_bad_finding_the_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -274,3 +301,14 @@ def test_the_verb_reports_on_a_node_without_rdma(
 
     assert code == 0
     assert "no RDMA device here" in capsys.readouterr().out
+
+
+def test_the_verb_knows_an_azure_machine_by_its_asset_tag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = FakeSysfs(tmp_path)
+    host.tell("class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")
+
+    main(["doctor", "--sysfs", str(tmp_path), "--containerd-config", str(tmp_path / "none.toml")])
+
+    assert "note     Azure" in capsys.readouterr().out

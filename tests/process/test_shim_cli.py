@@ -326,6 +326,7 @@ def test_the_claim_may_come_from_standard_input_and_the_class_from_its_file(shim
         (("--class", "binary"), "binary: is not UTF-8 at byte 0; save it as UTF-8"),
         (("--inventory", "missing.json"), "No such file or directory: 'missing.json'"),
         (("--inventory", "claim.yaml"), "document: not valid JSON at line 2 column 1"),
+        (("--azure-size", "Standard_X"), "--azure-size Standard_X: not possible with --inventory"),
     ],
 )
 def test_what_is_wrong_is_told_in_lines_without_a_traceback(

@@ -285,8 +285,10 @@ def test_a_merged_configuration_that_is_not_valid_undoes_the_decision(shim: Shim
          '--node gke-a4-1: no slice is for it (did you mean "gke-a4-0"?); there are gke-a4-0'),
         (["--claim", "one.yaml", "--slices", "missing.yaml"],
          "missing.yaml: cannot be read: No such file or directory; check the path"),
+        (["--claim", "one.yaml", "--inventory", "inventory.json", "--azure-size", "Standard_X"],
+         "--azure-size Standard_X: not possible with --inventory; give it to the 'dranet-nri"),
     ],
-    ids=["no-claim", "several-nodes", "other-node", "missing"],
+    ids=["no-claim", "several-nodes", "other-node", "missing", "size-and-inventory"],
 )  # fmt: skip
 def test_what_is_wrong_with_the_files_is_told_in_one_line(
     shim: Shim, arguments: list[str], message: str
