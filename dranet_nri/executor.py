@@ -35,6 +35,7 @@ from dranet_nri.targets import Target, carried, look, moved, resolve, still_atta
 
 ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
 DETACH_FAILED: Final = "NetworkDeviceDetachFailed"
+MAX_BEGINNINGS: Final = 2  # of one way home, see is_cut
 MAX_RESTORE_TRIES: Final = 10  # before what the host no longer takes stops keeping a NIC from pods
 GONE: Final = "it was deleted, moved to another namespace, or went with that of its pod"
 MAX_MESSAGE: Final = 2000  # characters; so that no failure outgrows its record
@@ -325,11 +326,17 @@ class Executor:
         return home, problem or (rdma_problem(device.rdma, observed.rdma) if alive else "")
 
     def _apply_home(self, session: Session, device: AttachedDevice, wanted: AtHome) -> str:
-        """Run the plan home, and once more where it ends early. Return what failed first."""
-        problem, rounds = "", 2
-        while rounds:
+        """Run the plan home, and what follows where it ends early. Return what failed first.
+
+        Such a beginning is tried twice: a net device that it makes is restored at once.
+        """
+        problem, beginnings, cut = "", 0, True
+        while cut:
             ops = plan(wanted, look(session, device))
-            rounds = rounds - 1 if is_cut(device.snapshot, ops) else 0
+            cut = is_cut(device.snapshot, ops)
+            beginnings += cut
+            if beginnings > MAX_BEGINNINGS:
+                break
             for op in ops:
                 try:
                     session.apply(op)

@@ -394,3 +394,29 @@ def test_an_ipoib_link_is_looked_at_anew_after_its_rdma_device_moved() -> None:
     node.detach()
     assert kinds_of(node.kernel.log[log:]) == [RenameRdma, MoveRdma, RenameLink]
     node.assert_home()
+
+
+def test_an_ipoib_link_is_restored_at_once_where_its_rdma_device_moves_at_the_second_try() -> None:
+    node = FabricNode()
+    attached(node, *node.claims[0].devices)
+    node.kernel.fail_on(MoveRdma, EBUSY, times=1)
+
+    node.detach()
+
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    assert "move RDMA device mlx5_5 from pod to host: EBUSY" in failure_of(node).message
+    node.assert_home()
+
+
+def test_an_rdma_device_that_does_not_move_is_tried_twice_in_a_pass() -> None:
+    node = FabricNode()
+    attached(node, *node.claims[0].devices)
+    node.kernel.fail_on(MoveRdma, EBUSY, times=2)
+
+    node.detach()
+    assert node.journal.phases() == {DATA: Phase.DETACHING}
+    assert node.rdma(node.netns) == {"mlx5_5"}
+    node.detach()
+
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    node.assert_home()
