@@ -8,9 +8,12 @@ devices.py     `spec.devices` of a claim: requests, constraints, configuration
 needs.py       what a request tolerates and asks of a capacity
 slices.py      `spec` of a slice: devices, counters, taints
 taken.py       `status` of a claim: what it has
+allocated.py   a claim that is to be prepared: its devices, parameters and pods
+pods.py        a pod that has it: which containers list it
 parse.py       one document → one value, by apiVersion and kind
 """
 
+from dra_shim.claims.allocated import AllocatedClaim, Consumer, Result, read_allocated
 from dra_shim.claims.devices import MAX_DEVICES
 from dra_shim.claims.kinds import (
     Cel,
@@ -39,13 +42,16 @@ from dra_shim.claims.offers import (
     Taken,
 )
 from dra_shim.claims.parse import parse_document, parse_manifests
+from dra_shim.claims.pods import PodUse, read_pod_use
 
 __all__ = [
     "MAX_DEVICES",
+    "AllocatedClaim",
     "Capacity",
     "Cel",
     "ClaimSpec",
     "Constraint",
+    "Consumer",
     "Counter",
     "DeviceClass",
     "DeviceId",
@@ -54,11 +60,13 @@ __all__ = [
     "Offer",
     "OtherObject",
     "Parameters",
+    "PodUse",
     "Policy",
     "Request",
     "ResourceClaim",
     "ResourceClaimTemplate",
     "ResourceSlice",
+    "Result",
     "Taint",
     "Taken",
     "Toleration",
@@ -67,4 +75,6 @@ __all__ = [
     "parse_label",
     "parse_manifests",
     "parse_subdomain",
+    "read_allocated",
+    "read_pod_use",
 ]

@@ -5,7 +5,7 @@ from typing import Final
 
 from dra_shim.claims.devices import required
 from dra_shim.claims.needs import amount
-from dra_shim.claims.offers import Taken
+from dra_shim.claims.offers import DeviceId, Taken
 from dranet_nri.config import Node
 
 _NAMES: Final = ("driver", "pool", "device")
@@ -13,30 +13,39 @@ _NAMES: Final = ("driver", "pool", "device")
 
 def taken_devices(status: Node) -> tuple[Taken, ...]:
     """Read `status`. Fields of newer servers are passed over; adminAccess takes nothing."""
+    return tuple(taken for item in result_items(status) for taken in _result(item))
+
+
+def result_items(status: Node) -> list[Node]:
+    """Return the entries of `allocation.devices.results`, none where nothing is allocated."""
     results = status
     for name in ("allocation", "devices", "results"):
-        inner = _given(results)
+        inner = present(results)
         if name not in inner:
-            return ()
+            return []
         results = inner[name]
-    return tuple(taken for item in results.items() for taken in _result(item))
+    return results.items()
 
 
-def _result(node: Node) -> Iterator[Taken]:
-    fields = _given(node)
+def device_of(node: Node, fields: dict[str, Node]) -> tuple[DeviceId, str, bool]:
+    """Read of a result which device it is, the id of a share of it, and adminAccess."""
     named = [required(node, fields, name) for name in _NAMES]
     driver, pool, device = ((each.text() if each else None) or "" for each in named)
     share = (fields["shareID"].text() or "") if "shareID" in fields else ""
-    consumed = _given(fields["consumedCapacity"]) if "consumedCapacity" in fields else {}
-    amounts = [(name, amount(entry)) for name, entry in consumed.items()]
-    if "adminAccess" in fields and fields["adminAccess"].boolean():
-        return
-    yield Taken(
-        (driver, pool, device),
-        share,
-        tuple((name, value) for name, value in amounts if value is not None),
-    )
+    admin = "adminAccess" in fields and fields["adminAccess"].boolean()
+    return (driver, pool, device), share, bool(admin)
 
 
-def _given(node: Node) -> dict[str, Node]:
+def present(node: Node) -> dict[str, Node]:
+    """Return what an object of the server's says; null is not said."""
     return {name: entry for name, entry in node.entries().items() if entry.value is not None}
+
+
+def _result(node: Node) -> Iterator[Taken]:
+    fields = present(node)
+    device, share, admin = device_of(node, fields)
+    consumed = present(fields["consumedCapacity"]) if "consumedCapacity" in fields else {}
+    amounts = [(name, amount(entry)) for name, entry in consumed.items()]
+    if not admin:
+        known = tuple((name, value) for name, value in amounts if value is not None)
+        yield Taken(device, share, known)

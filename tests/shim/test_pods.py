@@ -1,0 +1,119 @@
+"""Pods as the API server gives them: which entry is the claim, and which containers list it."""
+
+import pytest
+
+from dra_shim.claims import AllocatedClaim, PodUse, read_pod_use
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import ContainerClaim, ObjectRef
+from tests.fakes.cluster import Document, pod_document
+
+CLAIM = AllocatedClaim(ObjectRef("ai", "nics", "u1"))
+MADE = AllocatedClaim(ObjectRef("ai", "train-fast-x7", "u1"), pod_claim_name="fast")
+
+
+def templated(statuses: object, **status: object) -> Document:
+    document = pod_document("train", "p1", {}, {"main": [{"name": "fast"}], "side": []})
+    document["spec"]["resourceClaims"] = [{"name": "fast", "resourceClaimTemplateName": "nic"}]
+    document["status"] = {"resourceClaimStatuses": statuses, **status}
+    return document
+
+
+def test_containers_of_every_kind_that_list_the_claim_or_a_request_are_found() -> None:
+    document = pod_document(
+        "train",
+        "p1",
+        {"net": "nics", "other": "gpus"},
+        {
+            "main": [{"name": "net", "request": "nic"}, {"name": "net", "request": "rdma/fast"}],
+            "gpu": [{"name": "other"}],
+            "all": [{"name": "other"}, {"name": "net"}, {"name": "net"}],
+        },
+        initContainers=[
+            {"name": "init", "resources": {"claims": [{"name": "net"}]}},
+            {"name": "b"},
+        ],
+    )
+
+    assert read_pod_use(document, CLAIM) == PodUse(
+        "p1",
+        refers=True,
+        containers=(
+            ContainerClaim("init"),
+            ContainerClaim("main", "nic"),
+            ContainerClaim("main", "rdma"),
+            ContainerClaim("all"),
+        ),
+    )
+
+
+def test_a_claim_that_only_the_pod_names_is_listed_by_no_container() -> None:
+    document = pod_document("train", "p1", {"net": "nics"}, {"main": []}, hostNetwork=True)
+
+    assert read_pod_use(document, CLAIM) == PodUse("p1", refers=True, host_network=True)
+
+
+def test_one_claim_under_two_names_is_listed_by_whoever_lists_either() -> None:
+    document = pod_document(
+        "train", "p1", {"a": "nics", "b": "nics"}, {"x": [{"name": "a"}], "y": [{"name": "b"}]}
+    )
+
+    assert read_pod_use(document, CLAIM).containers == (ContainerClaim("x"), ContainerClaim("y"))
+
+
+def test_a_templates_claim_is_known_by_the_pods_name_for_it() -> None:
+    document = templated([{"name": "fast", "resourceClaimName": "train-fast-x7"}])
+
+    assert read_pod_use(document, MADE) == PodUse(
+        "p1", refers=True, pod_claim_name="fast", containers=(ContainerClaim("main"),)
+    )
+
+
+@pytest.mark.parametrize("statuses", [None, [], [{"name": "fast", "resourceClaimName": None}]])
+def test_a_templates_claim_is_found_when_a_client_wiped_the_status(statuses: object) -> None:
+    use = read_pod_use(templated(statuses), MADE)
+
+    assert (use.pod_claim_name, use.containers) == ("fast", (ContainerClaim("main"),))
+
+
+def test_a_template_whose_claim_is_another_one_is_not_it() -> None:
+    document = templated([{"name": "fast", "resourceClaimName": "train-fast-other"}])
+
+    assert read_pod_use(document, MADE) == PodUse("p1")
+
+
+def test_a_claim_for_extended_resources_is_listed_by_the_containers_that_ask_for_them() -> None:
+    mappings = [
+        {"containerName": "main", "resourceName": "dra.net/nic", "requestName": "c-0-r-0"},
+        {"containerName": "side", "resourceName": "dra.net/nic", "requestName": "c-1-r-0"},
+    ]
+    document = templated(
+        [],
+        extendedResourceClaimStatus={"resourceClaimName": "nics", "requestMappings": mappings},
+    )
+
+    assert read_pod_use(document, CLAIM) == PodUse(
+        "p1",
+        refers=True,
+        containers=(ContainerClaim("main", "c-0-r-0"), ContainerClaim("side", "c-1-r-0")),
+    )
+    assert not read_pod_use(document, MADE).containers[1:]
+
+
+@pytest.mark.parametrize("document", [{}, {"metadata": {}, "spec": {}, "status": None}])
+def test_a_pod_that_says_nothing_refers_to_nothing(document: Document) -> None:
+    assert read_pod_use(document, CLAIM) == PodUse("")
+
+
+def test_what_no_server_writes_is_refused_with_the_place() -> None:
+    document = pod_document("train", "p1", {"net": "nics"}, hostNetwork="yes")
+    document["spec"]["containers"][0]["resources"]["claims"] = [{"name": 4}]
+    document["status"]["extendedResourceClaimStatus"] = {}
+
+    with pytest.raises(ConfigError) as caught:
+        read_pod_use(document, CLAIM)
+
+    assert [line.split(": ")[0] for line in caught.value.violations] == [
+        "spec.containers[0].resources.claims[0].name",
+        "spec.hostNetwork",
+        "status.extendedResourceClaimStatus",
+    ]
