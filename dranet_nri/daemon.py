@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +29,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.executor import Executor
 from dranet_nri.fabric import RdmaOptions
 from dranet_nri.facts.host import boot_id
-from dranet_nri.facts.udev import DeviceEvents
+from dranet_nri.facts.udev import OVERFLOW, DeviceEvent, DeviceEvents
 from dranet_nri.files import RealFs
 from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
@@ -48,6 +48,25 @@ FIRST_DELAY_S: Final = 0.2  # before trouble is looked at again; doubles up to t
 LOCK_POLL_S: Final = 0.5
 COMING_OR_GOING: Final = frozenset({EventKind.REGISTER, EventKind.UNREGISTER, EventKind.LOST})
 APPEARING: Final = frozenset({"add", "move", "bind"})  # uevent actions, linux/kobject.h
+DISAPPEARING: Final = frozenset({"remove", "unbind"})
+
+
+def is_worth_a_look(events: Collection[DeviceEvent], plugin: Plugin) -> bool:
+    """Whether events may be about devices of ours.
+
+    One appears while one is missing: it may have come home. An RDMA device appears: a driver's
+    reload gives device files other numbers. What a pod has disappears: it is lost to the pod. Of
+    its PCI function and its device files every namespace is told, of its links only its own.
+    """
+    if any(event.action == OVERFLOW for event in events):
+        return True
+    appeared = [event for event in events if event.action in APPEARING]
+    gone = {event.name for event in events if event.action in DISAPPEARING}
+    return (
+        (bool(appeared) and plugin.pending())
+        or (any(event.subsystem == "infiniband" for event in appeared) and plugin.has_rdma())
+        or plugin.has_any(gone)
+    )
 
 
 class SystemClock:
@@ -231,12 +250,9 @@ class Daemon:
         connection.close()
 
     def _devices_changed(self, events: DeviceEvents, plugin: Plugin) -> None:
-        """Look soon when a device appears while one is missing: it may have come home."""
-        appeared = [event for event in events.pending() if event.action in APPEARING]
-        if appeared and plugin.pending():
+        """Look soon after what events tell."""
+        if is_worth_a_look(tuple(events.pending()), plugin):
             self._bell.trouble()
-        elif any(event.subsystem == "infiniband" for event in appeared):
-            self._rdma_reborn(plugin)
 
     def _rdma_changed(self, monitor: RdmaMonitor, plugin: Plugin) -> None:
         """Look soon when RDMA devices come or go."""
@@ -246,12 +262,7 @@ class Daemon:
             asyncio.get_running_loop().remove_reader(monitor.fileno())
             self._log.warning("RDMA events are no longer heard", reason=str(error))
             return
-        if kinds & COMING_OR_GOING:
-            self._rdma_reborn(plugin)
-
-    def _rdma_reborn(self, plugin: Plugin) -> None:
-        """Look soon after pods' device files, which a driver's reload gives other numbers."""
-        if plugin.has_rdma():
+        if kinds & COMING_OR_GOING and plugin.has_rdma():
             self._bell.trouble()
 
     async def _repair(self, plugin: Plugin) -> None:

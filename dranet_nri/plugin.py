@@ -12,7 +12,7 @@ Rules:
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -205,6 +205,16 @@ class Plugin:
         return any(
             each.phase is Phase.ATTACHED and any(one.device.rdma_devices for one in each.devices)
             for each in self.attacher.attachments.all()
+        )
+
+    def has_any(self, names: Collection[str]) -> bool:
+        """Whether a pod has a device whose PCI function, or one of whose files, has such a name."""
+        return any(
+            one.device.key.pci in names
+            or any(file.path.rpartition("/")[2] in names for file in one.char_devices)
+            for each in self.attacher.attachments.all()
+            if each.phase is Phase.ATTACHED
+            for one in each.devices
         )
 
     async def _repaired(

@@ -4,7 +4,9 @@ Rules:
 1. Events come straight from the kernel, so no udev daemon is needed; rules of the host's udev
    may still rename a device after its event.
 2. Events only say that something happened. What is there now is for a scan to tell.
-3. Net and RDMA events are those of the network namespace in which the source was opened.
+3. Net and RDMA events are those of the network namespace in which the source was opened. Files of
+   RDMA devices (infiniband_verbs) and PCI functions have none: of theirs every namespace is told,
+   whichever the device is in (uevent_net_broadcast_untagged, lib/kobject_uevent.c).
 """
 
 import errno
@@ -14,7 +16,9 @@ from typing import Final
 
 import pyudev
 
-_SUBSYSTEMS: Final = ("net", "infiniband", "pci")
+OVERFLOW: Final = "overflow"  # the action that stands for events that found no room
+
+_SUBSYSTEMS: Final = ("net", "infiniband", "infiniband_verbs", "pci")
 _BUFFER_BYTES: Final = 8 << 20  # a driver reload sends hundreds of events at once
 
 
@@ -23,9 +27,9 @@ class DeviceEvent:
     """One event.
 
     Attributes:
-        action: "add", "remove", "move", "change", "bind", …; "overflow" if events were lost.
-        subsystem: "net", "infiniband" or "pci"; "" for an overflow.
-        name: of the device in its subsystem ("eth0", "mlx5_0", "0000:8a:00.0").
+        action: "add", "remove", "move", "change", "bind", …; OVERFLOW if events were lost.
+        subsystem: "net", "infiniband", "infiniband_verbs" or "pci"; "" for an overflow.
+        name: of the device in its subsystem ("eth0", "mlx5_0", "uverbs0", "0000:8a:00.0").
         path: below /sys, as the kernel names it.
     """
 
@@ -58,7 +62,7 @@ class DeviceEvents:
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
-                yield DeviceEvent("overflow")
+                yield DeviceEvent(OVERFLOW)
                 continue
             if device is None:
                 return
