@@ -29,7 +29,7 @@ need_root() {
     [ "$EUID" -ne 0 ] || return 0
     command -v sudo >/dev/null || die "$(basename "$0") needs root" "run it as root"
     say "namespaces and images need root: going on under sudo"
-    exec sudo -H --preserve-env=CI,DRANET_STARTED "$0" "$@"
+    exec sudo -H --preserve-env=CI,DRANET_STARTED,KUBEBUILDER_ASSETS "$0" "$@"
 }
 
 # key TEXT...: the short hash that names what was built from these texts.
@@ -155,5 +155,6 @@ step() {
 pure_test_dirs() {
     find "$REPO/tests" -mindepth 1 -maxdepth 1 -type d \
         ! -name '[._]*' ! -name box ! -name fakes ! -name golden \
-        ! -name process ! -name kernel ! -name contract ! -name host ! -name vm ! -name vm_pair | sort
+        ! -name process ! -name kernel ! -name contract ! -name host ! -name vm ! -name vm_pair \
+        ! -name cluster | sort
 }

@@ -1,0 +1,71 @@
+"""The real scheduler gives out the devices of a slice, and no more than there are."""
+
+from tests.box.waiting import wait_until
+from tests.cluster.api import Object
+from tests.cluster.workload import Workload
+
+MANIFEST = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: dranet}
+spec:
+  selectors:
+  - cel: {expression: device.driver == "dra.net"}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: NAME}
+spec:
+  devices:
+    requests:
+    - name: nic
+      exactly:
+        deviceClassName: dranet
+        selectors:
+        - cel:
+            expression: device.attributes["dra.net"].ifName == "eth1"
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  nodeSelector: {kubernetes.io/hostname: NODE}
+  resourceClaims: [{name: nic, resourceClaimName: NAME}]
+  containers: [{name: main, image: localhost/none, resources: {claims: [{name: nic}]}}]
+"""
+
+
+def test_a_claim_gets_the_device_that_its_selector_names(workload: Workload) -> None:
+    _apply(workload, "train")
+
+    wait_until("the pod to have a node", lambda: "nodeName" in workload.pod("train")["spec"])
+    status = workload.claim("train")["status"]
+    (result,) = status["allocation"]["devices"]["results"]
+    wanted = {"request": "nic", "driver": "dra.net", "pool": workload.name, "device": "nic1"}
+    assert wanted.items() <= result.items()
+    assert workload.pod("train")["spec"]["nodeName"] == workload.name
+    (user,) = status["reservedFor"]
+    assert (user["resource"], user["name"]) == ("pods", "train")
+    assert workload.claim("train", "v1beta1")["status"] == status
+
+
+def test_a_device_is_not_given_out_twice(workload: Workload) -> None:
+    _apply(workload, "first")
+    wait_until("the pod to have a node", lambda: "nodeName" in workload.pod("first")["spec"])
+
+    _apply(workload, "second")
+
+    wait_until("a verdict on the second pod", lambda: _scheduled(workload.pod("second")))
+    verdict = _scheduled(workload.pod("second"))
+    assert (verdict["status"], verdict["reason"]) == ("False", "Unschedulable")
+    assert "cannot allocate all claims" in verdict["message"]
+    assert "allocation" not in workload.claim("second").get("status", {})
+
+
+def _apply(workload: Workload, name: str) -> None:
+    workload.apply(MANIFEST.replace("NAME", name).replace("NODE", workload.name))
+
+
+def _scheduled(pod: Object) -> Object:
+    conditions: list[Object] = pod["status"].get("conditions", [])
+    return next((each for each in conditions if each["type"] == "PodScheduled"), {})
