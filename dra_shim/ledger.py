@@ -6,6 +6,7 @@ Rules:
 3. A device is in use as long as a record gives it away, or the plugin has not brought it home.
 """
 
+import secrets
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from dranet_nri.state.store import AllocationStore
 
 _LOCK: Final = ".lock"
 _HELD_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+_NONCE_BYTES: Final = 8  # 64 random bits: a namesake's stale CDI spec must not fit
 _HOLDING: Final = frozenset({Phase.INTENT, Phase.ATTACHED, Phase.DETACHING})
 
 
@@ -102,19 +104,29 @@ class Ledger:
             return record
         return None
 
-    def in_use(self) -> Uses:
-        """Return who has which devices."""
-        return _in_use(self._state, self._store.records())
+    def in_use(self, besides: tuple[ObjectRef, ObjectRef] | None = None) -> Uses:
+        """Return who has which devices.
+
+        Args:
+            besides: a claim whose record does not count, and the pod it is for now: what that pod
+                has by it does not count either, what another pod still has by it does.
+        """
+        return _in_use(self._state, self._store.records(), besides)
 
     def known_devices(self) -> tuple[Device, ...]:
         """Return the devices of all records, with the facts of when they were allocated."""
         return _devices(self._store.records())
 
-    def addresses(self) -> tuple[str, ...]:
-        """Return the addresses that the records' configurations give to pods, in CIDR notation."""
+    def addresses(self, besides: str = "") -> tuple[str, ...]:
+        """Return the addresses that records give to pods, in CIDR notation.
+
+        Args:
+            besides: UID of a claim whose record does not count.
+        """
         return tuple(
             cidr
             for record in self._store.records()
+            if record.claim.uid != besides
             for device in record.devices
             for cidr in device.config.interface.addresses or ()
         )
@@ -170,6 +182,11 @@ class Ledger:
                 self._store.remove(uid)
 
 
+def new_nonce() -> str:
+    """Return the random part of a claim's CDI ids."""
+    return secrets.token_hex(_NONCE_BYTES)
+
+
 def observe(state: State) -> tuple[tuple[Device, ...], Uses]:
     """Return what `known_devices` and `in_use` of a ledger would, without lock and without writing.
 
@@ -186,12 +203,18 @@ def _devices(records: Iterable[Allocation]) -> tuple[Device, ...]:
     return tuple(each.device for record in records for each in record.devices)
 
 
-def _in_use(state: State, records: Iterable[Allocation]) -> Uses:
+def _in_use(
+    state: State,
+    records: Iterable[Allocation],
+    besides: tuple[ObjectRef, ObjectRef] | None = None,
+) -> Uses:
     whole: dict[str, str] = {}
     shares: dict[str, str] = {}
+    claim_uid, pod_uid = (each.uid for each in besides) if besides else ("", "")
     with AttachmentReader(state.attachments, owner=None) as attachments:
         for held in attachments.records():
-            if held.phase in _HOLDING:
+            own = (held.claim.uid, held.pod.uid) == (claim_uid, pod_uid)
+            if held.phase in _HOLDING and not own:
                 who = f"pod {held.pod}, which has not given it back (claim {held.claim})"
                 for one in held.devices:
                     if not one.home:
@@ -199,7 +222,7 @@ def _in_use(state: State, records: Iterable[Allocation]) -> Uses:
     for record in records:
         who = f"claim {record.claim} of pod {record.pod}"
         for each in record.devices:
-            if not each.admin_access:
+            if not each.admin_access and record.claim.uid != claim_uid:
                 (shares if each.share_id else whole)[each.device.name] = who
     return Uses(whole, shares)
 

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from uuid import uuid4
 from dra_shim.allocator import Wanted, allocate
 from dra_shim.claims import DeviceClass
 from dra_shim.commands.documents import read_documents
-from dra_shim.ledger import Ledger
+from dra_shim.ledger import Ledger, new_nonce
 from dra_shim.podclaims import PodClaim, claims_of_pod, classes_of
 from dra_shim.settings import (
     add_azure_flag,
@@ -32,7 +31,6 @@ from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.model import AllocatedDevice, Allocation, ObjectRef
 
 _COLUMNS = ("CLAIM", "REQUEST", "DEVICE", "INTERFACE", "CDI DEVICE")
-_NONCE_BYTES = 8  # 64 random bits: a namesake's stale CDI spec must not fit
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +148,7 @@ def _allocated(
             claim=replace(claim.ref, uid=claim.ref.uid or str(uuid4())),
             pod=pod,
             devices=devices,
-            nonce=secrets.token_hex(_NONCE_BYTES),
+            nonce=new_nonce(),
             boot_id=boot,
             pod_claim_name=claim.template,
             containers=claim.containers,
@@ -175,7 +173,7 @@ def _current(record: Allocation) -> Allocation:
     boot = boot_id()
     if record.boot_id == boot:
         return record
-    return replace(record, boot_id=boot, nonce=secrets.token_hex(_NONCE_BYTES))
+    return replace(record, boot_id=boot, nonce=new_nonce())
 
 
 def _warn(text: str) -> None:

@@ -44,11 +44,12 @@ class FakeClock:
             if due <= self._now and not future.done():
                 future.set_result(None)
 
-    async def until_asleep(self, seconds: float) -> None:
-        """Wait until somebody has that much sleep before him."""
+    async def until_asleep(self, seconds: float, number: int = 1) -> None:
+        """Wait until so many have that much sleep before them."""
         async with self._changed:
             await self._changed.wait_for(
-                lambda: any(
-                    abs(due - self._now - seconds) < 1e-6 for due in self._sleepers.values()
+                lambda: (
+                    number
+                    <= sum(abs(due - self._now - seconds) < 1e-6 for due in self._sleepers.values())
                 )
             )

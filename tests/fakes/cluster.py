@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from dranet_nri.errors import DranetError
 from dranet_nri.model import Device, DeviceKey, ObjectRef
 
 POOL = "node-1"
@@ -103,9 +102,9 @@ class FakeCluster:
     Attributes:
         claims, pods: documents by name; all are of namespace "ai".
         nics: names of the devices that the node publishes.
-        failures: raised by the next reads of claims, one each, before any is answered.
+        failures: raised by the next reads of claims, one each.
         reads: names of claims that were asked for, in order.
-        asked: set with each read of a claim.
+        asked, looked: set with each read of a claim, and each look at devices.
     """
 
     def __init__(self) -> None:
@@ -113,9 +112,10 @@ class FakeCluster:
         self.claims: dict[str, Document] = {}
         self.pods: dict[str, Document] = {}
         self.nics: set[str] = set()
-        self.failures: list[DranetError] = []
+        self.failures: list[Exception] = []
         self.reads: list[str] = []
         self.asked = asyncio.Event()
+        self.looked = asyncio.Event()
         self._silent: asyncio.Event | None = None
 
     def add(
@@ -159,6 +159,7 @@ class FakeCluster:
 
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
         """See DeviceSource."""
+        self.looked.set()
         return {name: nic(name) for name in names if name in self.nics}
 
 

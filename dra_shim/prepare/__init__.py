@@ -1,0 +1,49 @@
+"""Claims made ready for pods, as a kubelet asks for it.
+
+errors.py    trouble that may pass
+ports.py     what is needed of the API server and the inventory; what is told
+wanted.py    what is recorded and answered, decided from what server, pod and node say
+records.py   the transactions on the records
+preparer.py  Prepare and Unprepare: patience, one call at a time for each claim, an answer for all
+sweep.py     records that nobody will unprepare
+"""
+
+from dra_shim.prepare.errors import NotYetError, UnavailableError
+from dra_shim.prepare.ports import (
+    ClaimSource,
+    DeviceSource,
+    Notice,
+    Notify,
+    PodSource,
+    Prepared,
+    PrepareFailed,
+    SweepFailed,
+    Swept,
+    Unprepared,
+    UnprepareFailed,
+)
+from dra_shim.prepare.preparer import Answer, Preparer, Sources
+from dra_shim.prepare.sweep import Sweeper
+from dra_shim.prepare.wanted import PreparedDevice, Terms
+
+__all__ = [
+    "Answer",
+    "ClaimSource",
+    "DeviceSource",
+    "NotYetError",
+    "Notice",
+    "Notify",
+    "PodSource",
+    "PrepareFailed",
+    "Prepared",
+    "PreparedDevice",
+    "Preparer",
+    "Sources",
+    "SweepFailed",
+    "Sweeper",
+    "Swept",
+    "Terms",
+    "UnavailableError",
+    "UnprepareFailed",
+    "Unprepared",
+]

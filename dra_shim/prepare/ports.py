@@ -1,0 +1,111 @@
+"""What preparing needs of the world, and tells it. API client and inventory implement it."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from dranet_nri.model import Device, ObjectRef
+
+
+class ClaimSource(Protocol):
+    """Reads ResourceClaims."""
+
+    async def claim(self, ref: ObjectRef) -> Mapping[str, object] | None:
+        """Return the claim of that namespace and name as JSON, None if there is none.
+
+        It must come from the API server, not from a cache: its UID and allocation decide. The
+        caller compares the UID.
+
+        Raises:
+            UnavailableError: the server cannot answer now.
+            RefusedError: it will not (403); says which right is missing.
+        """
+
+
+class PodSource(Protocol):
+    """Reads Pods."""
+
+    async def pod(self, ref: ObjectRef) -> Mapping[str, object] | None:
+        """Return the pod of that namespace and name as JSON, None if there is none.
+
+        Raises:
+            UnavailableError: the server cannot answer now.
+            RefusedError: it will not (403); says which right is missing.
+        """
+
+
+class DeviceSource(Protocol):
+    """Knows the node's devices."""
+
+    async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
+        """Return those of the devices that this node publishes, by name.
+
+        A device that is in a pod keeps its last facts. For a name that it does not know it looks
+        at the node once more before it leaves it out.
+
+        Raises:
+            KernelError: the node cannot be looked at.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A claim is recorded for a pod.
+
+    Attributes:
+        gated: its containers are held back until its devices are there; False where none lists
+            it, and true where there is nothing to wait for.
+    """
+
+    claim: ObjectRef
+    pod: ObjectRef
+    gated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareFailed:
+    """A claim could not be prepared; the kubelet will ask again.
+
+    Attributes:
+        cause: a fault of ours, None where the message says all.
+    """
+
+    claim: ObjectRef
+    message: str
+    cause: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unprepared:
+    """A claim's record is gone."""
+
+    claim: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class UnprepareFailed:
+    """A claim's record could not be removed; the kubelet will ask again, and the pod waits."""
+
+    claim: ObjectRef
+    message: str
+    cause: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """The record of a claim that nobody unprepared was dropped; reason says why nobody needs it."""
+
+    claim: ObjectRef
+    pod: ObjectRef
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFailed:
+    """Records that nobody needs could not be looked for."""
+
+    cause: Exception
+
+
+Notice = Prepared | PrepareFailed | Unprepared | UnprepareFailed | Swept | SweepFailed
+Notify = Callable[[Notice], None]

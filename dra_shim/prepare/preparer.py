@@ -1,0 +1,281 @@
+"""Prepare and Unprepare: claims recorded for pods, and forgotten.
+
+Rules:
+1. Each claim has its own answer; what is wrong with one fails no other.
+2. One call at a time for each claim. Unprepare ends a Prepare that still waits for something.
+3. Trouble that may pass is tried again while the kubelet waits, which itself asks again only after
+   a minute or more. It gets an answer before it gives up.
+4. A transaction on the records is never left half way: who cancels waits for its end.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+from weakref import WeakValueDictionary
+
+from dra_shim.claims import AllocatedClaim, read_pod_use
+from dra_shim.prepare import records
+from dra_shim.prepare.errors import NotYetError, UnavailableError
+from dra_shim.prepare.ports import (
+    ClaimSource,
+    DeviceSource,
+    Notify,
+    PodSource,
+    Prepared,
+    PrepareFailed,
+    Unprepared,
+    UnprepareFailed,
+)
+from dra_shim.prepare.wanted import (
+    PreparedDevice,
+    Terms,
+    claim_asked_for,
+    consumer_of,
+    pod_asked_for,
+    prepared_devices,
+)
+from dra_shim.settings import State
+from dranet_nri.edits import gated_requests
+from dranet_nri.errors import DranetError, KernelError
+from dranet_nri.model import Allocation, ObjectRef
+from dranet_nri.threads import in_thread
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+LONGEST_S: Final = 40.0  # of a Prepare; the kubelet gives up after 45 (defaultClientCallTimeout)
+MARGIN_S: Final = 2.0  # for the answer to arrive before the time that the kubelet gave is over
+FIRST_PAUSE_S: Final = 0.2  # before the second try; doubles with each
+LONGEST_PAUSE_S: Final = 5.0
+MAX_MESSAGE: Final = 900  # an event holds 1024 bytes, and the kubelet puts words in front
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where claims, pods and devices come from."""
+
+    claims: ClaimSource
+    pods: PodSource
+    devices: DeviceSource
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the kubelet is told of one claim: its devices, or why there are none."""
+
+    devices: tuple[PreparedDevice, ...] = ()
+    error: str = ""
+
+
+@dataclass(slots=True)
+class _Trial:
+    """How far a claim is, for the answer if time runs out."""
+
+    doing: str = "another call for this claim to end"
+    trouble: str = ""
+
+    def __str__(self) -> str:
+        return self.trouble or f"no answer in time; waited for {self.doing}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """Who is at work on which claim."""
+
+    locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    preparing: dict[str, set[asyncio.Task[Answer]]] = field(default_factory=dict)
+
+    def of(self, claim_uid: str) -> asyncio.Lock:
+        """Return the claim's lock, which lives as long as somebody has it in hand."""
+        return self.locks.setdefault(claim_uid, asyncio.Lock())
+
+    @contextmanager
+    def listed(self, tasks: Mapping[str, asyncio.Task[Answer]]) -> Iterator[None]:
+        """Let Unprepare find tasks that prepare, by claim UID."""
+        for uid, task in tasks.items():
+            self.preparing.setdefault(uid, set()).add(task)
+        try:
+            yield
+        finally:
+            for uid, task in tasks.items():
+                self.preparing[uid].discard(task)
+                if not self.preparing[uid]:
+                    del self.preparing[uid]
+
+    def end(self, claim_uid: str) -> None:
+        """Cancel what still prepares the claim."""
+        for task in self.preparing.get(claim_uid, ()):
+            task.cancel()
+
+
+class Preparer:
+    """Answers the kubelet."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        state: State,
+        terms: Terms,
+        notify: Notify,
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        """Prepare; nothing is opened.
+
+        Args:
+            sources: where claims, pods and devices come from.
+            state: where records are.
+            terms: what holds for all claims.
+            notify: told what came of each claim; must not raise.
+            sleep: waits that many seconds; between tries, and for the end of all tries.
+        """
+        self._sources = sources
+        self._state = state
+        self._terms = terms
+        self._notify = notify
+        self._sleep = sleep
+        self._turns = _Turns()
+
+    async def prepare(
+        self, claims: Sequence[ObjectRef], limit_s: float | None = None
+    ) -> dict[str, Answer]:
+        """Record claims for their pods; return an answer for each claim UID.
+
+        Args:
+            claims: as the kubelet names them.
+            limit_s: seconds until the kubelet gives up, None if it did not say.
+        """
+        most_s = LONGEST_S if limit_s is None else min(LONGEST_S, limit_s - MARGIN_S)
+        asked = {claim.uid: claim for claim in claims}
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                uid: group.create_task(self._answer(claim, most_s)) for uid, claim in asked.items()
+            }
+            with self._turns.listed(tasks):
+                await asyncio.wait(tasks.values()) if tasks else None
+        withdrawn = Answer(error="was unprepared while it was being prepared")
+        return {
+            uid: withdrawn if task.cancelled() else task.result() for uid, task in tasks.items()
+        }
+
+    async def unprepare(self, claims: Sequence[ObjectRef]) -> dict[str, str]:
+        """Forget claims; return for each claim UID what is wrong, "" for success.
+
+        A claim that nobody knows is a success. It needs no API server.
+        """
+        asked = {claim.uid: claim for claim in claims}
+        async with asyncio.TaskGroup() as group:
+            tasks = {uid: group.create_task(self._unprepare(claim)) for uid, claim in asked.items()}
+        return {uid: task.result() for uid, task in tasks.items()}
+
+    async def drop(self, record: Allocation) -> bool:
+        """Drop a record that nobody needs, unless it was written anew; say whether it is gone.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        uid = record.claim.uid
+        async with self._turns.of(uid):
+            return await _whole(lambda: records.forget(self._state, uid, record))
+
+    # ------------------------------------------------------------------- one claim
+
+    async def _answer(self, claim: ObjectRef, most_s: float) -> Answer:
+        trial = _Trial()
+        limit = asyncio.timeout(None)
+        timer = asyncio.create_task(self._expire(limit, most_s))
+        try:
+            async with limit:
+                return await self._prepare(claim, trial)
+        except TimeoutError as error:
+            message = str(trial) if limit.expired() else str(error)
+            return self._failed(claim, message)
+        except (DranetError, OSError) as error:
+            return self._failed(claim, str(error))
+        except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
+            return self._failed(claim, f"internal error of dra-shim: {error!r}", error)
+        finally:
+            timer.cancel()
+
+    async def _expire(self, limit: asyncio.Timeout, after_s: float) -> None:
+        await self._sleep(after_s)
+        limit.reschedule(asyncio.get_running_loop().time())
+
+    def _failed(self, claim: ObjectRef, message: str, cause: Exception | None = None) -> Answer:
+        self._notify(PrepareFailed(claim, message, cause))
+        return Answer(error=_short(message))
+
+    async def _prepare(self, asked: ObjectRef, trial: _Trial) -> Answer:
+        pause_s = FIRST_PAUSE_S
+        async with self._turns.of(asked.uid):
+            while True:
+                try:
+                    return await self._attempt(asked, trial)
+                except (NotYetError, KernelError) as error:
+                    trial.trouble = str(error)
+                    wanted_s = error.after_s if isinstance(error, UnavailableError) else 0.0
+                await self._sleep(max(pause_s, wanted_s))
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    async def _attempt(self, asked: ObjectRef, trial: _Trial) -> Answer:
+        trial.doing = "the claim from the API server"
+        claim = claim_asked_for(await self._sources.claims.claim(asked), asked)
+        if not claim.results:
+            return Answer()
+        record = await self._record(claim, trial)
+        gated = bool(record.containers) or not gated_requests(record)
+        self._notify(Prepared(record.claim, record.pod, gated))
+        return Answer(prepared_devices(record))
+
+    async def _record(self, claim: AllocatedClaim, trial: _Trial) -> Allocation:
+        trial.doing = "the records"
+        before = await _whole(lambda: records.recorded(self._state, claim.ref.uid))
+        user = consumer_of(claim, before)
+        pod = ObjectRef(claim.ref.namespace, user.name, user.uid)
+        trial.doing = f"pod {pod} from the API server"
+        document = await self._sources.pods.pod(pod)
+        use = pod_asked_for(read_pod_use(document, claim) if document else None, claim, pod)
+        trial.doing = "the node's devices"
+        devices = await self._sources.devices.devices({each.device[2] for each in claim.results})
+        trial.doing = "the records"
+        return await _whole(
+            lambda: records.record(self._state, claim, pod, use, devices, self._terms)
+        )
+
+    async def _unprepare(self, claim: ObjectRef) -> str:
+        self._turns.end(claim.uid)
+        try:
+            async with self._turns.of(claim.uid):
+                known = await _whole(lambda: records.forget(self._state, claim.uid))
+        except (DranetError, OSError) as error:
+            return self._kept(claim, str(error))
+        except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
+            return self._kept(claim, f"internal error of dra-shim: {error!r}", error)
+        if known:
+            self._notify(Unprepared(claim))
+        return ""
+
+    def _kept(self, claim: ObjectRef, message: str, cause: Exception | None = None) -> str:
+        self._notify(UnprepareFailed(claim, message, cause))
+        return _short(message)
+
+
+async def _whole(work: Callable[[], T]) -> T:
+    """Run work on a thread; who is cancelled meanwhile is so only when the work is done."""
+    task = asyncio.create_task(in_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({task})
+        task.exception()  # whatever it is, nobody asks any more
+        raise
+
+
+def _short(message: str) -> str:
+    """Return one line that fits an event."""
+    line = " ".join(message.split())
+    return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 3]}..."

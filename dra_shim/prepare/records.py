@@ -1,0 +1,118 @@
+"""The records behind Prepare and Unprepare; each function is one transaction, and may block.
+
+Rules:
+1. What is answered to the kubelet stands on disk first.
+2. A device is given away only while no other record has it, and the plugin no other pod's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dra_shim.allocator import Uses
+from dra_shim.claims import AllocatedClaim, PodUse
+from dra_shim.ledger import Ledger, new_nonce
+from dra_shim.prepare.errors import NotYetError
+from dra_shim.prepare.wanted import Terms, allocation_of, is_recorded
+from dra_shim.settings import State
+from dranet_nri.config import lease_addresses
+from dranet_nri.model import Allocation, Device, ObjectRef
+from dranet_nri.state.reader import AllocationReader, AttachmentReader
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A record, and whether the plugin still has a device of its claim in a pod."""
+
+    record: Allocation
+    held: bool
+
+
+def recorded(state: State, claim_uid: str) -> Allocation | None:
+    """Return a claim's record, None if there is none that can be read.
+
+    Raises:
+        StateError: inotify is not to be had.
+        OSError: the directory cannot be read.
+    """
+    with AllocationReader(state.allocations, owner=None) as reader:
+        return reader.get(claim_uid)
+
+
+def record(
+    state: State,
+    claim: AllocatedClaim,
+    pod: ObjectRef,
+    use: PodUse,
+    devices: Mapping[str, Device],
+    terms: Terms,
+) -> Allocation:
+    """Return the claim's record for this pod, made now unless it is there.
+
+    Raises:
+        NotYetError: a device is another's still, or not on the node.
+        DranetError: the claim is refused, or its record cannot be used.
+        OSError: the records cannot be read or written.
+    """
+    with Ledger(state) as ledger:
+        before = ledger.by_uid(claim.ref.uid)
+        if before and is_recorded(before[0], claim, pod.uid, terms):
+            return before[0]
+        _check_free(claim, ledger.in_use((claim.ref, pod)))
+        made = allocation_of(claim, pod, use, devices, terms, new_nonce())
+        configs = lease_addresses(
+            [each.config for each in made.devices], ledger.addresses(besides=claim.ref.uid)
+        )
+        leased = tuple(
+            replace(each, config=config) for each, config in zip(made.devices, configs, strict=True)
+        )
+        made = replace(made, devices=leased)
+        ledger.record([made])
+        return made
+
+
+def forget(state: State, claim_uid: str, judged: Allocation | None = None) -> bool:
+    """Drop a claim's record, and say whether there was one; one that is broken is moved aside.
+
+    Args:
+        state: where records are.
+        claim_uid: of the claim.
+        judged: the record to be dropped; another one stays. None for whatever is there.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    with Ledger(state) as ledger:
+        there = ledger.by_uid(claim_uid)
+        if judged is not None and there != (judged,):
+            return False
+        ledger.forget(claim_uid)
+        return bool(there)
+
+
+def standing(state: State) -> tuple[Standing, ...]:
+    """Return all records.
+
+    Raises:
+        StateError: inotify is not to be had.
+        OSError: a directory cannot be read.
+    """
+    with (
+        AllocationReader(state.allocations, owner=None) as records,
+        AttachmentReader(state.attachments, owner=None) as attachments,
+    ):
+        return tuple(
+            Standing(each, attached is not None and attached.holds_devices)
+            for each in records.records()
+            for attached in (attachments.get(each.claim.uid),)
+        )
+
+
+def _check_free(claim: AllocatedClaim, uses: Uses) -> None:
+    held: list[str] = []
+    for each in claim.results:
+        name = each.device[2]
+        who = uses.whole.get(name) or ("" if each.share_id else uses.shares.get(name))
+        if who and not each.admin_access:
+            held.append(f"device {name}: in use by {who}")
+    if held:
+        raise NotYetError("; ".join(held))

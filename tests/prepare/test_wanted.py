@@ -1,0 +1,316 @@
+"""What is recorded for a claim, what the kubelet hears of it, and what is refused."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dra_shim.claims import AllocatedClaim, PodUse, read_allocated
+from dra_shim.prepare.errors import NotYetError, UnavailableError
+from dra_shim.prepare.wanted import (
+    PreparedDevice,
+    Terms,
+    allocation_of,
+    claim_asked_for,
+    consumer_of,
+    is_recorded,
+    pod_asked_for,
+    prepared_devices,
+    why_orphaned,
+)
+from dranet_nri.errors import ConfigError, RefusedError
+from dranet_nri.model import (
+    AllocatedDevice,
+    Allocation,
+    ContainerClaim,
+    InterfaceConfig,
+    NetworkConfig,
+    ObjectRef,
+)
+from tests.fakes.cluster import POOL, Document, claim_document, config, nic, result, user
+
+REF = ObjectRef("ai", "nics", "u1")
+POD = ObjectRef("ai", "train", "p1")
+TERMS = Terms(POOL, "boot1")
+USE = PodUse("p1", True, "fast", (ContainerClaim("main", "nic"),))  # noqa: FBT003 refers
+NICS = {name: nic(name) for name in ("a", "b", "c")}
+
+
+def document(*results: Document, users: Any = None, configs: Any = ()) -> Document:
+    return claim_document("nics", "u1", results, users or [user("train", "p1")], configs)
+
+
+def claim(*results: Document, users: Any = None, configs: Any = ()) -> AllocatedClaim:
+    return read_allocated(document(*results, users=users, configs=configs))
+
+
+def recorded(wanted: AllocatedClaim, terms: Terms = TERMS, pod: ObjectRef = POD) -> Allocation:
+    return allocation_of(wanted, pod, USE, NICS, terms, "n0nce")
+
+
+def mtu(number: int) -> Document:
+    return {"interface": {"mtu": number}}
+
+
+def with_mtu(number: int) -> NetworkConfig:
+    return NetworkConfig(interface=InterfaceConfig(mtu=number))
+
+
+# --------------------------------------------------------------------------- the claim
+
+
+def test_the_claim_asked_for_is_read() -> None:
+    assert claim_asked_for(document(result("a")), REF) == claim(result("a"))
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (None, "does not exist any more"),
+        (claim_document("nics", "u2", [], []), "had UID u1, there is one with u2"),
+        ({**document(), "status": {}}, "is not allocated"),
+    ],
+)
+def test_a_claim_that_is_not_the_one_asked_for_is_refused(found: Any, words: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        claim_asked_for(found, REF)
+
+    assert str(caught.value).startswith("claim ai/nics: ")
+    assert words in str(caught.value)
+
+
+# --------------------------------------------------------------------------- its pod
+
+
+def test_the_pod_that_the_claim_is_reserved_for_has_it() -> None:
+    assert consumer_of(claim(result("a")), None).uid == "p1"
+
+
+TWO = [user("train", "p1"), user("other", "p2")]
+GANG = [user("gang", "g1", apiGroup="scheduling.k8s.io", resource="podgroups")]
+
+
+@pytest.mark.parametrize(
+    ("users", "words"),
+    [
+        ([], "is reserved for no pod"),
+        (TWO, "is used by 2 pods (train, other), and a device can be in one only"),
+        (GANG, "is reserved for podgroups.scheduling.k8s.io/gang, and a device goes to one pod"),
+    ],
+)
+def test_a_claim_that_is_not_one_pods_is_refused(users: Any, words: str) -> None:
+    wanted = replace(claim(result("a")), consumers=claim(users=users).consumers if users else ())
+
+    with pytest.raises(RefusedError) as caught:
+        consumer_of(wanted, None)
+
+    assert words in str(caught.value)
+
+
+def test_a_claim_that_only_observes_may_be_of_several_pods_and_stays_with_the_recorded_one() -> (
+    None
+):
+    wanted = claim(result("a", adminAccess=True), users=TWO)
+    of_the_second = recorded(wanted, pod=ObjectRef("ai", "other", "p2"))
+    of_one_that_left = recorded(wanted, pod=ObjectRef("ai", "gone", "p0"))
+
+    assert consumer_of(wanted, None).uid == "p1"
+    assert consumer_of(wanted, of_the_second).uid == "p2"
+    assert consumer_of(wanted, of_one_that_left).uid == "p1"
+
+
+def test_the_pod_as_the_server_has_it_may_have_the_claim() -> None:
+    assert pod_asked_for(USE, claim(result("a")), POD) == USE
+
+
+HOST = replace(USE, host_network=True)
+
+
+@pytest.mark.parametrize(
+    ("use", "words"),
+    [
+        (None, "the one with UID p1 does not exist any more"),
+        (replace(USE, uid="p9"), "the one with UID p1 does not exist any more"),
+        (replace(USE, refers=False), "claim ai/nics is reserved for it, but it has none such"),
+        (HOST, "is on the host's network"),
+    ],
+)
+def test_a_pod_that_cannot_have_the_claim_is_refused(use: PodUse | None, words: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        pod_asked_for(use, claim(result("a")), POD)
+
+    assert str(caught.value).startswith("pod ai/train: ")
+    assert words in str(caught.value)
+
+
+def test_a_pod_on_the_hosts_network_may_observe() -> None:
+    assert pod_asked_for(HOST, claim(result("a", adminAccess=True)), POD) == HOST
+
+
+# --------------------------------------------------------------------------- the record
+
+
+def test_devices_are_recorded_with_their_facts_and_the_main_requests_name() -> None:
+    wanted = claim(result("b", "nic/fast"), result("a", "rdma", shareID="5a"))
+
+    assert recorded(wanted) == Allocation(
+        REF,
+        POD,
+        (
+            AllocatedDevice("nic", POOL, NICS["b"]),
+            AllocatedDevice("rdma", POOL, NICS["a"], share_id="5a"),
+        ),
+        "n0nce",
+        "boot1",
+        "fast",
+        (ContainerClaim("main", "nic"),),
+    )
+
+
+CONFIGS = [
+    config({"interface": {"mtu": 1000, "name": "net1"}}, source="FromClass"),
+    config(mtu(2000), "nic"),
+    config(mtu(3000), "nic/fast"),
+    config(mtu(68), "other"),
+    config({}),
+]
+
+
+def test_the_claim_beats_the_class_and_the_subrequest_the_request() -> None:
+    wanted = claim(result("a", "nic/fast"), result("b", "nic/slow"), configs=CONFIGS)
+
+    found = [each.config.interface for each in recorded(wanted).devices]
+
+    assert [(each.mtu, each.name) for each in found] == [(3000, "net1"), (2000, "net1")]
+
+
+def test_with_dranets_order_the_first_configuration_is_taken_alone() -> None:
+    wanted = claim(result("a", "nic/fast"), configs=CONFIGS[1:])
+
+    (device,) = recorded(wanted, replace(TERMS, first_valid_config=True)).devices
+
+    assert device.config == with_mtu(2000)
+
+
+def test_who_observes_configures_nothing_not_even_wrongly() -> None:
+    wanted = claim(result("a", "look", adminAccess=True), configs=[config(mtu(2000))])
+
+    (device,) = recorded(wanted).devices
+
+    assert device == AllocatedDevice("look", POOL, NICS["a"], admin_access=True)
+
+
+def test_every_violation_of_every_request_and_device_is_told_once() -> None:
+    wanted = claim(
+        result("a", "x"),
+        result("b", "z"),
+        result("c", "y"),
+        configs=[
+            config(mtu(1), "x"),
+            config({"interfaces": {}}, "x", "z", source="FromClass"),
+            config({"rdma": {"name": "hca0"}}, "y"),
+        ],
+    )
+
+    with pytest.raises(ConfigError) as caught:
+        recorded(wanted)
+
+    assert [line.split(": ")[0] for line in caught.value.violations] == [
+        "claim spec.devices.config[0].opaque.parameters.interface.mtu",
+        "class spec.config[0].opaque.parameters.interfaces",
+        "device c",
+    ]
+
+
+def test_a_device_that_is_not_on_the_node_may_come() -> None:
+    with pytest.raises(NotYetError, match="device z: this node has none such now"):
+        recorded(claim(result("a"), result("z")))
+
+
+def test_another_nodes_device_of_the_same_name_is_refused() -> None:
+    with pytest.raises(
+        RefusedError, match="device a: is of pool node-2, and this node's is node-1"
+    ):
+        recorded(claim(result("a", pool="node-2")))
+
+
+# --------------------------------------------------------------------------- asked again
+
+
+SAME = claim(result("a", "nic/fast"), result("b", "look", adminAccess=True))
+
+
+def test_a_record_of_the_same_devices_pod_and_boot_is_kept() -> None:
+    assert is_recorded(recorded(SAME), SAME, "p1", TERMS)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "pod_uid", "boot"),
+    [
+        (SAME, "p2", "boot1"),
+        (SAME, "p1", "boot2"),
+        (claim(result("a", "nic/fast")), "p1", "boot1"),
+        (claim(result("a", "other"), result("b", "look", adminAccess=True)), "p1", "boot1"),
+        (claim(result("c", "nic"), result("b", "look", adminAccess=True)), "p1", "boot1"),
+        (claim(result("a", "nic"), result("b", "look")), "p1", "boot1"),
+        (
+            claim(result("a", "nic", shareID="5a"), result("b", "look", adminAccess=True)),
+            "p1",
+            "boot1",
+        ),
+        (
+            claim(result("a", "nic", pool="p"), result("b", "look", adminAccess=True)),
+            "p1",
+            "boot1",
+        ),
+    ],
+    ids=["pod", "boot", "fewer", "request", "device", "admin", "share", "pool"],
+)
+def test_a_record_that_says_something_else_is_not_kept(
+    wanted: AllocatedClaim, pod_uid: str, boot: str
+) -> None:
+    assert not is_recorded(recorded(SAME), wanted, pod_uid, Terms(POOL, boot))
+
+
+# --------------------------------------------------------------------------- nobody's
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (document(result("a")), ""),
+        (document(result("b"), result("a", "other")), ""),
+        (None, "the claim does not exist any more"),
+        (claim_document("nics", "u2", [], []), "there is another claim of that name (UID u2)"),
+        ({**document(), "status": {}}, "the claim is not allocated any more"),
+        (document(result("b")), "the claim has other devices now"),
+        (document(result("a", pool="node-2")), "the claim has other devices now"),
+    ],
+)
+def test_a_record_is_an_orphan_when_its_allocation_is_gone(found: Any, reason: str) -> None:
+    assert why_orphaned(recorded(claim(result("a"))), found) == reason
+
+
+def test_a_record_of_which_one_device_is_still_allocated_is_no_orphan() -> None:
+    assert why_orphaned(recorded(claim(result("a"), result("b"))), document(result("b"))) == ""
+
+
+# --------------------------------------------------------------------------- the answer
+
+
+def test_each_request_that_takes_devices_has_one_cdi_id_and_on_its_first_device() -> None:
+    wanted = claim(
+        result("a", "nic/fast"),
+        result("b", "nic/fast", shareID="5a"),
+        result("c", "look", adminAccess=True),
+    )
+
+    assert prepared_devices(recorded(wanted)) == (
+        PreparedDevice("nic", POOL, "a", ("dra.net/nic=ai_nics_nic_n0nce",)),
+        PreparedDevice("nic", POOL, "b", (), "5a"),
+        PreparedDevice("look", POOL, "c"),
+    )
+
+
+def test_who_is_told_to_come_back_later_knows_when() -> None:
+    assert (UnavailableError("busy").after_s, UnavailableError("busy", 3.5).after_s) == (0.0, 3.5)

@@ -1,0 +1,100 @@
+"""A node's shim without a kubelet: a preparer on real records, a server and devices in memory."""
+
+import asyncio
+
+from dra_shim.ledger import Ledger
+from dra_shim.prepare import (
+    Answer,
+    Notice,
+    Preparer,
+    Sources,
+    Terms,
+)
+from dra_shim.prepare.preparer import FIRST_PAUSE_S, LONGEST_S, MARGIN_S
+from dra_shim.settings import State
+from dranet_nri.model import (
+    AllocatedDevice,
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    NetnsId,
+    ObjectRef,
+    Phase,
+)
+from dranet_nri.state.reader import AllocationReader
+from dranet_nri.state.store import AttachmentStore
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster import (
+    POOL,
+    FakeCluster,
+    nic,
+)
+
+TERMS = Terms(POOL, "boot1")
+POD = ObjectRef("ai", "train", "p1")
+OTHER = ObjectRef("ai", "other", "u9")
+OTHER_POD = ObjectRef("ai", "inference", "p9")
+
+
+class Bench:
+    """A node's shim without a kubelet; its records are real."""
+
+    def __init__(self, state: State, terms: Terms = TERMS) -> None:
+        self.state = state
+        self.cluster = FakeCluster()
+        self.clock = FakeClock()
+        self.notices: list[Notice] = []
+        sources = Sources(self.cluster, self.cluster, self.cluster)
+        self.preparer = Preparer(sources, state, terms, self.notices.append, sleep=self.clock.sleep)
+
+    def prepare(self, *claims: ObjectRef) -> list[Answer]:
+        answers = asyncio.run(self.preparer.prepare(claims))
+        assert list(answers) == [claim.uid for claim in claims]
+        return list(answers.values())
+
+    def error(self, claim: ObjectRef) -> str:
+        (answer,) = self.prepare(claim)
+        assert answer.devices == ()
+        return answer.error
+
+    def end_of_patience(
+        self, *claims: ObjectRef, waiting: int = 1, limit_s: float | None = None
+    ) -> list[Answer]:
+        """Prepare, and let time pass when so many claims are in their first pause."""
+
+        async def run() -> dict[str, Answer]:
+            task = asyncio.create_task(self.preparer.prepare(claims, limit_s))
+            await self.clock.until_asleep(FIRST_PAUSE_S, waiting)
+            self.clock.pass_time(limit_s - MARGIN_S if limit_s else LONGEST_S)
+            return await task
+
+        return list(asyncio.run(run()).values())
+
+    def record(self, claim: ObjectRef) -> Allocation | None:
+        with AllocationReader(self.state.allocations, owner=None) as reader:
+            return reader.get(claim.uid)
+
+
+def give_to_another(state: State, *devices: str, share: str = "") -> None:
+    given = tuple(AllocatedDevice("nic", POOL, nic(each), share_id=share) for each in devices)
+    with Ledger(state) as ledger:
+        ledger.record([Allocation(OTHER, OTHER_POD, given, "n", "boot1")])
+
+
+def attach(state: State, claim: ObjectRef, pod: ObjectRef, device: str, phase: Phase) -> None:
+    with AttachmentStore(state.attachments) as attachments:
+        attachments.put(
+            Attachment(
+                claim,
+                pod,
+                "sandbox1",
+                NetnsId("/run/netns/x", 1, 2),
+                phase,
+                (AttachedDevice("nic", nic(device), home=phase is Phase.HOME),),
+            )
+        )
+
+
+def nonce_of(answer: Answer) -> str:
+    (cdi_id,) = answer.devices[0].cdi_ids
+    return cdi_id.rpartition("_")[2]

@@ -1,0 +1,314 @@
+"""Prepare and Unprepare on real records: what is recorded and answered, what is refused."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dra_shim.prepare import (
+    Answer,
+    Prepared,
+    PreparedDevice,
+    PrepareFailed,
+    Preparer,
+    Sources,
+    Terms,
+    Unprepared,
+    UnprepareFailed,
+)
+from dra_shim.settings import State
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    ContainerClaim,
+    ObjectRef,
+)
+from tests.fakes.cluster import (
+    POOL,
+    config,
+    nic,
+    pod_document,
+    result,
+)
+from tests.process.prepare_bench import (
+    POD,
+    TERMS,
+    Bench,
+    give_to_another,
+    nonce_of,
+)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(State(tmp_path / "state", tmp_path / "run"))
+
+
+# --------------------------------------------------------------------------- the record
+
+
+def test_a_claim_is_recorded_for_its_pod_and_its_devices_are_answered(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a", "b")
+
+    (answer,) = bench.prepare(claim)
+
+    record = bench.record(claim)
+    assert record is not None
+    assert (record.pod, record.boot_id) == (POD, "boot1")
+    assert record.containers == (ContainerClaim("main"),)
+    assert [each.device for each in record.devices] == [nic("a"), nic("b")]
+    assert answer == Answer(
+        (
+            PreparedDevice("nic", POOL, "a", (f"dra.net/nic=ai_nics_nic_{record.nonce}",)),
+            PreparedDevice("nic", POOL, "b"),
+        )
+    )
+    assert bench.notices == [Prepared(claim, POD, gated=True)]
+
+
+def test_asked_again_it_answers_the_same_and_reads_the_server_again(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    first = bench.prepare(claim)
+    before = bench.record(claim)
+    bench.cluster.nics.clear()  # its interface is in the pod, say, and the host was never asked
+
+    assert bench.prepare(claim) == first
+    assert bench.record(claim) == before
+    assert bench.cluster.reads == ["nics", "nics"]
+
+
+def test_another_process_answers_the_same(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    first = bench.prepare(claim)
+    second = Bench(bench.state)
+    second.cluster = bench.cluster
+    second.preparer = Preparer(
+        Sources(bench.cluster, bench.cluster, bench.cluster), bench.state, TERMS, print
+    )
+
+    assert second.prepare(claim) == first
+
+
+def test_a_record_that_was_lost_is_made_again(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    (bench.state.allocations / "u1.json").unlink()
+
+    bench.prepare(claim)
+
+    assert bench.record(claim) is not None
+
+
+def test_after_a_reboot_the_gate_is_another_one(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    (before,) = bench.prepare(claim)
+    rebooted = Bench(bench.state, Terms(POOL, "boot2"))
+    rebooted.cluster.add("nics", "u1", "a")
+
+    (after,) = rebooted.prepare(claim)
+
+    assert nonce_of(after) != nonce_of(before)
+    record = bench.record(claim)
+    assert record is not None
+    assert record.boot_id == "boot2"
+
+
+def test_a_claim_that_was_allocated_anew_is_recorded_anew(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    bench.cluster.add("nics", "u1", "b")
+
+    bench.prepare(claim)
+
+    record = bench.record(claim)
+    assert record is not None
+    assert [each.device.name for each in record.devices] == ["b"]
+
+
+def test_no_claims_are_prepared_at_once(bench: Bench) -> None:
+    assert bench.prepare() == []
+
+
+def test_a_claim_with_only_other_drivers_devices_is_none_of_ours(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1")
+    bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
+        result("gpu0", driver="gpu.example.com")
+    ]
+
+    assert bench.prepare(claim) == [Answer()]
+    assert bench.record(claim) is None
+
+
+def test_a_claim_that_observes_holds_nothing_and_has_no_gate(bench: Bench) -> None:
+    give_to_another(bench.state, "a")
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
+        result("a", adminAccess=True)
+    ]
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"n": "nics"}, {"main": []})
+
+    assert bench.prepare(claim) == [Answer((PreparedDevice("nic", POOL, "a"),))]
+    assert bench.notices == [Prepared(claim, POD, gated=True)]
+
+
+def test_it_is_told_when_nothing_holds_the_containers_back(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"n": "nics"}, {"main": []})
+
+    bench.prepare(claim)
+
+    assert bench.notices == [Prepared(claim, POD, gated=False)]
+
+
+RANGE = config({"interface": {"addresses": ["10.0.0.1-10.0.0.2/24"]}})
+
+
+def test_addresses_of_a_range_are_leased_and_kept(bench: Bench) -> None:
+    claims = [bench.cluster.add(name, uid, device) for name, uid, device in
+              [("one", "u1", "a"), ("two", "u2", "b"), ("three", "u3", "c")]]  # fmt: skip
+    for name in ("one", "two", "three"):
+        bench.cluster.claims[name]["status"]["allocation"]["devices"]["config"] = [RANGE]
+    bench.prepare(claims[0])
+    bench.prepare(claims[1])
+    bench.prepare(claims[0])
+
+    found = [bench.record(claim) for claim in claims[:2]]
+
+    assert [each and each.devices[0].config.interface.addresses for each in found] == [
+        ("10.0.0.1/24",),
+        ("10.0.0.2/24",),
+    ]
+    assert "every address of 10.0.0.1-10.0.0.2/24 is given" in bench.error(claims[2])
+
+    bench.cluster.add("one", "u1", "d")  # allocated anew: its own address is free for it
+    bench.cluster.claims["one"]["status"]["allocation"]["devices"]["config"] = [RANGE]
+    assert bench.prepare(claims[0])[0].error == ""
+
+
+# --------------------------------------------------------------------------- what is wrong
+
+
+def test_what_is_wrong_with_one_claim_fails_no_other(bench: Bench) -> None:
+    good = bench.cluster.add("good", "u1", "a")
+    bad = bench.cluster.add("bad", "u2", "b")
+    bench.cluster.claims["bad"]["status"]["allocation"]["devices"]["config"] = [
+        config({"interface": {"mtu": 1}})
+    ]
+    gone = ObjectRef("ai", "gone", "u3")
+
+    first, second, third = bench.prepare(good, bad, gone)
+
+    assert (first.error, len(first.devices)) == ("", 1)
+    assert second.error.startswith("claim spec.devices.config[0].opaque.parameters.interface.mtu: ")
+    assert third.error == "claim ai/gone: does not exist any more; delete the pod"
+    assert [type(each) for each in bench.notices].count(PrepareFailed) == 2
+    assert bench.record(bad) is None
+
+
+def test_a_fault_of_ours_fails_one_claim_and_is_told_as_such(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    fault = RuntimeError("oops")
+    bench.cluster.failures = [fault]
+
+    assert bench.error(claim) == "internal error of dra-shim: RuntimeError('oops')"
+    assert bench.notices == [
+        PrepareFailed(claim, "internal error of dra-shim: RuntimeError('oops')", fault)
+    ]
+
+
+def test_a_long_story_is_one_line_that_fits_an_event(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.failures = [RefusedError("too\nlong " * 300)]
+
+    error = bench.error(claim)
+
+    assert (len(error), error[:16], error[-3:]) == (900, "too long too lon", "...")
+    assert bench.notices == [PrepareFailed(claim, "too\nlong " * 300)]
+
+
+def test_a_record_that_cannot_be_used_is_named(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.state.allocations.mkdir(parents=True)
+    (bench.state.allocations / "u1.json").write_text('{"version":99}')
+
+    assert "$.version: 99, this program reads up to" in bench.error(claim)
+
+
+def test_a_disk_that_takes_nothing_is_named(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.state.directory.write_text("")
+
+    assert "Not a directory" in bench.error(claim) or "File exists" in bench.error(claim)
+
+
+# --------------------------------------------------------------------------- unprepare
+
+
+def unprepare(bench: Bench, *claims: ObjectRef) -> list[str]:
+    return list(asyncio.run(bench.preparer.unprepare(claims)).values())
+
+
+def test_unprepare_forgets_a_claim_without_the_server(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    bench.cluster.reads.clear()
+
+    assert unprepare(bench, claim, claim) == [""]
+    assert bench.record(claim) is None
+    assert bench.cluster.reads == []
+    assert bench.notices[-1] == Unprepared(claim)
+
+
+def test_unprepare_of_claims_that_nobody_knows_succeeds(bench: Bench) -> None:
+    unknown = [ObjectRef("ai", "a", "u7"), ObjectRef("ai", "b", "u8")]
+
+    assert unprepare(bench, *unknown) == ["", ""]
+    assert unprepare(bench) == []
+    assert bench.notices == []
+
+
+def test_after_unprepare_the_gate_is_another_one(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    (before,) = bench.prepare(claim)
+    unprepare(bench, claim)
+
+    (after,) = bench.prepare(claim)
+
+    assert nonce_of(after) != nonce_of(before)
+
+
+def test_unprepare_moves_a_record_aside_that_cannot_be_used(bench: Bench) -> None:
+    bench.state.allocations.mkdir(parents=True)
+    (bench.state.allocations / "u1.json").write_text('{"version":99}')
+
+    assert unprepare(bench, ObjectRef("ai", "nics", "u1")) == [""]
+    assert (bench.state.allocations / "quarantine" / "u1.json.1").exists()
+
+
+def test_a_record_that_cannot_be_removed_fails_its_claim_alone(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    stuck = ObjectRef("ai", "stuck", "u2")
+    (bench.state.allocations / "u2.json").write_text('{"version":99}')
+    (bench.state.allocations / "quarantine").touch()  # so that it can't be moved there
+
+    first, second = unprepare(bench, stuck, claim)
+
+    assert (bool(first), second) == (True, "")
+    assert [each for each in bench.notices if isinstance(each, UnprepareFailed)] == [
+        UnprepareFailed(stuck, first)
+    ]
+
+
+def test_dropping_a_record_leaves_one_that_was_written_since(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    judged = bench.record(claim)
+    assert judged is not None
+    unprepare(bench, claim)
+    bench.prepare(claim)
+
+    assert not asyncio.run(bench.preparer.drop(judged))
+    now = bench.record(claim)
+    assert now is not None
+    assert asyncio.run(bench.preparer.drop(now))
+    assert bench.record(claim) is None

@@ -1,0 +1,283 @@
+"""Prepare where trouble may pass: who waits for what, and calls beside each other."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dra_shim.ledger import Ledger
+from dra_shim.prepare import (
+    Answer,
+    UnavailableError,
+)
+from dra_shim.prepare.preparer import LONGEST_S, MARGIN_S
+from dra_shim.settings import State
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    ObjectRef,
+    Phase,
+)
+from tests.fakes.cluster import (
+    result,
+)
+from tests.process.prepare_bench import (
+    OTHER,
+    OTHER_POD,
+    POD,
+    Bench,
+    attach,
+    give_to_another,
+    nonce_of,
+)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(State(tmp_path / "state", tmp_path / "run"))
+
+
+# --------------------------------------------------------------------------- patience
+
+
+def later(bench: Bench, claim: ObjectRef, *then: object) -> Answer:
+    """Prepare; run each step of `then` when the next pause begins, and let the pause pass."""
+
+    async def run() -> Answer:
+        task = asyncio.create_task(bench.preparer.prepare([claim]))
+        pause_s = 0.2
+        for step in then:
+            await bench.clock.until_asleep(pause_s)
+            if callable(step):
+                step()
+            bench.clock.pass_time(pause_s)
+            pause_s *= 2
+        return (await task)[claim.uid]
+
+    return asyncio.run(run())
+
+
+def test_a_device_that_another_claim_has_is_waited_for(bench: Bench) -> None:
+    give_to_another(bench.state, "a")
+    claim = bench.cluster.add("nics", "u1", "a")
+
+    def unprepare_the_other() -> None:
+        with Ledger(bench.state) as ledger:
+            ledger.forget("u9")
+
+    answer = later(bench, claim, None, None, unprepare_the_other)
+
+    assert (answer.error, len(answer.devices)) == ("", 1)
+
+
+def test_who_has_the_device_is_told_when_the_kubelets_time_is_over(bench: Bench) -> None:
+    give_to_another(bench.state, "a")
+    claim = bench.cluster.add("nics", "u1", "a", "b")
+
+    (answer,) = bench.end_of_patience(claim)
+
+    assert answer == Answer(error="device a: in use by claim ai/other of pod ai/inference")
+    assert bench.record(claim) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "ours", "free"), [("5a", "6b", True), ("5a", "", False), ("", "6b", False)]
+)
+def test_shares_go_together_and_with_nothing_else(
+    bench: Bench, others: str, ours: str, free: bool  # noqa: FBT001 a case
+) -> None:  # fmt: skip
+    give_to_another(bench.state, "a", share=others)
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
+        result("a", shareID=ours or None)
+    ]
+
+    (answer,) = bench.prepare(claim) if free else bench.end_of_patience(claim)
+
+    assert [each.share_id for each in answer.devices] == ([ours] if free else [])
+    assert answer.error == (
+        "" if free else "device a: in use by claim ai/other of pod ai/inference"
+    )
+
+
+def test_the_next_pod_of_a_claim_waits_until_the_last_one_gave_its_devices_back(
+    bench: Bench,
+) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    attach(bench.state, claim, POD, "a", Phase.DETACHING)
+    bench.cluster.add("nics", "u1", "a", pod="next", pod_uid="p2")
+
+    answer = later(bench, claim, None, lambda: attach(bench.state, claim, POD, "a", Phase.HOME))
+
+    record = bench.record(claim)
+    assert answer.error == ""
+    assert record is not None
+    assert record.pod == ObjectRef("ai", "next", "p2")
+
+
+def test_what_the_pod_has_already_does_not_stand_in_its_way(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    attach(bench.state, claim, POD, "a", Phase.ATTACHED)
+
+    (answer,) = bench.prepare(claim)
+
+    assert answer.error == ""
+
+
+def test_a_device_that_the_plugin_has_not_brought_home_is_waited_for(bench: Bench) -> None:
+    attach(bench.state, OTHER, OTHER_POD, "a", Phase.DETACHING)
+    claim = bench.cluster.add("nics", "u1", "a")
+
+    (answer,) = bench.end_of_patience(claim, limit_s=45.0)
+
+    assert answer.error == (
+        "device a: in use by pod ai/inference, which has not given it back (claim ai/other)"
+    )
+
+
+def test_a_device_that_is_late_is_waited_for(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.nics.clear()
+
+    answer = later(bench, claim, None, lambda: bench.cluster.nics.add("a"))
+
+    assert answer.error == ""
+
+
+def test_trouble_at_the_server_is_tried_again_and_not_before_it_wants(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.failures = [UnavailableError("busy", 7.0), UnavailableError("refused")]
+
+    async def run() -> dict[str, Answer]:
+        task = asyncio.create_task(bench.preparer.prepare([claim]))
+        await bench.clock.until_asleep(7.0)
+        bench.clock.pass_time(7.0)
+        await bench.clock.until_asleep(0.4)
+        bench.clock.pass_time(0.4)
+        return await task
+
+    assert asyncio.run(run())["u1"].error == ""
+    assert bench.cluster.reads == ["nics"] * 3
+
+
+def test_pauses_grow_to_an_end(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.failures = [UnavailableError("refused")] * 8
+
+    async def run() -> dict[str, Answer]:
+        task = asyncio.create_task(bench.preparer.prepare([claim]))
+        for pause_s in (0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0):
+            await bench.clock.until_asleep(pause_s)
+            bench.clock.pass_time(pause_s)
+        return await task
+
+    assert asyncio.run(run())["u1"].error == ""
+
+
+def test_a_server_that_refuses_is_not_asked_twice(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.failures = [RefusedError("may not get resourceclaims")]
+
+    assert bench.error(claim) == "may not get resourceclaims"
+    assert bench.cluster.reads == ["nics"]
+
+
+def test_a_silent_server_is_named_before_the_kubelet_gives_up(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.fall_silent()
+
+    async def run() -> dict[str, Answer]:
+        task = asyncio.create_task(bench.preparer.prepare([claim], 10.0))
+        await bench.clock.until_asleep(10.0 - MARGIN_S)
+        await bench.cluster.asked.wait()
+        bench.clock.pass_time(10.0 - MARGIN_S)
+        return await task
+
+    assert asyncio.run(run()) == {
+        "u1": Answer(error="no answer in time; waited for the claim from the API server")
+    }
+
+
+# --------------------------------------------------------------------------- beside each other
+
+
+def test_two_calls_for_one_claim_make_one_record(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+
+    async def run() -> tuple[dict[str, Answer], dict[str, Answer]]:
+        return await asyncio.gather(
+            bench.preparer.prepare([claim, claim]), bench.preparer.prepare([claim])
+        )
+
+    first, second = asyncio.run(run())
+
+    assert first == second
+    assert nonce_of(first["u1"]) == getattr(bench.record(claim), "nonce", "")
+
+
+def test_the_second_call_for_a_claim_begins_when_the_first_has_ended(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.fall_silent()
+
+    async def run() -> list[str]:
+        first = asyncio.create_task(bench.preparer.prepare([claim]))
+        second = asyncio.create_task(bench.preparer.prepare([claim]))
+        await bench.clock.until_asleep(LONGEST_S, 2)
+        reads = list(bench.cluster.reads)
+        bench.cluster.speak()
+        assert await first == await second
+        return reads
+
+    assert asyncio.run(run()) == ["nics"]
+    assert bench.cluster.reads == ["nics", "nics"]
+
+
+def test_of_many_claims_for_one_device_one_gets_it(bench: Bench) -> None:
+    claims = [bench.cluster.add(f"c{n}", f"u{n}", "a", "b") for n in range(8)]
+
+    answers = bench.end_of_patience(*claims, waiting=7)
+
+    winners = [claim for claim, each in zip(claims, answers, strict=True) if each.devices]
+    assert len(winners) == 1
+    losers = [each.error for each in answers if each.error]
+    assert len(losers) == 7
+    assert set(losers) == {
+        f"device a: in use by claim {winners[0]} of pod ai/train; "
+        f"device b: in use by claim {winners[0]} of pod ai/train"
+    }
+
+
+def test_unprepare_ends_a_prepare_that_waits(bench: Bench) -> None:
+    give_to_another(bench.state, "a")
+    claim = bench.cluster.add("nics", "u1", "a")
+
+    async def run() -> tuple[dict[str, Answer], dict[str, str]]:
+        task = asyncio.create_task(bench.preparer.prepare([claim]))
+        await bench.clock.until_asleep(0.2)
+        unprepared = await bench.preparer.unprepare([claim])
+        return await task, unprepared
+
+    answers, unprepared = asyncio.run(run())
+
+    assert answers == {"u1": Answer(error="was unprepared while it was being prepared")}
+    assert unprepared == {"u1": ""}
+    assert bench.record(claim) is None
+
+
+def test_a_call_that_the_kubelet_ends_leaves_no_transaction_behind(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+
+    async def run() -> bool:
+        with Ledger(bench.state):
+            task = asyncio.create_task(bench.preparer.prepare([claim]))
+            await bench.cluster.looked.wait()
+            for _ in range(20):
+                task.cancel()
+                await asyncio.sleep(0)
+            at_work = not task.done()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return at_work
+
+    assert asyncio.run(run()), "it must not end while its record may yet be written"
+    assert bench.record(claim) is not None
