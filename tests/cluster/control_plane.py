@@ -76,6 +76,11 @@ class ControlPlane:
         who = token or self._admin
         return Api(self._ports["api"].number, self._authority.certificate, who)
 
+    @property
+    def kubeconfig(self) -> Path:
+        """Return the administrator's."""
+        return self._kubeconfig
+
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         """Run kubectl as the administrator; return what it printed.
 

@@ -1,0 +1,89 @@
+"""What goes wrong between us and an API server.
+
+ApiError                what was asked, why it failed, what to do
+├── UnavailableError    no answer, or one for later (429, 5xx): worth another try
+├── RejectedError       the server does not know us (401), or we may not (403)
+├── NotFoundError       there is no such object
+├── NotServedError      the server knows no such kind in any version of ours
+├── ConflictError       the object changed or is there already, or is another one
+├── ExpiredError        the state to go on from is forgotten: list anew
+└── InvalidError        the server does not take what was sent; says which fields
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dranet_nri.errors import DranetError
+
+
+class ApiError(DranetError):
+    """A request failed.
+
+    Attributes:
+        subject: what was asked: "update ResourceSlice node-1-dra.net-0".
+        reason: why it failed, in the server's words where it said any.
+        remedy: what to do, "" where nothing but waiting helps.
+    """
+
+    def __init__(self, subject: str, reason: str, remedy: str = "") -> None:
+        """Keep the facts; the text is one line of all three."""
+        super().__init__(f"{subject}: {reason}{f'; {remedy}' if remedy else ''}")
+        self.subject = subject
+        self.reason = reason
+        self.remedy = remedy
+
+
+class UnavailableError(ApiError):
+    """No answer, or one for later.
+
+    Attributes:
+        after_s: how long the server asked to be left alone, 0.0 if it did not say.
+    """
+
+    def __init__(self, subject: str, reason: str, remedy: str = "", after_s: float = 0.0) -> None:
+        """Keep the facts."""
+        super().__init__(subject, reason, remedy)
+        self.after_s = after_s
+
+
+class RejectedError(ApiError):
+    """The server refuses us, not what we sent."""
+
+
+class NotFoundError(ApiError):
+    """There is no such object."""
+
+
+class NotServedError(ApiError):
+    """The server does not have that kind of object in a version that we know."""
+
+
+class ConflictError(ApiError):
+    """The object is not the one we thought of, or there already."""
+
+
+class ExpiredError(ApiError):
+    """The server has forgotten the state from which we asked to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One field that the server does not take: "spec.devices[3].name", and the rule."""
+
+    field: str
+    message: str
+
+
+class InvalidError(ApiError):
+    """The server does not take what was sent.
+
+    Attributes:
+        causes: the fields, where the server named them.
+    """
+
+    def __init__(
+        self, subject: str, reason: str, remedy: str = "", causes: Sequence[Cause] = ()
+    ) -> None:
+        """Keep the facts."""
+        super().__init__(subject, reason, remedy)
+        self.causes = tuple(causes)

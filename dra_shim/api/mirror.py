@@ -1,0 +1,115 @@
+"""What the server has of a kind, kept up to date by listing once and watching from then on."""
+
+import asyncio
+import random as random_module
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import Final, NoReturn
+
+from dra_shim.api.client import Api
+from dra_shim.api.errors import ApiError, ExpiredError, UnavailableError
+from dra_shim.api.replies import Change, Event, Object, name_of, version_of
+from dra_shim.api.requests import Kind
+
+WATCH_S: Final = 300  # a watch's least length; up to twice that, so that not all end together
+FIRST_PAUSE_S: Final = 0.5  # after trouble, or a watch without a word; doubles
+LONGEST_PAUSE_S: Final = 60.0
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Mirror:
+    """A copy of what the server has.
+
+    Attributes:
+        objects: by name; empty until the first list is there.
+        complete: whether a list is there.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        kind: Kind,
+        fields: Mapping[str, str],
+        changed: Callable[[], None],
+        trouble: Callable[[ApiError, float], None],
+        *,
+        sleep: Sleep = asyncio.sleep,
+        random: Callable[[], float] = random_module.random,
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            api: the server.
+            kind: without namespaces.
+            fields: field selector.
+            changed: called when objects is another than before, or may be.
+            trouble: called with what went wrong, and after how many seconds it is tried again.
+            sleep: waits that many seconds.
+            random: 0 to 1.
+        """
+        self.objects: dict[str, Object] = {}
+        self.complete = False
+        self._api = api
+        self._kind = kind
+        self._fields = fields
+        self._changed = changed
+        self._trouble = trouble
+        self._sleep = sleep
+        self._random = random
+        self._since = ""  # the state we have, "" for none
+        self._pause_s = FIRST_PAUSE_S
+
+    async def run(self) -> NoReturn:
+        """Follow the server until cancelled."""
+        any_state = "0"  # will do the first time: the watch goes on from it
+        while True:
+            pause_s = 0.0
+            try:
+                if not self._since:
+                    await self._list(any_state)
+                pause_s = 0.0 if await self._watch() else self._pause()
+            except ExpiredError:
+                self._since, any_state, pause_s = "", "", self._pause()
+            except ApiError as error:
+                asked_s = error.after_s if isinstance(error, UnavailableError) else 0.0
+                pause_s = max(asked_s, self._pause())
+                self._trouble(error, pause_s)
+            if pause_s:
+                await self._sleep(pause_s)
+
+    async def _list(self, since: str) -> None:
+        listing = await self._api.list(self._kind, self._fields, since)
+        self.objects = {name_of(item): item for item in listing.items}
+        self.complete = True
+        self._since = listing.version
+        self._changed()
+
+    async def _watch(self) -> bool:
+        """Take in what happens until the server ends the watch; say whether it told anything."""
+        told = False
+        seconds = WATCH_S + int(WATCH_S * self._random())
+        watched = self._api.watch(self._kind, self._fields, self._since, seconds)
+        async with aclosing(watched) as events:
+            async for event in events:
+                told = True
+                self._pause_s = FIRST_PAUSE_S
+                self._take(event)
+        return told
+
+    def _take(self, event: Event) -> None:
+        self._since = version_of(event.object) or self._since
+        match event.change:
+            case Change.BOOKMARK:
+                return
+            case Change.DELETED:
+                self.objects.pop(name_of(event.object), None)
+            case Change.ADDED | Change.MODIFIED:
+                self.objects[name_of(event.object)] = event.object
+        self._changed()
+
+    def _pause(self) -> float:
+        """Return how long to rest; twice as long the next time."""
+        longest = self._pause_s
+        self._pause_s = min(longest * 2, LONGEST_PAUSE_S)
+        return longest * (0.5 + self._random() / 2)

@@ -1,0 +1,186 @@
+"""What we ask of an API server, as values.
+
+Origin: Kubernetes API concepts (paths, watch, server-side apply), KEP-555 (server-side apply).
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import quote
+
+RESOURCE_GROUP: Final = "resource.k8s.io"
+VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {  # those we can speak, the best first
+    "": ("v1",),
+    RESOURCE_GROUP: ("v1", "v1beta2", "v1beta1"),
+}
+JSON: Final = "application/json"
+APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
+
+Document = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object.
+
+    Attributes:
+        plural: as it stands in paths.
+        group: "" for the core group.
+    """
+
+    name: str
+    plural: str
+    group: str = ""
+    namespaced: bool = True
+
+
+NODE: Final = Kind("Node", "nodes", namespaced=False)
+POD: Final = Kind("Pod", "pods")
+EVENT: Final = Kind("Event", "events")
+CLAIM: Final = Kind("ResourceClaim", "resourceclaims", RESOURCE_GROUP)
+CLASS: Final = Kind("DeviceClass", "deviceclasses", RESOURCE_GROUP, namespaced=False)
+SLICE: Final = Kind("ResourceSlice", "resourceslices", RESOURCE_GROUP, namespaced=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One object, or without a name all of its kind.
+
+    Attributes:
+        version: of its group's API ("v1beta2").
+        namespace: "" for all, or where the kind has none.
+        part: subresource ("status"), "" for the object itself.
+    """
+
+    kind: Kind
+    version: str
+    namespace: str = ""
+    name: str = ""
+    part: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """Return group/version, as documents have it."""
+        return f"{self.kind.group}/{self.version}" if self.kind.group else self.version
+
+    @property
+    def path(self) -> str:
+        """Return the path, without a slash in front: a server may be below a path of its own."""
+        root = "apis" if self.kind.group else "api"
+        space = ["namespaces", self.namespace] if self.namespace else []
+        parts = [*space, self.kind.plural, self.name, self.part]
+        tail = "/".join(quote(part, safe="") for part in parts if part)
+        return f"{root}/{self.api_version}/{tail}"
+
+    def __str__(self) -> str:
+        """Say it as people do: "ResourceClaim ai/fast status"."""
+        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return " ".join(part for part in (self.kind.name, name, self.part) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request.
+
+    Attributes:
+        verb: as RBAC calls it ("get", "update").
+        subject: what it is about, for people ("ResourceSlice node-1").
+        resource: as RBAC calls it ("resourceclaims/status").
+    """
+
+    verb: str
+    subject: str
+    resource: str
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = JSON
+
+    def __str__(self) -> str:
+        """Say what it asks for: "update ResourceSlice node-1"."""
+        return f"{self.verb} {self.subject}"
+
+
+def discovery(group: str) -> Request:
+    """Ask which versions of a group there are."""
+    return Request("get", f"API group {group}", group, "GET", f"apis/{group}")
+
+
+def getting(place: Place) -> Request:
+    """Ask for one object."""
+    return _request("get", "GET", place)
+
+
+def listing(place: Place, fields: Mapping[str, str], since: str = "") -> Request:
+    """Ask for all objects of a kind.
+
+    Args:
+        place: without a name.
+        fields: field selector.
+        since: "" for the newest state, "0" for any that the server has at hand.
+    """
+    query = {"fieldSelector": _selector(fields), "resourceVersion": since}
+    return _request("list", "GET", place, query)
+
+
+def watching(place: Place, fields: Mapping[str, str], since: str, seconds: int) -> Request:
+    """Ask for changes after a state, bookmarks included, for that many seconds."""
+    query = {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "fieldSelector": _selector(fields),
+        "resourceVersion": since,
+        "timeoutSeconds": str(seconds),
+    }
+    return _request("watch", "GET", place, query)
+
+
+def creating(place: Place, document: Document, *, dry_run: bool = False) -> Request:
+    """Ask to create an object; the place has its namespace, the document its name."""
+    query = {"dryRun": "All" if dry_run else ""}
+    return _request("create", "POST", place, query, _body(place, document))
+
+
+def replacing(place: Place, document: Document) -> Request:
+    """Ask to replace an object; its metadata.resourceVersion, if any, must still be true."""
+    return _request("update", "PUT", place, body=_body(place, document))
+
+
+def deleting(place: Place, uid: str, version: str = "") -> Request:
+    """Ask to delete the object with that UID and, if given, in that state."""
+    preconditions = {"uid": uid, **({"resourceVersion": version} if version else {})}
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+    return _request("delete", "DELETE", place, body=_encoded(options))
+
+
+def applying(place: Place, document: Document, manager: str) -> Request:
+    """Ask for a server-side apply: what this manager applied before and leaves out now goes."""
+    query = {"fieldManager": manager, "force": "true"}
+    return _request("patch", "PATCH", place, query, _body(place, document), APPLY)
+
+
+def _request(
+    verb: str,
+    method: str,
+    place: Place,
+    query: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+    content_type: str = JSON,
+) -> Request:
+    resource = f"{place.kind.plural}/{place.part}" if place.part else place.kind.plural
+    given = {name: value for name, value in (query or {}).items() if value}
+    return Request(verb, str(place), resource, method, place.path, given, body, content_type)
+
+
+def _selector(fields: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in fields.items())
+
+
+def _body(place: Place, document: Document) -> bytes:
+    return _encoded({**document, "apiVersion": place.api_version, "kind": place.kind.name})
+
+
+def _encoded(document: Document) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()

@@ -1,0 +1,69 @@
+"""The contract of our API client, held against a real server."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from dra_shim.api import Api, connect, from_kubeconfig
+from tests.cluster.control_plane import ControlPlane
+from tests.process.api_bench import Subject
+from tests.process.test_api_contract import (
+    test_a_device_that_the_server_does_not_take_is_named_by_its_place,
+    test_a_dry_run_shows_what_would_be_and_creates_nothing,
+    test_a_kind_that_the_server_does_not_have_is_said_to_be,
+    test_a_list_has_the_objects_of_its_selector_and_no_others,
+    test_a_name_is_given_once,
+    test_a_status_is_not_applied_to_a_namesake,
+    test_a_watch_ends_when_its_time_is_over,
+    test_a_watch_goes_on_from_any_event,
+    test_a_watch_tells_what_happens_after_a_list,
+    test_each_manager_keeps_what_it_applied_and_takes_away_what_it_leaves_out,
+    test_nobody_replaces_what_somebody_else_changed,
+    test_only_the_object_that_was_meant_is_deleted,
+    test_replacing_with_the_same_is_no_change,
+    test_the_best_version_that_both_know_is_spoken,
+    test_what_is_created_can_be_read,
+    test_what_is_gone_is_not_replaced,
+)
+
+__all__ = [
+    "test_a_device_that_the_server_does_not_take_is_named_by_its_place",
+    "test_a_dry_run_shows_what_would_be_and_creates_nothing",
+    "test_a_kind_that_the_server_does_not_have_is_said_to_be",
+    "test_a_list_has_the_objects_of_its_selector_and_no_others",
+    "test_a_name_is_given_once",
+    "test_a_status_is_not_applied_to_a_namesake",
+    "test_a_watch_ends_when_its_time_is_over",
+    "test_a_watch_goes_on_from_any_event",
+    "test_a_watch_tells_what_happens_after_a_list",
+    "test_each_manager_keeps_what_it_applied_and_takes_away_what_it_leaves_out",
+    "test_nobody_replaces_what_somebody_else_changed",
+    "test_only_the_object_that_was_meant_is_deleted",
+    "test_replacing_with_the_same_is_no_change",
+    "test_the_best_version_that_both_know_is_spoken",
+    "test_what_is_created_can_be_read",
+    "test_what_is_gone_is_not_replaced",
+]
+
+
+class RealSubject:
+    """The API server of a control plane, to its administrator."""
+
+    def __init__(self, cluster: ControlPlane) -> None:
+        self._cluster = cluster
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Api]:
+        """Use the one that runs."""
+        api = Api(connect(from_kubeconfig(self._cluster.kubeconfig)))
+        try:
+            yield api
+        finally:
+            await api.close()
+
+
+@pytest.fixture
+def subject(cluster: ControlPlane) -> Subject:
+    """Return the real server."""
+    return RealSubject(cluster)

@@ -1,0 +1,77 @@
+"""A client and the server it talks to, for one test."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol
+
+from lightkube.config.kubeconfig import KubeConfig
+from lightkube.config.models import Cluster, User
+
+from dra_shim.api import Api, connect
+from dra_shim.api.client import ANSWER_S, WATCH_MARGIN_S
+from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.http import served
+
+Document = dict[str, Any]
+
+
+class Subject(Protocol):
+    """A server that a contract is held against."""
+
+    def client(self) -> AbstractAsyncContextManager[Api]:
+        """Return a client of a server that runs meanwhile, with all rights."""
+
+
+class FakeSubject:
+    """The server in memory."""
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Api]:
+        """Run one."""
+        async with talking() as (_, api):
+            yield api
+
+
+@asynccontextmanager
+async def talking(
+    server: FakeApiServer | None = None, token_file: str = ""
+) -> AsyncIterator[tuple[FakeApiServer, Api]]:
+    """Run a server and a client of it."""
+    server = server or FakeApiServer()
+    async with served(server) as url, client_of(url, token_file) as api:
+        yield server, api
+
+
+@asynccontextmanager
+async def client_of(
+    url: str,
+    token_file: str = "",
+    *,
+    answer_s: float = ANSWER_S,
+    margin_s: float = WATCH_MARGIN_S,
+) -> AsyncIterator[Api]:
+    """Return a client of a server."""
+    user = User(token_file=token_file or None)
+    config = KubeConfig.from_one(cluster=Cluster(server=url), user=user).get()
+    assert config is not None
+    api = Api(connect(config), answer_s=answer_s, margin_s=margin_s)
+    try:
+        yield api
+    finally:
+        await api.close()
+
+
+def slice_document(
+    name: str, node: str = "node-1", devices: list[Document] | None = None, **spec: Any
+) -> Document:
+    """Return a ResourceSlice of ours as a client writes it, in the shape of v1."""
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "driver": "dra.net",
+            "nodeName": node,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "nic-0"}] if devices is None else devices,
+            **spec,
+        },
+    }
