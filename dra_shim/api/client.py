@@ -229,24 +229,22 @@ class Api:
         self, asked: Request, patience: httpx2.Timeout
     ) -> AsyncIterator[httpx2.Response]:
         """Send a request; what fails of the connection meanwhile is an UnavailableError."""
-        built = self._http.build_request(
-            asked.method,
-            asked.path,
-            params=asked.query,
-            content=asked.body,
-            headers={"Accept": requests.JSON, "Content-Type": asked.content_type},
-            timeout=patience,
-        )
+        host = self._http.base_url.host
+        headers = {"Accept": requests.JSON, "Content-Type": asked.content_type}
         try:
-            response = await self._http.send(built, stream=True)
-            try:
+            async with self._http.stream(
+                asked.method,
+                asked.path,
+                params=asked.query,
+                content=asked.body,
+                headers=headers,
+                timeout=patience,
+            ) as response:
                 yield response
-            finally:
-                await response.aclose()
         except httpx2.ReadTimeout as error:
-            raise UnavailableError(str(asked), f"{built.url.host} fell silent") from error
+            raise UnavailableError(str(asked), f"{host} fell silent") from error
         except httpx2.HTTPError as error:
-            reason = f"no connection to {built.url.host}: {str(error) or type(error).__name__}"
+            reason = f"no connection to {host}: {str(error) or type(error).__name__}"
             raise UnavailableError(str(asked), reason) from error
         except (AccessConfigError, OSError) as error:  # a token that cannot be read
             raise UnavailableError(str(asked), str(error)) from error
