@@ -83,6 +83,7 @@ def nics() -> Iterator[tuple[Nic, ...]]:
     for nic in ports:
         set_functions(nic, 0)
     ip("addr", "flush", "dev", made[2].name)
+    ip("link", "property", "del", "dev", made[2].name, "altname", "port-2")
     for number in range(len(made)):
         ip("rule", "del", "priority", str(FIRST_RULE + number))
 
