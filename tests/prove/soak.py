@@ -90,15 +90,31 @@ async def _cycles(stage: Stage, site: Site, cycles: int) -> tuple[list[Held], in
                     refused += await _cycle(stage, store, runtime, next(numbers))
                 looked.append(_quiet(subject))
                 say(f"soak: {looked[-1]}")
-            refused += stage.changed() != ""
+            refused += not _is_home(stage)
     store.close()
     return looked, refused
 
 
+def _is_home(stage: Stage) -> bool:
+    """Tell whether the host becomes as it was: link-local addresses come when the link is up."""
+    try:
+        wait_until("the host to be as it was", lambda: not stage.changed())
+    except TimeoutError:
+        say(f"soak: the host is not as it was: {stage.changed()}")
+        return False
+    return True
+
+
 def _quiet(subject: Victim) -> Held:
     """Return what is held once the last cycle's threads and namespaces are gone."""
-    wait_until("threads to end", lambda: held(subject.pid).threads == 1)
-    return held(subject.pid)
+    looked: list[Held] = []
+
+    def has_one_thread() -> bool:
+        looked.append(held(subject.pid))
+        return looked[-1].threads == 1
+
+    wait_until("threads to end", has_one_thread)
+    return looked[-1]
 
 
 async def _cycle(
@@ -121,4 +137,7 @@ async def _cycle(
     answers.append(await runtime.answer(fake.pod_event(PodEventKind.REMOVE, pod, LONG_NANO)))
     namespaces.delete(name)
     store.remove(claim.claim.uid)
-    return not inside or any(answer.status is not None for answer in answers)
+    errors = [answer.status.message for answer in answers if answer.status is not None]
+    if errors or not inside:
+        say(f"soak: {name}: {'in' if inside else 'not in'} the pod; {'; '.join(errors)}")
+    return bool(errors) or not inside
