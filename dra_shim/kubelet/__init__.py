@@ -1,0 +1,36 @@
+"""The kubelet's side of the shim: registration and the DRA plugin's services, over gRPC.
+
+sockets.py       where our sockets are, and what they are called
+instance.py      one instance on a node
+messages.py      the kubelet's messages as values
+services.py      what the kubelet may call
+registration.py  how it gets to know us
+listener.py      a server on a socket that may be taken from under it
+plugin.py        both sockets kept in place, the registration looked after
+probe.py         whether we would answer a kubelet
+"""
+
+from dra_shim.kubelet.instance import only_instance
+from dra_shim.kubelet.plugin import KubeletPlugin, Notice, SocketFailed, SocketReplaced, Status
+from dra_shim.kubelet.probe import probe
+from dra_shim.kubelet.registration import Registered
+from dra_shim.kubelet.services import Driver, Service, dra_services
+from dra_shim.kubelet.sockets import KUBELET_ROOT, SocketError, Sockets, sockets_of
+
+__all__ = [
+    "KUBELET_ROOT",
+    "Driver",
+    "KubeletPlugin",
+    "Notice",
+    "Registered",
+    "Service",
+    "SocketError",
+    "SocketFailed",
+    "SocketReplaced",
+    "Sockets",
+    "Status",
+    "dra_services",
+    "only_instance",
+    "probe",
+    "sockets_of",
+]

@@ -1,0 +1,161 @@
+"""Our life at the kubelet: two sockets kept in place, and a registration that is looked after.
+
+Rules:
+1. The service is there before the registration, and longer.
+2. Nobody tells us that a socket was wiped, or that a kubelet forgot us. So both sockets are looked
+   at all the time, and a registration that does not come is asked for again by a new socket.
+3. Trouble with a socket ends nothing: it is told once, and tried again.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dra_shim.kubelet.listener import Listener
+from dra_shim.kubelet.registration import Registered, plugin_info, registration_handler
+from dra_shim.kubelet.services import Service
+from dra_shim.kubelet.sockets import SocketError, Sockets, make_data_directory
+
+WATCH_S: Final = 10.0  # between two looks at our sockets
+PATIENCE_S: Final = 60.0  # for the kubelet's word before its socket is made anew; doubles
+LONGEST_PATIENCE_S: Final = 600.0
+GRACE_S: Final = 5.0  # for calls at work when a server ends
+
+
+@dataclass(frozen=True, slots=True)
+class SocketReplaced:
+    """A socket was made anew; reason says why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SocketFailed:
+    """A socket cannot be served now; it is tried again."""
+
+    reason: str
+
+
+Notice = Registered | SocketReplaced | SocketFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How things are.
+
+    Attributes:
+        registered: whether the kubelet took us, by its last word.
+        reason: why it did not, "" if it did, or has said nothing yet.
+        trouble: why a socket cannot be served, "" if both are.
+    """
+
+    registered: bool = False
+    reason: str = ""
+    trouble: str = ""
+
+
+class KubeletPlugin:
+    """Keeps a driver known to the kubelet for as long as it runs."""
+
+    def __init__(
+        self,
+        driver: str,
+        sockets: Sockets,
+        services: Sequence[Service],
+        notify: Callable[[Notice], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Prepare; nothing is opened before run.
+
+        Args:
+            driver: its name.
+            sockets: where we listen.
+            services: what the kubelet may call, the one it shall prefer first.
+            notify: told what an operator should know; must not raise.
+            clock: monotonic seconds.
+            sleep: waits that many seconds of it.
+        """
+        info = plugin_info(driver, sockets.service, [each.advertised for each in services])
+        self._status = Status()
+        self._sockets = sockets
+        self._service_handlers = [each.handler for each in services]
+        self._registration_handlers = [registration_handler(info, self._told)]
+        self._notify = notify
+        self._clock = clock
+        self._sleep = sleep
+        self._service: Listener | None = None
+        self._registration: Listener | None = None
+        self._since = 0.0  # when we began to wait for the kubelet's word
+        self._patience_s = PATIENCE_S
+
+    @property
+    def status(self) -> Status:
+        """How things are now."""
+        return self._status
+
+    async def run(self) -> None:
+        """Serve until cancelled; then be gone from the kubelet's registry."""
+        try:
+            async with asyncio.TaskGroup() as closing:
+                while True:
+                    await self._tend(closing)
+                    await self._sleep(WATCH_S)
+        finally:
+            if self._registration is not None:
+                await self._registration.close(0)
+            if self._service is not None:
+                await self._service.close(GRACE_S)
+
+    async def _tend(self, closing: asyncio.TaskGroup) -> None:
+        """Put right what is wrong with our sockets; servers that were replaced end in `closing`."""
+        try:
+            await self._tend_service(closing)
+            await self._tend_registration(closing)
+        except SocketError as error:
+            if str(error) != self._status.trouble:
+                self._notify(SocketFailed(str(error)))
+            self._status = replace(self._status, trouble=str(error))
+        else:
+            self._status = replace(self._status, trouble="")
+
+    async def _tend_service(self, closing: asyncio.TaskGroup) -> None:
+        old = self._service
+        if old is not None and old.is_there():
+            return
+        path = self._sockets.service
+        make_data_directory(path.parent)
+        self._service = await Listener.opened(path, self._service_handlers)
+        if old is not None:
+            self._notify(SocketReplaced(str(path), "it was gone"))
+            closing.create_task(old.close(GRACE_S))
+
+    async def _tend_registration(self, closing: asyncio.TaskGroup) -> None:
+        old = self._registration
+        there = old is not None and old.is_there()
+        waited_s = self._clock() - self._since
+        if there and (self._status.registered or waited_s < self._patience_s):
+            return
+        path = self._sockets.registration
+        self._registration = await Listener.opened(path, self._registration_handlers)
+        self._since = self._clock()
+        self._status = replace(self._status, registered=False)
+        if there:
+            self._patience_s = min(self._patience_s * 2, LONGEST_PATIENCE_S)
+        if old is not None:
+            said = self._status.reason or "it said nothing; is its directory right (--root-dir)?"
+            late = f"the kubelet has not registered us for {waited_s:.0f} s: {said}"
+            self._notify(SocketReplaced(str(path), late if there else "it was gone"))
+            closing.create_task(old.close(0))
+
+    def _told(self, word: Registered) -> None:
+        """Take in the kubelet's word; after a bad one a better may follow by itself."""
+        self._status = replace(self._status, registered=not word.reason, reason=word.reason)
+        self._since = self._clock()
+        if not word.reason:
+            self._patience_s = PATIENCE_S
+        self._notify(word)

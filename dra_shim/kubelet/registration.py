@@ -1,0 +1,71 @@
+"""How the kubelet gets to know us, and what became of it.
+
+Rules:
+1. GetInfo answers from constants: the kubelet waits one second.
+2. Being told of a result cannot fail: before 1.36 a kubelet that gets an error never tries again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from dra_shim._gen.pluginregistration_v1_pb2 import (
+    DESCRIPTOR,
+    InfoRequest,
+    PluginInfo,
+    RegistrationStatus,
+    RegistrationStatusResponse,
+)
+
+SERVICE: Final = DESCRIPTOR.services_by_name["Registration"].full_name
+PLUGIN_TYPE: Final = "DRAPlugin"
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The kubelet's word on us; reason says why it did not take us, "" if it did."""
+
+    reason: str = ""
+
+
+def plugin_info(driver: str, endpoint: Path, advertised: Sequence[str]) -> PluginInfo:
+    """Return what GetInfo says."""
+    return PluginInfo(
+        type=PLUGIN_TYPE, name=driver, endpoint=str(endpoint), supported_versions=advertised
+    )
+
+
+def registration_handler(
+    info: PluginInfo, told: Callable[[Registered], None]
+) -> grpc.GenericRpcHandler:
+    """Return the registration service.
+
+    Args:
+        info: what GetInfo says.
+        told: called with each result; must not raise, nor wait.
+    """
+
+    async def get_info(_request: InfoRequest, _call: object) -> PluginInfo:
+        return info
+
+    async def notify(status: RegistrationStatus, _call: object) -> RegistrationStatusResponse:
+        said = " ".join(status.error.split()) or "the kubelet gave no reason"
+        told(Registered("" if status.plugin_registered else said))
+        return RegistrationStatusResponse()
+
+    return grpc.method_handlers_generic_handler(
+        SERVICE,
+        {
+            "GetInfo": grpc.unary_unary_rpc_method_handler(
+                get_info, InfoRequest.FromString, PluginInfo.SerializeToString
+            ),
+            "NotifyRegistrationStatus": grpc.unary_unary_rpc_method_handler(
+                notify,
+                RegistrationStatus.FromString,
+                RegistrationStatusResponse.SerializeToString,
+            ),
+        },
+    )
