@@ -38,7 +38,13 @@ IP_ONLY_WARNING: Final = (
     " IPoIB interface: the pod has IP over InfiniBand, not the RDMA device; for both, start the"
     " node with 'options ib_core netns_mode=1' in modprobe.d"
 )
-_STANDING: Final = frozenset({SHARED_MODE_WARNING, IP_ONLY_WARNING})  # said once, at attach
+NO_ADDRESS_WARNING: Final = (
+    "a share of the device leaves its network interface on the host: rdma_cm finds no RDMA device"
+    " by an address of the pod (ENODEV in rping); use programs that connect without it, as"
+    " ib_write_bw does, claim the whole device, or remove rdma_cm from rdma.charDevices"
+)
+# Said once, at attach.
+_STANDING: Final = frozenset({SHARED_MODE_WARNING, IP_ONLY_WARNING, NO_ADDRESS_WARNING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +83,25 @@ def with_rdma(
             " run dranet-nri status"
         )
     if observed.mode is RdmaMode.SHARED:
-        return replace(device, rdma=(), warnings=(SHARED_MODE_WARNING,))
+        return replace(device, rdma=(), warnings=_of_shared(wanted, options))
     if wanted.share_id:
         raise RefusedError(
             f"device {name} is shared by several pods, and RDMA devices of this node belong to one"
             " pod each; boot it with 'options ib_core netns_mode=1', or claim a whole device"
         )
     return replace(device, rdma=before, rdma_name=wanted.config.rdma.name or "", home=False)
+
+
+def _of_shared(wanted: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]:
+    """Return what to say of RDMA devices that stay on the host.
+
+    The connection manager looks addresses up in its user's namespace (cma_validate_port,
+    drivers/infiniband/core/cma.c); an IPoIB child is there, the link of a shared device is not.
+    """
+    left = bool(wanted.share_id and wanted.device.key.name) and not wanted.config.interface.ipoib
+    if left and CharKind.RDMA_CM in char_kinds(wanted.config, options.kinds):
+        return SHARED_MODE_WARNING, NO_ADDRESS_WARNING
+    return (SHARED_MODE_WARNING,)
 
 
 def _require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) -> None:

@@ -7,11 +7,12 @@ import pytest
 
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import AttachError, RefusedError
-from dranet_nri.fabric import RdmaOptions
+from dranet_nri.fabric import NO_ADDRESS_WARNING, RdmaOptions
 from dranet_nri.model import (
     AllocatedDevice,
     AttachedDevice,
     CharDevice,
+    CharKind,
     Link,
     NetworkConfig,
     Phase,
@@ -173,6 +174,28 @@ def test_a_share_of_a_device_keeps_all_of_it_on_the_host(shared: Node) -> None:
     assert shared.kernel.log == []
     assert (record.share_id, record.pod_name, record.snapshot) == ("5e0f", "", None)
     assert record.char_devices == (RDMA_CM, CharDevice("/dev/infiniband/uverbs2", 231, 194))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "warned"),
+    [(None, True), ((CharKind.RDMA_CM,), True), ((CharKind.UVERBS,), False)],
+    ids=["default", "asked for", "not wanted"],
+)
+def test_a_share_tells_that_rdma_cm_finds_nothing_where_no_interface_is(
+    shared: Node, kinds: tuple[CharKind, ...] | None, *, warned: bool
+) -> None:
+    config = NetworkConfig(rdma=RdmaConfig(char_devices=kinds))
+
+    record = attached(shared, replace(given(pci(2), config), share_id="5e0f"))
+
+    assert (NO_ADDRESS_WARNING in record.warnings) == warned
+    assert SHARED_MODE_WARNING in record.warnings
+
+
+def test_a_share_of_what_has_no_interface_is_told_nothing_of_addresses(shared: Node) -> None:
+    record = attached(shared, replace(given(RDMA_ONLY), share_id="5e0f"))
+
+    assert record.warnings == (SHARED_MODE_WARNING,)
 
 
 def test_a_share_is_refused_where_rdma_devices_belong_to_one_pod(node: Node) -> None:

@@ -101,6 +101,7 @@ def test_several_pods_have_children_of_one_device(node: Node) -> None:
     second = claim(STORAGE, shared(child_config("net2", None, IpoibMode.CONNECTED), "two"))
 
     (one,) = node.attach((first,))
+    assert one.devices[0].warnings == (SHARED_MODE_WARNING,), "it has an address of its own"
     (two,) = node.executor.attach(OTHER_POD, other, (second,), {})
     detach(node, one)
 

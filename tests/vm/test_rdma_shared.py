@@ -12,12 +12,16 @@ from tests.box import rdma
 from tests.box.claims import allocate, release_all
 from tests.box.cri import ContainerSpec, Cri, Pod
 from tests.box.nics import IGB, Nic, ip
+from tests.box.place import NODE, checked
 from tests.box.plugin import Plugin
+from tests.box.rdma import Endpoint
+from tests.box.rdma_pods import run_container
 from tests.box.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 
 FILES = "/dev/infiniband"
+CIDR = "10.9.0.5/24"  # of the first NIC
 SELDOM = ("--sweep", "3600")  # so that only what the kernel tells makes it look
 
 
@@ -48,11 +52,12 @@ class Sharer:
 def netdevs(stock_rdma: None) -> Iterator[tuple[str, str]]:
     """Return two NICs that have an address and the RDMA devices soft0 and soft1."""
     first, second = (next((each / "net").iterdir()).name for each in sorted(IGB.glob("0000:*"))[:2])
-    ip("addr", "add", "10.9.0.5/24", "dev", first)
+    ip("addr", "add", CIDR, "dev", first)
     rdma.add_link("soft0", first)
     rdma.add_link("soft1", second)
     yield first, second
     ip("addr", "flush", "dev", first)
+    ip("link", "set", first, "down")
 
 
 @pytest.fixture
@@ -68,7 +73,7 @@ def plugin(netdevs: tuple[str, str], cri: Cri) -> Iterator[Plugin]:
 
 def start(cri: Cri, name: str, netdev: str) -> Sharer:
     """Run a pod with a share of the NIC."""
-    nic = Nic(netdev, "10.9.0.5/24")
+    nic = Nic(netdev, CIDR)
     claim = allocate(name, [nic], f"{name}-uid", pod=name, shared="true")
     pod = cri.run_pod(name)
     return Sharer(cri, pod, name, claim.spec(), cri.run_container(pod, spec=claim.spec()))
@@ -93,6 +98,26 @@ def test_pods_share_a_device_that_never_leaves_the_host(
     cri.stop_pod(first.pod.sandbox_id)
     assert second.spec() == ["rdma_cm", "uverbs0"]
     assert second.files() == numbers("rdma_cm", "uverbs0")
+
+
+def test_pods_that_share_a_device_pass_traffic_but_rdma_cm_finds_it_by_no_address_of_theirs(
+    cri: Cri, plugin: Plugin, netdevs: tuple[str, str]
+) -> None:
+    ip("link", "set", netdevs[0], "up")
+    ends = []
+    for name in ("one", "two"):
+        claim = allocate(name, [Nic(netdevs[0], CIDR)], f"{name}-uid", pod=name, shared="true")
+        pod = cri.run_pod(name)
+        container, address = run_container(cri, pod, claim), cri.pod_address(pod)
+        ends.append(Endpoint(container, "soft0", CIDR.partition("/")[0], reached_at=address))
+    server, client = ends
+    wait_until("the port", lambda: "ACTIVE" in checked(NODE, "rdma", "link", "show", "soft0/1"))
+
+    rdma.ib_write_bw(server=server, client=client, iterations=20)
+    with pytest.raises(RuntimeError, match="RDMA_CM_EVENT_ADDR_ERROR, error -19"):
+        rdma.rping(server=server, client=client)
+
+    assert plugin.since().count("rdma_cm finds no RDMA device by an address of the pod") == 2
 
 
 def test_the_files_of_new_containers_follow_a_driver_that_is_reloaded(
