@@ -1,5 +1,6 @@
 """Which network devices this node has for pods: names, attributes, and what is unsafe to give."""
 
+from dranet_nri.inventory.attributes import MAX_ATTRIBUTES, within_budget
 from dranet_nri.inventory.azure import parse_vm_size, placements
 from dranet_nri.inventory.build import (
     DEFAULT_FILTER,
@@ -7,6 +8,7 @@ from dranet_nri.inventory.build import (
     inventory_from_facts,
     merge_known,
 )
+from dranet_nri.inventory.names import pci_device_name
 from dranet_nri.inventory.observed import (
     AzureHost,
     DefaultRoute,
@@ -19,6 +21,7 @@ from dranet_nri.inventory.observed import (
 
 __all__ = [
     "DEFAULT_FILTER",
+    "MAX_ATTRIBUTES",
     "AzureHost",
     "DefaultRoute",
     "HostFacts",
@@ -30,5 +33,7 @@ __all__ = [
     "inventory_from_facts",
     "merge_known",
     "parse_vm_size",
+    "pci_device_name",
     "placements",
+    "within_budget",
 ]

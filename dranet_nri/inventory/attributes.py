@@ -196,12 +196,17 @@ def azure_attributes(placement: Placement) -> Attributes:
 
 
 def within_budget(
-    attributes: Mapping[str, AttributeValue],
+    attributes: Mapping[str, AttributeValue], most: int = MAX_ATTRIBUTES
 ) -> tuple[tuple[str, AttributeValue], ...]:
-    """Return the attributes sorted by name, without those that must go."""
+    """Return the attributes sorted by name, without those that must go.
+
+    Args:
+        attributes: by name.
+        most: how many there is room for; capacities count as attributes.
+    """
     kept = dict(attributes)
     for name in GOES_FIRST:
-        if len(kept) <= MAX_ATTRIBUTES:
+        if len(kept) <= most:
             break
         kept.pop(name, None)
     return tuple(sorted(kept.items()))

@@ -1,12 +1,9 @@
 """The contract of our API client, held against a real server."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import pytest
 
-from dra_shim.api import Api, connect, from_kubeconfig
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.subject import RealSubject
 from tests.process.api_bench import Subject
 from tests.process.test_api_contract import (
     test_a_device_that_the_server_does_not_take_is_named_by_its_place,
@@ -45,22 +42,6 @@ __all__ = [
     "test_what_is_created_can_be_read",
     "test_what_is_gone_is_not_replaced",
 ]
-
-
-class RealSubject:
-    """The API server of a control plane, to its administrator."""
-
-    def __init__(self, cluster: ControlPlane) -> None:
-        self._cluster = cluster
-
-    @asynccontextmanager
-    async def client(self) -> AsyncIterator[Api]:
-        """Use the one that runs."""
-        api = Api(connect(from_kubeconfig(self._cluster.kubeconfig)))
-        try:
-            yield api
-        finally:
-            await api.close()
 
 
 @pytest.fixture

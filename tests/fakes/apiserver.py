@@ -20,6 +20,7 @@ Document = dict[str, Any]
 Key = tuple[str, str, str]  # plural, namespace, name
 FIRST_VERSION = 100
 NOW = "2026-11-20T12:00:00Z"
+IMPLIED = ("apiVersion", "kind")  # what items of a list do not say
 SELECTABLE = ("metadata.name", "metadata.namespace", "spec.nodeName", "spec.driver")
 
 
@@ -77,6 +78,7 @@ class Trouble:
     told: Told | Silence | None
     matches: Callable[[Asked], bool]
     times: int
+    done: bool = False  # whether the request is carried out nevertheless
 
 
 class FakeApiServer:
@@ -119,9 +121,33 @@ class FakeApiServer:
         """Give the next requests that match this answer; None breaks the connection."""
         self._troubles.append(Trouble(told, matches, times))
 
+    def lose_answer(self, matches: Callable[[Asked], bool]) -> None:
+        """Do what the next request that matches asks for, and break the connection."""
+        self._troubles.append(Trouble(None, matches, 1, done=True))
+
     def objects(self, plural: str) -> list[Document]:
         """Return the objects of a kind, by name."""
         return [deepcopy(self._objects[key]) for key in sorted(self._objects) if key[0] == plural]
+
+    def alter(self, plural: str, name: str, change: Callable[[Document], None]) -> None:
+        """Change an object as a person would by hand."""
+        key = (plural, "", name)
+        document = deepcopy(self._objects[key])
+        change(document)
+        self._store(key, document, "MODIFIED", "alter")
+
+    def remove(self, plural: str, name: str = "") -> None:
+        """Remove an object, or all of a kind, as a person or a kubelet would."""
+        for key in [each for each in self._objects if each[0] == plural and name in ("", each[2])]:
+            self._deleted(key, {})
+
+    def collect_garbage(self) -> None:
+        """Remove slices whose owner is gone."""
+        uids = {each["metadata"]["uid"] for each in self.objects("nodes")}
+        for document in self.objects("resourceslices"):
+            owners = document["metadata"].get("ownerReferences", [])
+            if owners and not {each["uid"] for each in owners} & uids:
+                self.remove("resourceslices", document["metadata"]["name"])
 
     def forget_history(self) -> None:
         """Compact: no watch can go on from before now."""
@@ -177,6 +203,8 @@ class FakeApiServer:
         for trouble in self._troubles:
             if trouble.times and trouble.matches(asked):
                 trouble.times -= 1
+                if trouble.done:
+                    self._routed(asked)
                 return trouble.told
         if self.tokens is not None:
             token = asked.headers.get("authorization", "").removeprefix("Bearer ")
@@ -227,7 +255,11 @@ class FakeApiServer:
             return Told(400, status(400, "BadRequest", f"field label not supported: {unknown[0]}"))
         if asked.query.get("watch") == "true":
             return self._watched(asked, plural, version, selector)
-        items = [outward(each, plural, version) for each in self.objects(plural) if selected(each, selector)]  # fmt: skip # noqa: E501
+        items = []
+        for each in self.objects(plural):
+            if selected(each, selector):
+                item = outward(each, plural, version)
+                items.append({name: item[name] for name in item if name not in IMPLIED})
         metadata = {"resourceVersion": str(self._version)}
         return Told(200, {"kind": "List", "metadata": metadata, "items": items})
 

@@ -19,17 +19,28 @@ class Subject(Protocol):
     """A server that a contract is held against."""
 
     def client(self) -> AbstractAsyncContextManager[Api]:
-        """Return a client of a server that runs meanwhile, with all rights."""
+        """Return a client of the server, which runs meanwhile, with all rights."""
+
+    def collect_garbage(self) -> None:
+        """Have what nobody owns any more be removed."""
 
 
 class FakeSubject:
-    """The server in memory."""
+    """The server in memory; what it has stays from client to client."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._server = FakeApiServer()
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Api]:
-        """Run one."""
-        async with talking() as (_, api):
+        """Run it."""
+        async with talking(self._server) as (_, api):
             yield api
+
+    def collect_garbage(self) -> None:
+        """Do it at once."""
+        self._server.collect_garbage()
 
 
 @asynccontextmanager

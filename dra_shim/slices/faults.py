@@ -1,0 +1,57 @@
+"""What a server did not take of a slice: which devices, or the counters; what it left away."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from dra_shim.api import InvalidError
+from dra_shim.slices.layout import Part
+
+_DEVICE: Final = re.compile(r"spec\.devices\[(\d+)\](.*)")
+_COUNTERS: Final = ("spec.sharedCounters", ".consumesCounters", ".basic.consumesCounters")
+MAX_WHY: Final = 3  # reasons told of one device
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What is at fault.
+
+    Attributes:
+        devices: name → why.
+        counters: whether the server does not take our use of counters.
+    """
+
+    devices: Mapping[str, str] = field(default_factory=dict)
+    counters: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether anything is known to be at fault."""
+        return bool(self.devices) or self.counters
+
+
+def faults_of(error: InvalidError, part: Part) -> Faults:
+    """Return what is at fault in a slice; nothing where the server names no part of it."""
+    why: dict[str, list[str]] = {}
+    counters = False
+    for cause in error.causes:
+        found = _DEVICE.fullmatch(cause.field)
+        inside = found[2] if found else cause.field
+        if inside.startswith(_COUNTERS):
+            counters = True
+        elif found and int(found[1]) < len(part.offers):
+            text = f"{inside.lstrip('.')}: {cause.message}" if inside else cause.message
+            why.setdefault(part.offers[int(found[1])].name, []).append(text)
+    return Faults({name: "; ".join(texts[:MAX_WHY]) for name, texts in why.items()}, counters)
+
+
+def dropped(sent: Any, kept: Any) -> frozenset[str]:  # noqa: ANN401 - whatever JSON may be
+    """Return the names of fields that were sent and not kept; both specs are settled."""
+    if isinstance(sent, Mapping):
+        inner = kept if isinstance(kept, Mapping) else {}
+        missing = frozenset(name for name in sent if name not in inner)
+        return missing.union(*(dropped(sent[name], inner[name]) for name in sent.keys() & inner))
+    if isinstance(sent, list) and isinstance(kept, list):
+        pairs = zip(sent, kept, strict=False)
+        return frozenset().union(*(dropped(one, other) for one, other in pairs))
+    return frozenset()

@@ -1,0 +1,49 @@
+"""Which devices are not well, by what a scan of the host saw.
+
+Rules:
+1. Only what is seen is judged: a NIC that sits in a pod, or that nobody has set up yet, is well.
+2. Ethernet is judged by its carrier, InfiniBand by its port, hardware alone: a virtual link's
+   carrier is its peer's affair.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from dranet_nri.inventory import HostFacts, NetDevice, RdmaDevice
+from dranet_nri.model import Device
+
+NO_CARRIER: Final = "NoCarrier"
+PORT_DOWN: Final = "PortDown"
+VANISHED: Final = "Vanished"
+
+_INFINIBAND: Final = "InfiniBand"
+
+
+def ailments(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
+    """Return device name -> what is wrong with it, one word; those that are well are left out."""
+    netdevs = {(each.link.bus, each.link.parent, each.link.name): each for each in facts.netdevs}
+    rdma = {each.name: each for each in facts.rdma}
+    present = {each.address for each in facts.functions}
+    found: dict[str, str] = {}
+    for device in devices:
+        key = device.key
+        netdev = netdevs.get((key.bus, key.parent, key.name)) if key.name else None
+        seen = [rdma[name] for name in device.rdma_devices if name in rdma]
+        if key.name and key.pci and key.pci not in present:
+            found[device.name] = VANISHED
+        elif any(_port_down(each, key.name) for each in seen):
+            found[device.name] = PORT_DOWN
+        elif netdev and _no_carrier(netdev):
+            found[device.name] = NO_CARRIER
+    return found
+
+
+def _no_carrier(netdev: NetDevice) -> bool:
+    return netdev.link.up and not netdev.link.carrier and not netdev.virtual
+
+
+def _port_down(device: RdmaDevice, ifname: str) -> bool:
+    """Whether none of its InfiniBand ports, or not the one of its net device, carries traffic."""
+    own = [port for port in device.ports if ifname and ifname in port.netdevs] or device.ports
+    states = [port.state for port in own if port.link_layer == _INFINIBAND]
+    return bool(states) and "ACTIVE" not in states

@@ -1,0 +1,134 @@
+"""Which device is in which slice of the pool.
+
+Rules:
+1. 128 devices a slice, 64 where one of them has taints or consumes counters; counters in slices of
+   their own, 8 sets each. A pool without devices is one empty slice.
+2. A device stays in its slice as long as there is room: a change of few devices is a change of few
+   slices. A slice that must be smaller gives its last ones away. Only where the pool would keep
+   more slices than it needs at 64 each is it laid out anew, in the order of names.
+3. Slices have names of their own for good: the scheduler tries them in that order, and a slice
+   whose creation nobody heard of is found again.
+
+Origin: k8s.io/api/resource ResourceSliceSpec.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+from dra_shim.claims import Counter, Offer
+from dra_shim.slices.goods import Goods
+from dranet_nri.model import DRIVER_NAME
+
+MAX_DEVICES: Final = 128  # ResourceSliceMaxDevices
+MAX_ADVANCED: Final = 64  # ResourceSliceMaxDevicesWithAdvancedFeatures
+MAX_SETS: Final = 8  # ResourceSliceMaxCounterSets
+MAX_NAME: Final = 253  # of a DNS subdomain
+MAX_ENDING: Final = len("counters-000")  # of a name
+
+_INDEX: Final = re.compile("[0-9]{3}")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one slice holds: devices, or what devices consume."""
+
+    name: str
+    offers: tuple[Offer, ...] = ()
+    counters: tuple[Counter, ...] = ()
+
+
+def laid_out(node: str, goods: Goods, before: Mapping[str, Sequence[str]]) -> tuple[Part, ...]:
+    """Return the slices of the pool, those with devices first.
+
+    Args:
+        node: its name, and its pool's.
+        goods: what it offers.
+        before: name of a slice → names of the devices in it, as they are published.
+    """
+    known = {each.name: each for each in goods.offers}
+    groups: dict[str, list[Offer]] = {}
+    for name in _own(node, before):
+        groups[name] = [known.pop(device) for device in before[name] if device in known]
+    loose = [*known.values()]
+    for group in groups.values():
+        while len(group) > _limit(group):
+            loose.append(group.pop())
+    needed = -(-len(goods.offers) // MAX_ADVANCED)
+    if sum(map(bool, groups.values())) > needed:
+        groups, loose = {}, [*goods.offers]
+    groups = {name: group for name, group in groups.items() if group}
+    _fill(node, groups, loose)
+    parts = [Part(name, _sorted(groups[name])) for name in sorted(groups)]
+    return (*(parts or [Part(slice_name(node, 0))]), *_counter_parts(node, goods.counters))
+
+
+def slice_name(node: str, index: int) -> str:
+    """Return the name of a node's slice with devices."""
+    return named(node, f"{index:03d}")
+
+
+def counters_name(node: str, index: int) -> str:
+    """Return the name of a node's slice with counters, which comes after those with devices."""
+    return named(node, f"counters-{index:03d}")
+
+
+def named(node: str, ending: str) -> str:
+    """Return a name for a slice of the node; the ending keeps it apart from others."""
+    room = MAX_NAME - len(f"-{DRIVER_NAME}-") - MAX_ENDING
+    if len(node) > room:
+        mark = f"-{hashlib.sha256(node.encode()).hexdigest()[:8]}"
+        node = node[: room - len(mark)].rstrip(".-") + mark
+    return f"{node}-{DRIVER_NAME}-{ending}"
+
+
+def _own(node: str, before: Iterable[str]) -> list[str]:
+    """Return the names that this layout gives to slices with devices."""
+    stem = named(node, "")
+
+    def is_own(name: str) -> bool:
+        return name.startswith(stem) and bool(_INDEX.fullmatch(name.removeprefix(stem)))
+
+    return sorted(filter(is_own, before))
+
+
+def _limit(group: Sequence[Offer]) -> int:
+    return MAX_ADVANCED if any(map(_advanced, group)) else MAX_DEVICES
+
+
+def _advanced(offer: Offer) -> bool:
+    return bool(offer.taints or offer.counters)
+
+
+def _fill(node: str, groups: dict[str, list[Offer]], loose: list[Offer]) -> None:
+    """Put each device into the first slice that has room, or into a new one."""
+    for offer in _sorted(loose):
+        room = (groups[name] for name in sorted(groups) if _fits(groups[name], offer))
+        group = next(room, None)
+        if group is None:
+            names = (slice_name(node, index) for index in count())
+            group = groups.setdefault(next(name for name in names if name not in groups), [])
+        group.append(offer)
+
+
+def _fits(group: Sequence[Offer], offer: Offer) -> bool:
+    return len(group) < MAX_ADVANCED or len(group) < _limit([*group, offer])
+
+
+def _sorted(offers: Iterable[Offer]) -> tuple[Offer, ...]:
+    return tuple(sorted(offers, key=lambda offer: offer.name))
+
+
+def _counter_parts(node: str, counters: Sequence[Counter]) -> tuple[Part, ...]:
+    sets = sorted({each.set for each in counters})
+    chunks = [sets[start : start + MAX_SETS] for start in range(0, len(sets), MAX_SETS)]
+    return tuple(
+        Part(
+            counters_name(node, index),
+            counters=tuple(each for each in counters if each.set in some),
+        )
+        for index, some in enumerate(chunks)
+    )

@@ -1,0 +1,53 @@
+"""Which features a server has: it is shown a slice that nobody keeps, and asked what is left of it.
+
+A feature gate that is off makes a server drop fields without a word.
+"""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final
+
+from dra_shim.api import Document, InvalidError, Object
+from dra_shim.claims import Capacity, Counter, Offer, Policy, Taint
+from dra_shim.slices.documents import Pool, first_device, new_document, spec_of
+from dra_shim.slices.goods import BANDWIDTH, FUNCTIONS, UNHEALTHY, Feature
+from dra_shim.slices.layout import Part, named
+from dranet_nri.model import DRIVER_NAME
+
+_FIELDS: Final[Mapping[Feature, str]] = {
+    Feature.TAINTS: "taints",
+    Feature.COUNTERS: "consumesCounters",
+    Feature.SHARING: "allowMultipleAllocations",
+}
+_SIGNS: Final = {**_FIELDS, Feature.SHARING: "capacity"}  # what a refusal may name
+_NAME: Final = "probe"
+
+
+def probe_document(pool: Pool) -> Object:
+    """Return a slice with one device that uses every feature."""
+    policy = Policy(Fraction(), (), Fraction())
+    offer = Offer(
+        DRIVER_NAME,
+        pool.node,
+        _NAME,
+        capacity=(Capacity(BANDWIDTH, Fraction(10**9), policy),),
+        counters=(Counter(_NAME, FUNCTIONS, Fraction(1)),),
+        taints=(Taint(UNHEALTHY, "Probe"),),
+        shared=True,
+    )
+    part = Part(named(pool.node, _NAME), (offer,))
+    return new_document(pool, part, spec_of(pool, part, 1, 1))
+
+
+def missing_after(answer: Document) -> frozenset[Feature]:
+    """Return the features whose fields the server dropped."""
+    body = first_device(answer)
+    return frozenset(feature for feature, field in _FIELDS.items() if not body.get(field))
+
+
+def missing_by(error: InvalidError) -> frozenset[Feature]:
+    """Return the features that the server does not take; none where it does not say."""
+    fields = [cause.field for cause in error.causes]
+    return frozenset(
+        feature for feature, sign in _SIGNS.items() if any(f".{sign}" in each for each in fields)
+    )

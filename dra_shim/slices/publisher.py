@@ -1,0 +1,264 @@
+"""Keeps the node's ResourceSlices on the server as the node offers them.
+
+Rules:
+1. A pass reads the Node and the slices, plans from both, and writes. It keeps no copy that may be
+   stale; the mirror only tells when somebody else changed something.
+2. A device that the server does not take is left out, told, and tried again when it changed.
+3. While nothing changes, nothing is read and nothing is written.
+"""
+
+import asyncio
+import random as random_module
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from math import inf
+from typing import Final
+
+from dra_shim.api import (
+    NODE,
+    SLICE,
+    Api,
+    ApiError,
+    ConflictError,
+    InvalidError,
+    Mirror,
+    NotFoundError,
+    Object,
+    RejectedError,
+    UnavailableError,
+    uid_of,
+)
+from dra_shim.claims import Offer
+from dra_shim.slices import notices
+from dra_shim.slices.documents import Pool, Published, Spec, read_published, settled
+from dra_shim.slices.faults import Faults, dropped, faults_of
+from dra_shim.slices.goods import Feature, Goods, without
+from dra_shim.slices.layout import laid_out
+from dra_shim.slices.pace import Pace
+from dra_shim.slices.plan import Accepted, Change, Create, Remove, Step, plan
+from dra_shim.slices.probe import missing_after, missing_by, probe_document
+from dranet_nri.model import DRIVER_NAME
+
+PROBE_S: Final = 3600.0  # before a feature that was missing is looked for again
+MAX_ROUNDS: Final = 32  # of a pass; each but the last leaves out what a slice was refused for
+
+Sleep = Callable[[float], Awaitable[None]]
+Seen = tuple[Spec, tuple[str, ...]]  # what a slice says, and who owns it
+
+
+class Publisher:
+    """Publishes one node's devices."""
+
+    def __init__(
+        self,
+        api: Api,
+        node: str,
+        notify: notices.Notify,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+        random: Callable[[], float] = random_module.random,
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            api: the server.
+            node: the node's name.
+            notify: told what came of it; must not raise.
+            clock: seconds that only go up.
+            sleep: waits that many of them.
+            random: 0 to 1.
+        """
+        self._api = api
+        self._node = node
+        self._notify = notify
+        self._clock = clock
+        self._sleep = sleep
+        self._goods: Goods | None = None
+        self._fields = {"spec.nodeName": node, "spec.driver": DRIVER_NAME}
+        self._mirror = Mirror(
+            api, SLICE, self._fields, self._look, self._tell_trouble, sleep=sleep, random=random
+        )
+        self._pace = Pace(random)
+        self._stirred = asyncio.Event()
+        self._writes = 0  # of this pass
+        self._expected: Mapping[str, Seen] | None = None  # on the server, after the last pass
+        self._layout: Mapping[str, Sequence[str]] = {}  # of the last pass
+        self._accepted: dict[str, Accepted] = {}
+        self._refused: dict[str, Offer] = {}
+        self._lacking: frozenset[Feature] = frozenset()  # of the server
+        self._probed_at = -inf
+        self._told: set[notices.Notice] = set()
+
+    def offer(self, goods: Goods) -> None:
+        """Take what the node offers now; call it as often as you like."""
+        if goods != self._goods:
+            self._goods = goods
+            self._pace.news(self._clock())
+            self._stirred.set()
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._mirror.run(), name="slices: mirror")
+            while True:
+                await self._until_due()
+                await self._try()
+
+    # ------------------------------------------------------------------- when
+
+    async def _until_due(self) -> None:
+        while (left_s := self._pace.due - self._clock()) > 0:
+            self._stirred.clear()
+            waits = [asyncio.create_task(self._stir())]
+            if left_s < inf:
+                waits.append(asyncio.create_task(self._rest(left_s)))
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in waits:
+                    each.cancel()
+
+    async def _stir(self) -> None:
+        await self._stirred.wait()
+
+    async def _rest(self, seconds: float) -> None:
+        await self._sleep(seconds)
+
+    async def _try(self) -> None:
+        self._pace.begin()
+        self._writes = 0
+        try:
+            await self._pass()
+        except ApiError as error:
+            passing = isinstance(error, UnavailableError | ConflictError | NotFoundError)
+            after_s = error.after_s if isinstance(error, UnavailableError) else 0.0
+            pause_s = self._pace.failed(
+                self._clock(), self._writes, lasting=not passing, after_s=after_s
+            )
+            self._tell_trouble(error, pause_s)
+        else:
+            self._pace.ended(self._clock(), self._writes)
+            self._look()
+
+    def _look(self) -> None:
+        """See whether somebody else changed the slices."""
+        if self._mirror.complete and self._expected is not None:
+            seen = {
+                name: _seen(read_published(each)) for name, each in self._mirror.objects.items()
+            }
+            self._pace.drift(self._clock(), found=seen != self._expected)
+            self._stirred.set()
+
+    # ------------------------------------------------------------------- a pass
+
+    async def _pass(self) -> None:
+        assert self._goods is not None, "nothing is due before there is something to offer"
+        node = await self._api.get(NODE, self._node)
+        pool = Pool(self._node, uid_of(node), await self._api.version(SLICE))
+        for _ in range(MAX_ROUNDS):
+            goods = self._sound(await self._known_to_server(pool, self._goods))
+            listing = await self._api.list(SLICE, self._fields)
+            published = [read_published(item) for item in listing.items]
+            found = {each.name: each.devices for each in published if each.pool == pool.node}
+            parts = laid_out(pool.node, goods, self._layout or found)
+            steps = plan(pool, parts, published, self._accepted)
+            if await self._done(steps, published):
+                self._layout = {part.name: [each.name for each in part.offers] for part in parts}
+                slices = sum(not part.counters for part in parts)
+                self._notify(notices.Published(len(goods.offers), slices, self._writes))
+                return
+        raise UnavailableError(
+            f"publish the devices of {self._node}", f"refused {MAX_ROUNDS} times in a row"
+        )
+
+    async def _done(self, steps: Sequence[Step], published: Sequence[Published]) -> bool:
+        """Take every step; False if the server refused something that can be left out."""
+        expected = {each.name: _seen(each) for each in published}
+        for step in steps:
+            self._writes += 1
+            match step:
+                case Remove():
+                    with suppress(NotFoundError):
+                        await self._api.delete(SLICE, step.name, step.uid, step.version)
+                    expected.pop(step.name)
+                case Create() | Change():
+                    try:
+                        answer = await self._write(step)
+                    except InvalidError as error:
+                        if not self._take_out(faults_of(error, step.part), step):
+                            raise
+                        return False
+                    expected[step.part.name] = _seen(read_published(answer))
+        self._expected = expected
+        return True
+
+    async def _write(self, step: Create | Change) -> Object:
+        write = self._api.create if isinstance(step, Create) else self._api.replace
+        answer = await write(SLICE, step.document)
+        sent, kept = _spec(step.document), read_published(answer).spec
+        self._accepted[step.part.name] = Accepted(sent, kept)
+        lost = dropped(sent, kept)
+        if lost:
+            self._tell_once(notices.FieldsDropped(step.part.name, lost))
+        return answer
+
+    # ------------------------------------------------------------------- what cannot be published
+
+    def _sound(self, goods: Goods) -> Goods:
+        """Return what is offered, without devices that the server refused as they are."""
+        offers = tuple(each for each in goods.offers if self._refused.get(each.name) != each)
+        return Goods(offers, goods.counters)
+
+    def _take_out(self, faults: Faults, step: Create | Change) -> bool:
+        """Remember what is at fault; say whether that was anything."""
+        for offer in step.part.offers:
+            if offer.name in faults.devices:
+                self._refused[offer.name] = offer
+                self._notify(notices.DeviceRefused(offer.name, faults.devices[offer.name]))
+        if faults.counters:
+            self._lacking |= {Feature.COUNTERS}
+        return bool(faults)
+
+    async def _known_to_server(self, pool: Pool, goods: Goods) -> Goods:
+        """Return what is offered, without what needs features that the server lacks."""
+        needed = goods.features
+        hopeful = self._clock() - self._probed_at >= PROBE_S
+        if hopeful and needed and (self._probed_at == -inf or needed & self._lacking):
+            self._lacking = await self._probe(pool)
+            self._probed_at = self._clock()
+        lacking = needed & self._lacking
+        if lacking:
+            self._tell_once(notices.FeaturesMissing(lacking))
+        return without(goods, lacking)
+
+    async def _probe(self, pool: Pool) -> frozenset[Feature]:
+        try:
+            return missing_after(
+                await self._api.create(SLICE, probe_document(pool), dry_run=True)
+            )  # fmt: skip
+        except InvalidError as error:
+            return missing_by(error)
+        except RejectedError:  # a rule of the cluster's against it; the writes will tell
+            return frozenset()
+
+    # ------------------------------------------------------------------- telling
+
+    def _tell_once(self, notice: notices.Notice) -> None:
+        if notice not in self._told:
+            self._told.add(notice)
+            self._notify(notice)
+
+    def _tell_trouble(self, error: ApiError, retry_s: float) -> None:
+        self._notify(notices.Trouble(error, retry_s))
+
+
+def _seen(published: Published) -> Seen:
+    return published.spec, published.owners
+
+
+def _spec(document: Object) -> Spec:
+    spec = document["spec"]
+    assert isinstance(spec, dict)
+    return settled(spec)

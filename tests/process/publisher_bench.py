@@ -1,0 +1,128 @@
+"""A publisher, the server it publishes to, and its clock, for one test."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, TypeVar
+
+from dra_shim.api import NODE, SLICE, Api, name_of
+from dra_shim.slices import Goods, Notice, Published, Publisher, Trouble
+from dra_shim.slices.pace import GATHER_S, REST_S
+from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.clock import FakeClock
+from tests.process.api_bench import talking
+
+T = TypeVar("T", bound=Notice)
+Document = dict[str, Any]
+
+
+@dataclass
+class Bench:
+    """A running publisher of a node."""
+
+    api: Api
+    node: str
+    clock: FakeClock = field(default_factory=FakeClock)
+    random: float = 1.0
+    notices: list[Notice] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Make the publisher; start it later."""
+        self._noted = asyncio.Event()
+        self.publisher = Publisher(
+            self.api,
+            self.node,
+            self._note,
+            clock=self.clock,
+            sleep=self.clock.sleep,
+            random=lambda: self.random,
+        )
+
+    def _note(self, notice: Notice) -> None:
+        self.notices.append(notice)
+        self._noted.set()
+
+    async def add_node(self) -> str:
+        """Create the node; return its UID."""
+        node = await self.api.create(NODE, {"metadata": {"name": self.node}})
+        metadata = node["metadata"]
+        assert isinstance(metadata, dict)
+        return str(metadata["uid"])
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the publisher meanwhile."""
+        task = asyncio.create_task(self.publisher.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def rest(self, seconds: float) -> None:
+        """Wait until the publisher rests that long, and let the time pass."""
+        await self.clock.until_asleep(seconds)
+        self.clock.pass_time(seconds)
+
+    async def publish(self, goods: Goods) -> Published:
+        """Offer, and wait until it is published."""
+        count = len(self.said(Published))
+        self.publisher.offer(goods)
+        await self.rest(GATHER_S)
+        return await self.until_said(Published, count + 1)
+
+    async def rest_over(self, writes: int) -> None:
+        """Let the time pass that so many writes buy, once there is nothing to repair."""
+        await self.until_at_ease()
+        self.clock.pass_time(REST_S * writes)
+
+    async def until_at_ease(self) -> None:
+        """Wait until the publisher sees on the server what it published, and has nothing to do."""
+        publisher = self.publisher
+        # Nobody tells when nothing is left to do.
+        while not (publisher._mirror.complete and publisher._pace.due == inf):  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+
+    def said(self, kind: type[T]) -> list[T]:
+        """Return the notices of one kind."""
+        return [notice for notice in self.notices if isinstance(notice, kind)]
+
+    async def until_said(self, kind: type[T], count: int = 1) -> T:
+        """Wait for the count-th notice of a kind."""
+        while len(self.said(kind)) < count:
+            self._noted.clear()
+            await self._noted.wait()
+        return self.said(kind)[count - 1]
+
+    async def slices(self) -> list[Any]:
+        """Return the node's slices, by name, as they are read one by one."""
+        fields = {"spec.nodeName": self.node, "spec.driver": "dra.net"}
+        listing = await self.api.list(SLICE, fields)
+        return [await self.api.get(SLICE, name) for name in sorted(map(name_of, listing.items))]
+
+    async def versions(self) -> list[str]:
+        """Return the resourceVersion of each slice, by name."""
+        return [each["metadata"]["resourceVersion"] for each in await self.slices()]
+
+    def troubles(self) -> list[tuple[str, float]]:
+        """Return what went wrong, and after how many seconds it was tried again."""
+        return [(str(each.error), each.retry_s) for each in self.said(Trouble)]
+
+
+@asynccontextmanager
+async def publishing(node: str = "node-1") -> AsyncIterator[tuple[FakeApiServer, Bench]]:
+    """Run a publisher of a node that there is, on a server in memory."""
+    async with talking() as (server, api):
+        bench = Bench(api, node)
+        await bench.add_node()
+        server.asked.clear()
+        server.writes.clear()
+        async with bench.running():
+            yield server, bench
+
+
+def names_of(document: Document) -> list[str]:
+    """Return the names of a slice's devices."""
+    return [each["name"] for each in document["spec"].get("devices", [])]

@@ -1,0 +1,62 @@
+"""What a server refused or left away is found by the places that it names."""
+
+import pytest
+
+from dra_shim.api import Cause, InvalidError
+from dra_shim.slices.faults import Faults, dropped, faults_of
+from dra_shim.slices.layout import Part
+from tests.slices.pools import offers
+
+PART = Part("s-0", offers("a", "b", "c"))
+
+
+def found(*causes: tuple[str, str]) -> Faults:
+    return faults_of(InvalidError("s", "no", causes=[Cause(*each) for each in causes]), PART)
+
+
+def test_a_device_is_found_by_its_index_and_told_with_the_rule() -> None:
+    faults = found(("spec.devices[1].attributes[dra.net/alias].string", "Too long"))
+
+    assert faults == Faults({"b": "attributes[dra.net/alias].string: Too long"})
+    assert faults
+
+
+def test_several_devices_and_rules_are_told_each() -> None:
+    faults = found(
+        *((f"spec.devices[0].x{index}", "no") for index in range(5)),
+        ("spec.devices[2]", "too many"),
+    )
+
+    assert faults.devices == {"a": "x0: no; x1: no; x2: no", "c": "too many"}
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "spec.sharedCounters",
+        "spec.sharedCounters[0].counters",
+        "spec.devices[0].consumesCounters[0].counterSet",
+        "spec.devices[0].basic.consumesCounters",
+    ],
+)
+def test_counters_are_at_fault_as_a_whole(field: str) -> None:
+    assert found((field, "no")) == Faults(counters=True)
+
+
+@pytest.mark.parametrize(
+    "field", ["", "spec", "spec.devices", "spec.devices[3].name", "spec.nodeName", "metadata.name"]
+)
+def test_what_is_no_device_of_the_slice_is_no_fault_of_one(field: str) -> None:
+    assert not found((field, "no"))
+
+
+def test_fields_that_were_not_kept_are_named() -> None:
+    sent = {
+        "devices": [{"name": "a", "taints": [{"key": "k"}], "capacity": {"x": {"p": 1}}}],
+        "n": 1,
+    }
+    kept = {"devices": [{"name": "a", "capacity": {"x": {}}, "ofTheServer": 1}], "n": 2}
+
+    assert dropped(sent, kept) == {"taints", "p"}
+    assert dropped(sent, sent) == frozenset()
+    assert dropped({"a": {"b": 1}, "l": [1]}, {"a": 7, "l": {}}) == {"b"}

@@ -1,0 +1,80 @@
+"""Which devices are not well: only what is seen is judged."""
+
+import pytest
+
+from dra_shim.slices.health import NO_CARRIER, PORT_DOWN, VANISHED, ailments
+from dranet_nri.inventory import HostFacts, NetDevice, RdmaDevice
+from dranet_nri.model import Device, DeviceKey, Link
+from tests.slices.pools import PF, device, function, hca, nic
+
+ETH1 = device("eth", PF, "eth1")
+IB0 = Device("ib", DeviceKey("pci", PF, "ib0", PF), (), ("mlx5_0",))
+BARE = Device("hca", DeviceKey("pci", PF, "", PF), (), ("mlx5_0",))
+
+
+def ills(
+    one: Device, *netdevs: NetDevice, rdma: tuple[RdmaDevice, ...] = (), there: bool = True
+) -> str:
+    """Return what is wrong with a device, "" if nothing is."""
+    functions = (function(),) if there else ()
+    return ailments(HostFacts(functions, netdevs, rdma), [one]).get(one.name, "")
+
+
+@pytest.mark.parametrize(
+    ("netdev", "ill"),
+    [
+        (nic("eth1"), ""),
+        (nic("eth1", carrier=False), NO_CARRIER),
+        (nic("eth1", up=False, carrier=False), ""),
+        (nic("eth1", carrier=False, virtual=True), ""),
+        (nic("eth2", carrier=False), ""),
+        (nic("eth1", "0000:8b:00.0", carrier=False), ""),
+    ],
+    ids=["well", "no carrier", "not set up", "virtual", "another's", "a namesake's"],
+)
+def test_ethernet_is_judged_by_its_carrier_once_it_is_up(netdev: NetDevice, ill: str) -> None:
+    assert ills(ETH1, netdev) == ill
+
+
+def test_a_nic_in_a_pod_is_not_judged() -> None:
+    assert ills(ETH1) == ""
+    assert ills(device("eth", PF), nic("eth9", carrier=False)) == ""
+
+
+@pytest.mark.parametrize(
+    ("rdma", "ill"),
+    [
+        (hca("mlx5_0", "ACTIVE"), ""),
+        (hca("mlx5_0", "DOWN"), PORT_DOWN),
+        (hca("mlx5_0", "INIT"), PORT_DOWN),
+        (hca("mlx5_0", "DOWN", layer="Ethernet"), ""),
+        (hca("mlx5_0", "ACTIVE", "DOWN", netdev="ib0"), PORT_DOWN),
+        (hca("mlx5_0", "DOWN", "ACTIVE", netdev="ib0"), ""),
+        (hca("mlx5_0", "DOWN", "ACTIVE", netdev="ib7"), ""),
+        (hca("mlx5_0", "DOWN", "DOWN"), PORT_DOWN),
+        (hca("mlx5_9", "DOWN"), ""),
+    ],
+    ids=[
+        "well", "down", "no subnet manager", "Ethernet", "its port is down", "its port is well",
+        "one port is well", "all ports are down", "another's",
+    ],
+)  # fmt: skip
+def test_infiniband_is_judged_by_its_port(rdma: RdmaDevice, ill: str) -> None:
+    assert ills(IB0, nic("ib0", up=False), rdma=(rdma,)) == ill
+
+
+def test_a_port_that_is_down_is_what_is_wrong_also_without_carrier() -> None:
+    assert ills(IB0, nic("ib0", carrier=False), rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
+    assert ills(BARE, rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
+
+
+def test_hardware_that_is_gone_from_the_bus_has_vanished() -> None:
+    assert ills(ETH1, there=False) == VANISHED
+
+
+def test_what_the_scan_does_not_look_for_has_not_vanished() -> None:
+    virtual = Device("dummy0", DeviceKey("", "", "dummy0"))
+
+    assert ills(BARE, there=False) == ""
+    assert ills(virtual, NetDevice(Link(9, "dummy0", up=True)), there=False) == NO_CARRIER
+    assert ills(virtual, NetDevice(Link(9, "dummy0", up=True), virtual=True), there=False) == ""
