@@ -4,12 +4,14 @@ sockets.py       where our sockets are, and what they are called
 instance.py      one instance on a node
 messages.py      the kubelet's messages as values
 services.py      what the kubelet may call
+health.py        the health of devices, as a stream
 registration.py  how it gets to know us
 listener.py      a server on a socket that may be taken from under it
 plugin.py        both sockets kept in place, the registration looked after
 probe.py         whether we would answer a kubelet
 """
 
+from dra_shim.kubelet.health import DeviceHealth, HealthReport, HealthSource, health_services
 from dra_shim.kubelet.instance import only_instance
 from dra_shim.kubelet.plugin import KubeletPlugin, Notice, SocketFailed, SocketReplaced, Status
 from dra_shim.kubelet.probe import probe
@@ -19,7 +21,10 @@ from dra_shim.kubelet.sockets import KUBELET_ROOT, SocketError, Sockets, sockets
 
 __all__ = [
     "KUBELET_ROOT",
+    "DeviceHealth",
     "Driver",
+    "HealthReport",
+    "HealthSource",
     "KubeletPlugin",
     "Notice",
     "Registered",
@@ -30,6 +35,7 @@ __all__ = [
     "Sockets",
     "Status",
     "dra_services",
+    "health_services",
     "only_instance",
     "probe",
     "sockets_of",

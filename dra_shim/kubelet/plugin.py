@@ -83,7 +83,7 @@ class KubeletPlugin:
         info = plugin_info(driver, sockets.service, [each.advertised for each in services])
         self._status = Status()
         self._sockets = sockets
-        self._service_handlers = [each.handler for each in services]
+        self._services = tuple(services)
         self._registration_handlers = [registration_handler(info, self._told)]
         self._notify = notify
         self._clock = clock
@@ -108,6 +108,8 @@ class KubeletPlugin:
         finally:
             if self._registration is not None:
                 await self._registration.close(0)
+            for each in self._services:
+                each.end()
             if self._service is not None:
                 await self._service.close(GRACE_S)
 
@@ -129,7 +131,7 @@ class KubeletPlugin:
             return
         path = self._sockets.service
         make_data_directory(path.parent)
-        self._service = await Listener.opened(path, self._service_handlers)
+        self._service = await Listener.opened(path, [each.handler for each in self._services])
         if old is not None:
             self._notify(SocketReplaced(str(path), "it was gone"))
             closing.create_task(old.close(GRACE_S))

@@ -1,6 +1,6 @@
 """What the kubelet may call: the gRPC side of Prepare and Unprepare, in each version."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -42,10 +42,12 @@ class Service:
 
     Attributes:
         advertised: what GetInfo says of it.
+        end: called before the server ends, which else waits for calls that never end.
     """
 
     advertised: str
     handler: grpc.GenericRpcHandler
+    end: Callable[[], None] = lambda: None
 
 
 def dra_services(driver: Driver) -> tuple[Service, ...]:

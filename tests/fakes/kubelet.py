@@ -5,7 +5,7 @@ It looks at the registry when a test says so; the real one is told by inotify an
 """
 
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,12 @@ from urllib.parse import quote
 
 import grpc
 
-from dra_shim._gen import dra_v1_pb2, dra_v1beta1_pb2
+from dra_shim._gen import (
+    dra_health_v1_pb2,
+    dra_health_v1alpha1_pb2,
+    dra_v1_pb2,
+    dra_v1beta1_pb2,
+)
 from dra_shim._gen.pluginregistration_v1_pb2 import (
     InfoRequest,
     PluginInfo,
@@ -31,6 +36,10 @@ _MESSAGES: Final[Mapping[str, Any]] = {
     "v1.DRAPlugin": dra_v1_pb2,
     "v1beta1.DRAPlugin": dra_v1beta1_pb2,
 }
+_HEALTH: Final[Mapping[str, Any]] = {
+    "v1.DRAResourceHealth": dra_health_v1_pb2,
+    "v1alpha1.DRAResourceHealth": dra_health_v1alpha1_pb2,
+}
 # A connection of another test, or of another kubelet, is not ours.
 _OPTIONS: Final = (("grpc.use_local_subchannel_pool", 1),)
 
@@ -47,6 +56,7 @@ class Plugin:
     identity: tuple[int, int]
     endpoint: str
     service: str
+    health: str
     channel: grpc.aio.Channel
 
 
@@ -57,6 +67,7 @@ class FakeKubelet:
     Attributes:
         root: its directory.
         services: DRA services that it knows, the best first.
+        health: health services that it knows, the best first.
         refusal: what keeps it from registering anybody, "" for nothing.
         forgets_failures: it is one of 1.36 or later, and tries again where registering failed;
             the older ones do so only when the socket is made anew.
@@ -67,6 +78,7 @@ class FakeKubelet:
 
     root: Path
     services: Sequence[str] = OF_1_37
+    health: Sequence[str] = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
     refusal: str = ""
     forgets_failures: bool = True
     plugins: dict[str, Plugin] = field(default_factory=dict)
@@ -126,8 +138,10 @@ class FakeKubelet:
             reason = self._fault(info)
             if not reason:
                 service = next(each for each in info.supported_versions if each in self.services)
+                advertised = set(info.supported_versions)
+                health = next((each for each in self.health if each in advertised), "")
                 self.plugins[info.name] = Plugin(
-                    path, identity, info.endpoint, service, _channel(info.endpoint)
+                    path, identity, info.endpoint, service, health, _channel(info.endpoint)
                 )
             elif not self.forgets_failures:
                 self._given_up.add(identity)
@@ -236,6 +250,29 @@ class FakeKubelet:
         except grpc.aio.AioRpcError as error:
             raise PrepareError(f"Node{verb}Resources: rpc error: {error.code().name}") from error
         return dict(response.claims)
+
+    # ------------------------------------------------------------------- health
+
+    async def watch_health(self, driver: str = "dra.net") -> AsyncGenerator[list[Any]]:
+        """Yield what the driver says of its devices, each time all of them.
+
+        Raises:
+            PrepareError: the driver does not advertise the service.
+        """
+        plugin = self.plugins[driver]
+        if not plugin.health:
+            raise PrepareError(f"DRA driver {driver} tells no health")
+        messages = _HEALTH[plugin.health]
+        stream = plugin.channel.unary_stream(
+            f"/{plugin.health}/NodeWatchResources",
+            messages.NodeWatchResourcesRequest.SerializeToString,
+            messages.NodeWatchResourcesResponse.FromString,
+        )(messages.NodeWatchResourcesRequest())
+        try:
+            async for response in stream:
+                yield list(response.devices)
+        finally:
+            stream.cancel()
 
 
 def cdi_devices(devices: Sequence[Any], request: str = "") -> list[str]:

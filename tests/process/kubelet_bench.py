@@ -6,7 +6,14 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dra_shim.kubelet import Driver, KubeletPlugin, Notice, dra_services, sockets_of
+from dra_shim.kubelet import (
+    Driver,
+    KubeletPlugin,
+    Notice,
+    Service,
+    dra_services,
+    sockets_of,
+)
 from dra_shim.kubelet.plugin import WATCH_S
 from dra_shim.settings import State
 from tests.fakes.clock import FakeClock
@@ -32,12 +39,14 @@ class Node:
         self.notices: list[Notice] = []
         self.plugin = self.new_plugin()
 
-    def new_plugin(self, driver: Driver | None = None) -> KubeletPlugin:
+    def new_plugin(
+        self, driver: Driver | None = None, more: Sequence[Service] = ()
+    ) -> KubeletPlugin:
         """Return a shim that is not yet running, as after a restart of its process."""
         self.plugin = KubeletPlugin(
             "dra.net",
             self.sockets,
-            dra_services(driver or self.bench.preparer),
+            (*dra_services(driver or self.bench.preparer), *more),
             self.notices.append,
             clock=self.clock,
             sleep=self.clock.sleep,
