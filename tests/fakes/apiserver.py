@@ -8,12 +8,11 @@ tests/process/test_api_contract.py and test_slices_contract.py hold it to a real
 import asyncio
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
-from enum import Enum
 from itertools import count
 from typing import Any
 
 from tests.fakes.documents import KINDS, entry_key, event_line, inward, outward, selected, status
+from tests.fakes.exchange import Asked, End, Silence, Told, Trouble, Watching
 from tests.fakes.slice_rules import FEATURES, problems, settled
 
 Document = dict[str, Any]
@@ -22,63 +21,6 @@ FIRST_VERSION = 100
 NOW = "2026-11-20T12:00:00Z"
 IMPLIED = ("apiVersion", "kind")  # what items of a list do not say
 SELECTABLE = ("metadata.name", "metadata.namespace", "spec.nodeName", "spec.driver")
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request as it came."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    body: Document = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """Say method and path."""
-        return f"{self.method} {self.path}"
-
-
-@dataclass(frozen=True)
-class Told:
-    """An answer; bytes are sent as they are."""
-
-    status: int
-    body: Document | bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class Silence:
-    """No answer, and no end of the connection either."""
-
-
-class End(Enum):
-    """How a watch ends: as it should, or with the connection."""
-
-    PROPER = "proper"
-    BROKEN = "broken"
-
-
-@dataclass
-class Watching:
-    """An open watch."""
-
-    plural: str
-    version: str
-    selector: Mapping[str, str]
-    seconds: float
-    bookmarks: bool
-    lines: "asyncio.Queue[bytes | End]" = field(default_factory=asyncio.Queue)
-
-
-@dataclass
-class Trouble:
-    """What the next matching requests get instead of an answer; None is a break."""
-
-    told: Told | Silence | None
-    matches: Callable[[Asked], bool]
-    times: int
-    done: bool = False  # whether the request is carried out nevertheless
 
 
 class FakeApiServer:
@@ -129,9 +71,11 @@ class FakeApiServer:
         """Return the objects of a kind, by name."""
         return [deepcopy(self._objects[key]) for key in sorted(self._objects) if key[0] == plural]
 
-    def alter(self, plural: str, name: str, change: Callable[[Document], None]) -> None:
+    def alter(
+        self, plural: str, name: str, change: Callable[[Document], None], namespace: str = ""
+    ) -> None:
         """Change an object as a person would by hand."""
-        key = (plural, "", name)
+        key = (plural, namespace, name)
         document = deepcopy(self._objects[key])
         change(document)
         self._store(key, document, "MODIFIED", "alter")
@@ -214,7 +158,9 @@ class FakeApiServer:
 
     def _routed(self, asked: Asked) -> Told | Watching:
         parts = asked.path.strip("/").split("/")
-        if parts == ["apis", "resource.k8s.io"] and self.versions:
+        if parts == ["apis", "resource.k8s.io"]:
+            if not self.versions:
+                return Told(404, b"404 page not found\n")
             entries = [{"version": each, "groupVersion": f"resource.k8s.io/{each}"} for each in self.versions]  # fmt: skip # noqa: E501
             return Told(200, {"kind": "APIGroup", "versions": entries})
         group = "resource.k8s.io" if parts[0] == "apis" else ""

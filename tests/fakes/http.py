@@ -9,7 +9,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import h11
 
-from tests.fakes.apiserver import Asked, End, FakeApiServer, Silence, Told, Watching
+from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.exchange import Asked, End, Silence, Told, Watching
 
 Reader = asyncio.StreamReader
 Writer = asyncio.StreamWriter

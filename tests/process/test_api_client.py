@@ -19,7 +19,8 @@ from dra_shim.api import (
     version_of,
 )
 from dra_shim.api.client import MAX_EVENT, MAX_REPLY
-from tests.fakes.apiserver import End, FakeApiServer, Silence, Told
+from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.exchange import End, Silence, Told
 from tests.fakes.http import served
 from tests.process.api_bench import client_of, slice_document, talking
 from tests.process.plugin_bench import finish

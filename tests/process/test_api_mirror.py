@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from dra_shim.api import NODE, POD, Api, ApiError, Mirror, uid_of
-from tests.fakes.apiserver import End, FakeApiServer, Told
+from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
+from tests.fakes.exchange import End, Told
 from tests.process.api_bench import talking
 from tests.process.plugin_bench import finish
 

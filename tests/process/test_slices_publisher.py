@@ -19,7 +19,7 @@ from dra_shim.slices import (
 from dra_shim.slices.layout import slice_name
 from dra_shim.slices.pace import GATHER_S, REPAIR_S, REST_S
 from dra_shim.slices.publisher import PROBE_S
-from tests.fakes.apiserver import Asked, Told
+from tests.fakes.exchange import Asked, Told
 from tests.fakes.slice_rules import FEATURES
 from tests.process.plugin_bench import finish
 from tests.process.publisher_bench import Bench, names_of, publishing

@@ -158,6 +158,10 @@ def test_a_slice_of_another_pool_is_no_matter_of_this_ones_generation(server: Se
     assert bring(server, goods("a")) == [f"create {FIRST}", "remove stray"]
     assert server.generations() == [1]
 
+    server.put("stray", new_document(pool, part, spec_of(pool, part, 1, 1)))
+    assert bring(server, goods("b")) == [f"change {FIRST}", "remove stray"]
+    assert server.generations() == [1]
+
 
 def test_a_slice_of_another_pool_makes_room_for_ours(server: Server) -> None:
     part = Part(FIRST, offers("z"))

@@ -1,0 +1,66 @@
+"""What goes between a client and the fake API server: requests, answers, watches, and trouble."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as it came."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: Document = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Say method and path."""
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True)
+class Told:
+    """An answer; bytes are sent as they are."""
+
+    status: int
+    body: Document | bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Silence:
+    """No answer, and no end of the connection either."""
+
+
+class End(Enum):
+    """How a watch ends: as it should, or with the connection."""
+
+    PROPER = "proper"
+    BROKEN = "broken"
+
+
+@dataclass
+class Watching:
+    """An open watch."""
+
+    plural: str
+    version: str
+    selector: Mapping[str, str]
+    seconds: float
+    bookmarks: bool
+    lines: "asyncio.Queue[bytes | End]" = field(default_factory=asyncio.Queue)
+
+
+@dataclass
+class Trouble:
+    """What the next matching requests get instead of an answer; None is a break."""
+
+    told: Told | Silence | None
+    matches: Callable[[Asked], bool]
+    times: int
+    done: bool = False  # whether the request is carried out nevertheless

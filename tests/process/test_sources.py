@@ -1,0 +1,78 @@
+"""Claims and pods come from the server each time, and its trouble in Prepare's words."""
+
+import pytest
+
+from dra_shim.api import CLAIM, POD
+from dra_shim.prepare import ClaimSource, PodSource, UnavailableError
+from dra_shim.sources import ServerSource
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import ObjectRef
+from tests.fakes.exchange import Told
+from tests.process.api_bench import talking
+from tests.process.plugin_bench import finish
+
+REF = ObjectRef("ai", "fast", "u1")
+
+
+def test_claims_and_pods_are_read_as_they_are_now() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            source = ServerSource(api)
+            claims: ClaimSource = source
+            pods: PodSource = source
+            await api.create(CLAIM, {"metadata": {"name": "fast"}, "ofANewerServer": 1}, "ai")
+            await api.create(POD, {"metadata": {"name": "fast"}, "spec": {"x": 1}}, "ai")
+
+            claim, pod = await claims.claim(REF), await pods.pod(REF)
+            server.alter("pods", "fast", lambda each: each["spec"].update(x=2), "ai")
+            changed = await pods.pod(REF)
+
+            assert claim is not None
+            assert (claim["kind"], claim["ofANewerServer"]) == ("ResourceClaim", 1)
+            assert pod is not None
+            assert changed is not None
+            assert (pod["spec"], changed["spec"]) == ({"x": 1}, {"x": 2})
+
+    finish(scene())
+
+
+def test_what_is_not_there_is_none() -> None:
+    async def scene() -> None:
+        async with talking() as (_, api):
+            assert await ServerSource(api).claim(REF) is None
+            assert await ServerSource(api).pod(REF) is None
+
+    finish(scene())
+
+
+def test_a_server_that_cannot_answer_is_asked_again_when_it_said() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            server.fail(Told(429, b"", {"Retry-After": "4"}), lambda each: "pods" in each.path)
+            with pytest.raises(UnavailableError, match="get Pod ai/fast: ") as caught:
+                await ServerSource(api).pod(REF)
+            assert caught.value.after_s == 4.0
+
+    finish(scene())
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_server_that_will_not_answer_says_why(status: int) -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            refusal = {"code": status, "message": "not yours"}
+            server.fail(Told(status, refusal), lambda each: "pods" in each.path)
+            with pytest.raises(RefusedError, match="get Pod ai/fast: not yours; "):
+                await ServerSource(api).pod(REF)
+
+    finish(scene())
+
+
+def test_a_server_without_claims_says_what_it_lacks() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            server.versions = ()
+            with pytest.raises(RefusedError, match="enable DynamicResourceAllocation"):
+                await ServerSource(api).claim(REF)
+
+    finish(scene())
