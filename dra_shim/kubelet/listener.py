@@ -1,9 +1,11 @@
 """A gRPC server on a socket that may be taken from under it.
 
 Rules:
-1. A socket gets its name when its server is at work, by a rename that takes the place of whatever
-   had the name. Who connects finds a server at every moment, and the kubelet sees a new socket.
-2. A server only ever unlinks a socket of its own; gRPC itself would remove its successor's.
+1. A server never removes a socket that is not its own. gRPC unlinks by name when a server ends, be
+   it the socket of a successor; so a name that may pass to a successor is given by a rename, and
+   gRPC knows the socket by a draft's name only.
+2. A socket that gets its name so takes the place of whatever had it: who connects finds a server at
+   every moment.
 """
 
 import os
@@ -18,7 +20,7 @@ import grpc
 
 from dra_shim.kubelet.sockets import SocketError
 
-_DRAFT: Final = ".dra-"  # no kubelet looks at names with a dot in front
+_DRAFT: Final = ".dra-"
 
 
 class Listener:
@@ -28,11 +30,19 @@ class Listener:
         """See `opened`, which makes one."""
         self.path = path
         self._server = server
-        self._identity = (-1, -1)
+        self._identity = (-1, -1, -1)
 
     @classmethod
-    async def opened(cls, path: Path, handlers: Sequence[grpc.GenericRpcHandler]) -> Self:
+    async def opened(
+        cls, path: Path, handlers: Sequence[grpc.GenericRpcHandler], *, follows: bool
+    ) -> Self:
         """Return a server at work on a socket of that name, whatever had the name before.
+
+        Args:
+            path: of the socket.
+            handlers: of the services.
+            follows: another server of ours may still have the name, and end later. Not where a
+                kubelet looks at every new name: a draft's makes it complain.
 
         Raises:
             SocketError: the directory is not there, or takes no socket.
@@ -41,29 +51,28 @@ class Listener:
         server.add_generic_rpc_handlers(handlers)
         listener = cls(path, server)
         # As long as the shortest name, "dra.sock", so that no path becomes too long by it.
-        draft = path.with_name(_DRAFT + secrets.token_hex(2)[:3])
+        bound = path.with_name(_DRAFT + secrets.token_hex(2)[:3]) if follows else path
         try:
-            for leftover in path.parent.glob(f"{_DRAFT}???"):
-                leftover.unlink(missing_ok=True)
-            _bind(server, draft)
+            for stale in path.parent.glob(f"{_DRAFT}???") if follows else (path,):
+                stale.unlink(missing_ok=True)
+            _bind(server, bound)
             await server.start()
-            found = draft.stat()
-            draft.replace(path)
+            identity = _identity(bound)
+            bound.replace(path)
         except BaseException as error:
             await server.stop(None)
             if isinstance(error, OSError):
                 raise SocketError(f"socket {path}: {error.strerror}") from error
             raise
-        listener._identity = (found.st_dev, found.st_ino)
+        listener._identity = identity
         return listener
 
     def is_there(self) -> bool:
         """Whether the socket still has its name."""
         try:
-            found = self.path.stat()
+            return _identity(self.path) == self._identity
         except OSError:
             return False
-        return (found.st_dev, found.st_ino) == self._identity
 
     def remove(self) -> None:
         """Take the socket's name away, if it is ours; who is connected stays so."""
@@ -87,3 +96,9 @@ def _bind(server: grpc.aio.Server, path: Path) -> None:
         server.add_insecure_port(f"unix:{quote(os.fspath(path))}")
     except RuntimeError as error:
         raise SocketError(f"socket {path}: cannot be bound: {error}") from error
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    """Return what tells a file from one made later, which may have the same inode."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_mtime_ns

@@ -114,10 +114,10 @@ class KubeletPlugin:
                 await self._service.close(GRACE_S)
 
     async def _tend(self, closing: asyncio.TaskGroup) -> None:
-        """Put right what is wrong with our sockets; servers that were replaced end in `closing`."""
+        """Put right what is wrong with our sockets; a replaced service ends in `closing`."""
         try:
             await self._tend_service(closing)
-            await self._tend_registration(closing)
+            await self._tend_registration()
         except SocketError as error:
             if str(error) != self._status.trouble:
                 self._notify(SocketFailed(str(error)))
@@ -131,28 +131,32 @@ class KubeletPlugin:
             return
         path = self._sockets.service
         make_data_directory(path.parent)
-        self._service = await Listener.opened(path, [each.handler for each in self._services])
+        handlers = [each.handler for each in self._services]
+        self._service = await Listener.opened(path, handlers, follows=True)
         if old is not None:
             self._notify(SocketReplaced(str(path), "it was gone"))
             closing.create_task(old.close(GRACE_S))
 
-    async def _tend_registration(self, closing: asyncio.TaskGroup) -> None:
+    async def _tend_registration(self) -> None:
         old = self._registration
         there = old is not None and old.is_there()
         waited_s = self._clock() - self._since
         if there and (self._status.registered or waited_s < self._patience_s):
             return
-        path = self._sockets.registration
-        self._registration = await Listener.opened(path, self._registration_handlers)
-        self._since = self._clock()
-        self._status = replace(self._status, registered=False)
-        if there:
-            self._patience_s = min(self._patience_s * 2, LONGEST_PATIENCE_S)
         if old is not None:
+            await old.close(0)
+            self._registration = None
             said = self._status.reason or "it said nothing; is its directory right (--root-dir)?"
             late = f"the kubelet has not registered us for {waited_s:.0f} s: {said}"
-            self._notify(SocketReplaced(str(path), late if there else "it was gone"))
-            closing.create_task(old.close(0))
+            path = str(self._sockets.registration)
+            self._notify(SocketReplaced(path, late if there else "it was gone"))
+        if there:
+            self._patience_s = min(self._patience_s * 2, LONGEST_PATIENCE_S)
+        self._status = replace(self._status, registered=False)
+        self._registration = await Listener.opened(
+            self._sockets.registration, self._registration_handlers, follows=False
+        )
+        self._since = self._clock()
 
     def _told(self, word: Registered) -> None:
         """Take in the kubelet's word; after a bad one a better may follow by itself."""

@@ -44,6 +44,9 @@ _HEALTH: Final[Mapping[str, Any]] = {
 _OPTIONS: Final = (("grpc.use_local_subchannel_pool", 1),)
 
 
+Identity = tuple[int, int]  # inode and time: what tells a socket from one made later
+
+
 class PrepareError(Exception):
     """What the kubelet writes into the event FailedPrepareDynamicResources."""
 
@@ -53,7 +56,7 @@ class Plugin:
     """A registered plugin."""
 
     socket: Path
-    identity: tuple[int, int]
+    identity: Identity
     endpoint: str
     service: str
     health: str
@@ -84,7 +87,7 @@ class FakeKubelet:
     plugins: dict[str, Plugin] = field(default_factory=dict)
     infos: list[PluginInfo] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
-    _given_up: set[tuple[int, int]] = field(default_factory=set)
+    _given_up: set[Identity] = field(default_factory=set)
 
     @property
     def registry(self) -> Path:
@@ -113,15 +116,15 @@ class FakeKubelet:
             if path not in known and identity not in self._given_up:
                 await self._register(path, identity)
 
-    def _sockets(self) -> list[tuple[Path, tuple[int, int]]]:
+    def _sockets(self) -> list[tuple[Path, Identity]]:
         found = []
         for path in sorted(self.registry.iterdir()):
             about = path.lstat()
             if stat.S_ISSOCK(about.st_mode) and not path.name.startswith("."):
-                found.append((path, (about.st_dev, about.st_ino)))
+                found.append((path, (about.st_ino, about.st_mtime_ns)))
         return found
 
-    async def _register(self, path: Path, identity: tuple[int, int]) -> None:
+    async def _register(self, path: Path, identity: Identity) -> None:
         async with _channel(str(path)) as channel:
             try:
                 info = await _call(
@@ -148,7 +151,7 @@ class FakeKubelet:
             await self._notify(channel, info.name, identity, reason)
 
     async def _notify(
-        self, channel: grpc.aio.Channel, name: str, identity: tuple[int, int], reason: str
+        self, channel: grpc.aio.Channel, name: str, identity: Identity, reason: str
     ) -> None:
         if reason:
             self.trouble.append(reason)

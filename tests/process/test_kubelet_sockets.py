@@ -140,12 +140,13 @@ def test_what_a_crash_left_is_replaced(node: Node) -> None:
         with socket.socket(socket.AF_UNIX) as stale:
             stale.bind(str(path))
     with socket.socket(socket.AF_UNIX) as draft:
-        draft.bind(str(node.kubelet.registry / ".dra-abc"))
+        draft.bind(str(node.sockets.service.with_name(".dra-abc")))
 
     async def run() -> None:
         async with node.registered():
             assert await answers(node) == ""
         assert list(node.kubelet.registry.iterdir()) == []
+        assert list(node.sockets.service.parent.iterdir()) == []
 
     asyncio.run(run())
 
