@@ -1,7 +1,7 @@
 """The records as one transaction: all or none, whoever holds what."""
 
-import os
 import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,7 +102,7 @@ def test_a_changed_record_is_put_back_when_a_later_one_fails(state: State) -> No
 def test_a_signal_waits_until_the_records_are_whole(state: State) -> None:
     class Interrupting(RealFs):
         def replace(self, source: Path, target: Path) -> None:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # gRPC has threads here
             super().replace(source, target)
 
     with Ledger(state, fs=Interrupting()) as ledger:

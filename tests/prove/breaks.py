@@ -323,8 +323,8 @@ _RDMA: Final = (
     Break(
         "nobody is told that shared RDMA isolates nothing",
         _FABRIC,
-        "warnings=(SHARED_MODE_WARNING,)",
-        "warnings=()",
+        "return (SHARED_MODE_WARNING,)",
+        "return ()",
         f"{_TEST_FABRIC}::test_shared_devices_stay_and_their_files_go_with_a_warning",
     ),
     Break(
