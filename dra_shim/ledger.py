@@ -10,6 +10,7 @@ import secrets
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -18,7 +19,7 @@ from dra_shim.allocator import Uses
 from dra_shim.settings import State
 from dranet_nri.errors import RefusedError
 from dranet_nri.files import Fs
-from dranet_nri.model import Allocation, Device, ObjectRef, Phase
+from dranet_nri.model import Allocation, Attachment, Device, ObjectRef, Phase
 from dranet_nri.state.lock import OperationLock
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 from dranet_nri.state.store import AllocationStore
@@ -30,13 +31,21 @@ _HOLDING: Final = frozenset({Phase.INTENT, Phase.ATTACHED, Phase.DETACHING})
 
 
 class Ledger:
-    """The records while we hold the lock; use it as a context manager."""
+    """The records while we hold the lock; use it as a context manager, one thread at a time."""
 
-    def __init__(self, state: State, *, fs: Fs | None = None) -> None:
-        """Name the directories; nothing is opened yet."""
+    def __init__(self, state: State, *, fs: Fs | None = None, keep: bool = False) -> None:
+        """Name the directories; nothing is opened yet.
+
+        Args:
+            state: where records are.
+            fs: writes them.
+            keep: stay open between transactions, so that each reads only what changed; until close.
+        """
         self._state = state
         self._fs = fs
+        self._keep = keep
         self._lock = OperationLock(state.directory / _LOCK)
+        self._opened: _Opened | None = None
 
     def __enter__(self) -> Self:
         """Take the lock and read the records.
@@ -48,9 +57,12 @@ class Ledger:
         self._state.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         self._lock.__enter__()
         try:
-            self._store = AllocationStore(self._state.allocations, fs=self._fs)
+            if self._opened is None:
+                self._opened = _open(self._state, self._fs)
+            self._opened.store.refresh()
+            self._opened.attachments.refresh()
         except BaseException as error:
-            self._lock.__exit__(type(error), error, error.__traceback__)
+            self.__exit__(type(error), error, error.__traceback__)
             raise
         return self
 
@@ -60,9 +72,22 @@ class Ledger:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let go of the lock."""
-        self._store.close()
+        """Let go of the lock; what stays open is opened anew after trouble with a directory."""
+        if not self._keep or isinstance(error, OSError):
+            self.close()
         self._lock.__exit__(kind, error, trace)
+
+    def close(self) -> None:
+        """Close what stayed open. Idempotent."""
+        if self._opened is not None:
+            self._opened.store.close()
+            self._opened.attachments.close()
+            self._opened = None
+
+    @property
+    def _store(self) -> AllocationStore:
+        assert self._opened is not None, "only inside a transaction"
+        return self._opened.store
 
     @property
     def directory(self) -> Path:
@@ -111,7 +136,17 @@ class Ledger:
             besides: a claim whose record does not count, and the pod it is for now: what that pod
                 has by it does not count either, what another pod still has by it does.
         """
-        return _in_use(self._state, self._store.records(), besides)
+        assert self._opened is not None, "only inside a transaction"
+        return _in_use(self._store.records(), self._opened.attachments.records(), besides)
+
+    def attached(self, claim_uid: str) -> Attachment | None:
+        """Return what the plugin records of a claim, None if nothing that can be read."""
+        assert self._opened is not None, "only inside a transaction"
+        return self._opened.attachments.get(claim_uid)
+
+    def records(self) -> tuple[Allocation, ...]:
+        """Return all records."""
+        return self._store.records()
 
     def known_devices(self) -> tuple[Device, ...]:
         """Return the devices of all records, with the facts of when they were allocated."""
@@ -196,7 +231,25 @@ def observe(state: State) -> tuple[tuple[Device, ...], Uses]:
     """
     with AllocationReader(state.allocations, owner=None) as reader:
         records = tuple(reader.records())
-    return _devices(records), _in_use(state, records)
+    with AttachmentReader(state.attachments, owner=None) as attachments:
+        return _devices(records), _in_use(records, attachments.records())
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The directories of records, ours and the plugin's."""
+
+    store: AllocationStore
+    attachments: AttachmentReader
+
+
+def _open(state: State, fs: Fs | None) -> _Opened:
+    store = AllocationStore(state.allocations, fs=fs)
+    try:
+        return _Opened(store, AttachmentReader(state.attachments, owner=None))
+    except BaseException:
+        store.close()
+        raise
 
 
 def _devices(records: Iterable[Allocation]) -> tuple[Device, ...]:
@@ -204,21 +257,20 @@ def _devices(records: Iterable[Allocation]) -> tuple[Device, ...]:
 
 
 def _in_use(
-    state: State,
     records: Iterable[Allocation],
+    attachments: Iterable[Attachment],
     besides: tuple[ObjectRef, ObjectRef] | None = None,
 ) -> Uses:
     whole: dict[str, str] = {}
     shares: dict[str, str] = {}
     claim_uid, pod_uid = (each.uid for each in besides) if besides else ("", "")
-    with AttachmentReader(state.attachments, owner=None) as attachments:
-        for held in attachments.records():
-            own = (held.claim.uid, held.pod.uid) == (claim_uid, pod_uid)
-            if held.phase in _HOLDING and not own:
-                who = f"pod {held.pod}, which has not given it back (claim {held.claim})"
-                for one in held.devices:
-                    if not one.home:
-                        (shares if one.share_id else whole)[one.device.name] = who
+    for held in attachments:
+        own = (held.claim.uid, held.pod.uid) == (claim_uid, pod_uid)
+        if held.phase in _HOLDING and not own:
+            who = f"pod {held.pod}, which has not given it back (claim {held.claim})"
+            for one in held.devices:
+                if not one.home:
+                    (shares if one.share_id else whole)[one.device.name] = who
     for record in records:
         who = f"claim {record.claim} of pod {record.pod}"
         for each in record.devices:

@@ -9,6 +9,7 @@ Rules:
 """
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from dra_shim.claims import AllocatedClaim, read_pod_use
+from dra_shim.ledger import Ledger
 from dra_shim.prepare import records
 from dra_shim.prepare.errors import NotYetError, UnavailableError
 from dra_shim.prepare.ports import (
@@ -122,7 +124,7 @@ class Preparer:
         *,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """Prepare; nothing is opened.
+        """Prepare; nothing is opened before the first call.
 
         Args:
             sources: where claims, pods and devices come from.
@@ -132,7 +134,8 @@ class Preparer:
             sleep: waits that many seconds; between tries, and for the end of all tries.
         """
         self._sources = sources
-        self._state = state
+        self._ledger = Ledger(state, keep=True)
+        self._mutex = threading.Lock()
         self._terms = terms
         self._notify = notify
         self._sleep = sleep
@@ -178,7 +181,20 @@ class Preparer:
         """
         uid = record.claim.uid
         async with self._turns.of(uid):
-            return await _whole(lambda: records.forget(self._state, uid, record))
+            return await self._transact(lambda ledger: records.forget(ledger, uid, record))
+
+    async def standing(self) -> tuple[records.Standing, ...]:
+        """Return all records, and whether pods have their devices.
+
+        Raises:
+            StateError: inotify is not to be had.
+            OSError: a directory cannot be read.
+        """
+        return await self._transact(records.standing)
+
+    def close(self) -> None:
+        """Let the records go; no call may be at work."""
+        self._ledger.close()
 
     # ------------------------------------------------------------------- one claim
 
@@ -231,8 +247,8 @@ class Preparer:
 
     async def _record(self, claim: AllocatedClaim, trial: _Trial) -> Allocation:
         trial.doing = "the records"
-        before = await _whole(lambda: records.recorded(self._state, claim.ref.uid))
-        user = consumer_of(claim, before)
+        before = await self._transact(lambda ledger: ledger.by_uid(claim.ref.uid))
+        user = consumer_of(claim, before[0] if before else None)
         pod = ObjectRef(claim.ref.namespace, user.name, user.uid)
         trial.doing = f"pod {pod} from the API server"
         document = await self._sources.pods.pod(pod)
@@ -240,15 +256,15 @@ class Preparer:
         trial.doing = "the node's devices"
         devices = await self._sources.devices.devices({each.device[2] for each in claim.results})
         trial.doing = "the records"
-        return await _whole(
-            lambda: records.record(self._state, claim, pod, use, devices, self._terms)
+        return await self._transact(
+            lambda ledger: records.record(ledger, claim, pod, use, devices, self._terms)
         )
 
     async def _unprepare(self, claim: ObjectRef) -> str:
         self._turns.end(claim.uid)
         try:
             async with self._turns.of(claim.uid):
-                known = await _whole(lambda: records.forget(self._state, claim.uid))
+                known = await self._transact(lambda ledger: records.forget(ledger, claim.uid))
         except (DranetError, OSError) as error:
             return self._kept(claim, str(error))
         except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
@@ -260,6 +276,13 @@ class Preparer:
     def _kept(self, claim: ObjectRef, message: str, cause: Exception | None = None) -> str:
         self._notify(UnprepareFailed(claim, message, cause))
         return _short(message)
+
+    async def _transact(self, work: Callable[[Ledger], T]) -> T:
+        def run() -> T:
+            with self._mutex, self._ledger:
+                return work(self._ledger)
+
+        return await _whole(run)
 
 
 async def _whole(work: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""The records behind Prepare and Unprepare; each function is one transaction, and may block.
+"""The transactions behind Prepare and Unprepare; they write, and may block.
 
 Rules:
 1. What is answered to the kubelet stands on disk first.
@@ -13,10 +13,8 @@ from dra_shim.claims import AllocatedClaim, PodUse
 from dra_shim.ledger import Ledger, new_nonce
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.wanted import Terms, allocation_of, is_recorded
-from dra_shim.settings import State
 from dranet_nri.config import lease_addresses
 from dranet_nri.model import Allocation, Device, ObjectRef
-from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +25,8 @@ class Standing:
     held: bool
 
 
-def recorded(state: State, claim_uid: str) -> Allocation | None:
-    """Return a claim's record, None if there is none that can be read.
-
-    Raises:
-        StateError: inotify is not to be had.
-        OSError: the directory cannot be read.
-    """
-    with AllocationReader(state.allocations, owner=None) as reader:
-        return reader.get(claim_uid)
-
-
 def record(
-    state: State,
+    ledger: Ledger,
     claim: AllocatedClaim,
     pod: ObjectRef,
     use: PodUse,
@@ -51,60 +38,49 @@ def record(
     Raises:
         NotYetError: a device is another's still, or not on the node.
         DranetError: the claim is refused, or its record cannot be used.
-        OSError: the records cannot be read or written.
+        OSError: the record cannot be written.
     """
-    with Ledger(state) as ledger:
-        before = ledger.by_uid(claim.ref.uid)
-        if before and is_recorded(before[0], claim, pod.uid, terms):
-            return before[0]
-        _check_free(claim, ledger.in_use((claim.ref, pod)))
-        made = allocation_of(claim, pod, use, devices, terms, new_nonce())
-        configs = lease_addresses(
-            [each.config for each in made.devices], ledger.addresses(besides=claim.ref.uid)
-        )
-        leased = tuple(
-            replace(each, config=config) for each, config in zip(made.devices, configs, strict=True)
-        )
-        made = replace(made, devices=leased)
-        ledger.record([made])
-        return made
+    before = ledger.by_uid(claim.ref.uid)
+    if before and is_recorded(before[0], claim, pod.uid, terms):
+        return before[0]
+    _check_free(claim, ledger.in_use((claim.ref, pod)))
+    made = allocation_of(claim, pod, use, devices, terms, new_nonce())
+    configs = lease_addresses(
+        [each.config for each in made.devices], ledger.addresses(besides=claim.ref.uid)
+    )
+    leased = tuple(
+        replace(each, config=config) for each, config in zip(made.devices, configs, strict=True)
+    )
+    made = replace(made, devices=leased)
+    ledger.record([made])
+    return made
 
 
-def forget(state: State, claim_uid: str, judged: Allocation | None = None) -> bool:
+def forget(ledger: Ledger, claim_uid: str, judged: Allocation | None = None) -> bool:
     """Drop a claim's record, and say whether there was one; one that is broken is moved aside.
 
     Args:
-        state: where records are.
+        ledger: of this transaction.
         claim_uid: of the claim.
         judged: the record to be dropped; another one stays. None for whatever is there.
 
     Raises:
         OSError: it cannot be removed.
     """
-    with Ledger(state) as ledger:
-        there = ledger.by_uid(claim_uid)
-        if judged is not None and there != (judged,):
-            return False
-        ledger.forget(claim_uid)
-        return bool(there)
+    there = ledger.by_uid(claim_uid)
+    if judged is not None and there != (judged,):
+        return False
+    ledger.forget(claim_uid)
+    return bool(there)
 
 
-def standing(state: State) -> tuple[Standing, ...]:
-    """Return all records.
-
-    Raises:
-        StateError: inotify is not to be had.
-        OSError: a directory cannot be read.
-    """
-    with (
-        AllocationReader(state.allocations, owner=None) as records,
-        AttachmentReader(state.attachments, owner=None) as attachments,
-    ):
-        return tuple(
-            Standing(each, attached is not None and attached.holds_devices)
-            for each in records.records()
-            for attached in (attachments.get(each.claim.uid),)
-        )
+def standing(ledger: Ledger) -> tuple[Standing, ...]:
+    """Return all records."""
+    return tuple(
+        Standing(each, attached is not None and attached.holds_devices)
+        for each in ledger.records()
+        for attached in (ledger.attached(each.claim.uid),)
+    )
 
 
 def _check_free(claim: AllocatedClaim, uses: Uses) -> None:

@@ -15,12 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from dra_shim.prepare import records
 from dra_shim.prepare.errors import UnavailableError
 from dra_shim.prepare.ports import ClaimSource, Notify, SweepFailed, Swept
 from dra_shim.prepare.preparer import Preparer
 from dra_shim.prepare.wanted import why_orphaned
-from dra_shim.settings import State
 from dranet_nri.model import Allocation
 from dranet_nri.threads import in_thread
 
@@ -35,7 +33,6 @@ class Sweeper:
         self,
         claims: ClaimSource,
         preparer: Preparer,
-        state: State,
         checkpoint: Path,
         notify: Notify,
         *,
@@ -46,8 +43,7 @@ class Sweeper:
 
         Args:
             claims: the API server.
-            preparer: drops records in turn with other calls for the claim.
-            state: where records are.
+            preparer: has the records, and drops them in turn with other calls for the claim.
             checkpoint: the kubelet's dra_manager_state; need not be readable.
             notify: told what was dropped; must not raise.
             clock: monotonic seconds.
@@ -55,7 +51,6 @@ class Sweeper:
         """
         self._claims = claims
         self._preparer = preparer
-        self._state = state
         self._checkpoint = checkpoint
         self._notify = notify
         self._clock = clock
@@ -72,22 +67,15 @@ class Sweeper:
         """Look once."""
         since, self._since = self._since, {}
         try:
-            for record in await in_thread(self._candidates):
-                await self._look(record, since)
+            named = await in_thread(lambda: _read(self._checkpoint))
+            for each in await self._preparer.standing():
+                if not each.held and each.record.claim.uid.encode() not in named:
+                    await self._look(each.record, since)
         except UnavailableError:
             self._since = {}
         except Exception as error:  # noqa: BLE001 - the next look comes, whatever this one met
             self._since = {}
             self._notify(SweepFailed(error))
-
-    def _candidates(self) -> list[Allocation]:
-        """Return the records of claims that neither the kubelet nor a pod is known to have."""
-        named = _read(self._checkpoint)
-        return [
-            each.record
-            for each in records.standing(self._state)
-            if not each.held and each.record.claim.uid.encode() not in named
-        ]
 
     async def _look(self, record: Allocation, since: Mapping[str, float]) -> None:
         reason = why_orphaned(record, await self._claims.claim(record.claim))

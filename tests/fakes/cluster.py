@@ -105,6 +105,7 @@ class FakeCluster:
         failures: raised by the next reads of claims, one each.
         reads: names of claims that were asked for, in order.
         asked, looked: set with each read of a claim, and each look at devices.
+        open_eyes: cleared, a look at devices takes until it is set.
     """
 
     def __init__(self) -> None:
@@ -116,6 +117,8 @@ class FakeCluster:
         self.reads: list[str] = []
         self.asked = asyncio.Event()
         self.looked = asyncio.Event()
+        self.open_eyes = asyncio.Event()
+        self.open_eyes.set()
         self._silent: asyncio.Event | None = None
 
     def add(
@@ -160,6 +163,7 @@ class FakeCluster:
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
         """See DeviceSource."""
         self.looked.set()
+        await self.open_eyes.wait()
         return {name: nic(name) for name in names if name in self.nics}
 
 

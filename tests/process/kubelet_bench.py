@@ -39,6 +39,10 @@ class Node:
         self.notices: list[Notice] = []
         self.plugin = self.new_plugin()
 
+    def close(self) -> None:
+        """Let the shim's records go."""
+        self.bench.close()
+
     def new_plugin(
         self, driver: Driver | None = None, more: Sequence[Service] = ()
     ) -> KubeletPlugin:

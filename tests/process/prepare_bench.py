@@ -47,6 +47,10 @@ class Bench:
         sources = Sources(self.cluster, self.cluster, self.cluster)
         self.preparer = Preparer(sources, state, terms, self.notices.append, sleep=self.clock.sleep)
 
+    def close(self) -> None:
+        """Let the records go."""
+        self.preparer.close()
+
     def prepare(self, *claims: ObjectRef) -> list[Answer]:
         answers = asyncio.run(self.preparer.prepare(claims))
         assert list(answers) == [claim.uid for claim in claims]

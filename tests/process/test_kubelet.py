@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture
-def node(home: Path) -> Node:
-    return Node(home)
+def node(home: Path) -> Iterator[Node]:
+    with closing(Node(home)) as made:
+        yield made
 
 
 # --------------------------------------------------------------------------- registration
@@ -74,6 +76,7 @@ def test_each_kubelet_is_answered_in_its_version(
 
     asyncio.run(run())
     assert node.bench.record(claim) is None
+    node.close()
 
 
 def test_a_restarted_kubelet_finds_the_shim_and_gets_the_same_answers(node: Node) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,10 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture
-def node(home: Path) -> Node:
-    made = Node(home)
-    made.kubelet.start()
-    return made
+def node(home: Path) -> Iterator[Node]:
+    with closing(Node(home)) as made:
+        made.kubelet.start()
+        yield made
 
 
 async def alone(node: Node, who: str, told: list[str], clock: FakeClock) -> None:

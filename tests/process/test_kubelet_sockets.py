@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,9 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture
-def node(home: Path) -> Node:
-    return Node(home)
+def node(home: Path) -> Iterator[Node]:
+    with closing(Node(home)) as made:
+        yield made
 
 
 def is_registered(node: Node) -> bool:
@@ -297,6 +299,7 @@ def test_a_path_with_every_kind_of_character_is_served(home: Path) -> None:
             assert len((await node.kubelet.prepare(claim))["u1"]) == 1
 
     asyncio.run(run())
+    node.close()
 
 
 # --------------------------------------------------------------------------- the probe

@@ -1,6 +1,9 @@
 """Prepare and Unprepare on real records: what is recorded and answered, what is refused."""
 
 import asyncio
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,8 +13,6 @@ from dra_shim.prepare import (
     Prepared,
     PreparedDevice,
     PrepareFailed,
-    Preparer,
-    Sources,
     Terms,
     Unprepared,
     UnprepareFailed,
@@ -28,10 +29,10 @@ from tests.fakes.cluster import (
     nic,
     pod_document,
     result,
+    user,
 )
 from tests.process.prepare_bench import (
     POD,
-    TERMS,
     Bench,
     give_to_another,
     nonce_of,
@@ -39,8 +40,9 @@ from tests.process.prepare_bench import (
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(State(tmp_path / "state", tmp_path / "run"))
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with closing(Bench(State(tmp_path / "state", tmp_path / "run"))) as made:
+        yield made
 
 
 # --------------------------------------------------------------------------- the record
@@ -79,13 +81,10 @@ def test_asked_again_it_answers_the_same_and_reads_the_server_again(bench: Bench
 def test_another_process_answers_the_same(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     first = bench.prepare(claim)
-    second = Bench(bench.state)
-    second.cluster = bench.cluster
-    second.preparer = Preparer(
-        Sources(bench.cluster, bench.cluster, bench.cluster), bench.state, TERMS, print
-    )
+    with closing(Bench(bench.state)) as second:
+        second.cluster.add("nics", "u1", "a")
 
-    assert second.prepare(claim) == first
+        assert second.prepare(claim) == first
 
 
 def test_a_record_that_was_lost_is_made_again(bench: Bench) -> None:
@@ -101,10 +100,10 @@ def test_a_record_that_was_lost_is_made_again(bench: Bench) -> None:
 def test_after_a_reboot_the_gate_is_another_one(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     (before,) = bench.prepare(claim)
-    rebooted = Bench(bench.state, Terms(POOL, "boot2"))
-    rebooted.cluster.add("nics", "u1", "a")
+    with closing(Bench(bench.state, Terms(POOL, "boot2"))) as rebooted:
+        rebooted.cluster.add("nics", "u1", "a")
 
-    (after,) = rebooted.prepare(claim)
+        (after,) = rebooted.prepare(claim)
 
     assert nonce_of(after) != nonce_of(before)
     record = bench.record(claim)
@@ -148,6 +147,20 @@ def test_a_claim_that_observes_holds_nothing_and_has_no_gate(bench: Bench) -> No
 
     assert bench.prepare(claim) == [Answer((PreparedDevice("nic", POOL, "a"),))]
     assert bench.notices == [Prepared(claim, POD, gated=True)]
+
+
+def test_a_claim_that_observes_stays_with_its_pod_when_others_come(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    status = bench.cluster.claims["nics"]["status"]
+    status["allocation"]["devices"]["results"] = [result("a", adminAccess=True)]
+    before = bench.prepare(claim)
+    bench.cluster.pods["more"] = pod_document("more", "p2", {"n": "nics"})
+    status["reservedFor"].insert(0, user("more", "p2"))
+
+    assert bench.prepare(claim) == before
+    record = bench.record(claim)
+    assert record is not None
+    assert record.pod == POD
 
 
 def test_it_is_told_when_nothing_holds_the_containers_back(bench: Bench) -> None:
@@ -312,3 +325,25 @@ def test_dropping_a_record_leaves_one_that_was_written_since(bench: Bench) -> No
     assert now is not None
     assert asyncio.run(bench.preparer.drop(now))
     assert bench.record(claim) is None
+
+
+def test_records_that_others_write_meanwhile_are_seen(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+
+    (bench.state.allocations / "u1.json").unlink()
+    give_to_another(bench.state, "a")
+
+    (answer,) = bench.end_of_patience(claim)
+    assert answer.error == "device a: in use by claim ai/other of pod ai/inference"
+
+
+def test_records_whose_directory_was_removed_are_written_again(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a")
+    bench.prepare(claim)
+    shutil.rmtree(bench.state.directory)
+
+    errors = [bench.prepare(claim)[0].error for _ in range(2)]
+
+    assert errors[-1] == ""
+    assert bench.record(claim) is not None

@@ -1,6 +1,8 @@
 """Prepare where trouble may pass: who waits for what, and calls beside each other."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,8 +34,9 @@ from tests.process.prepare_bench import (
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(State(tmp_path / "state", tmp_path / "run"))
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with closing(Bench(State(tmp_path / "state", tmp_path / "run"))) as made:
+        yield made
 
 
 # --------------------------------------------------------------------------- patience
@@ -268,9 +271,13 @@ def test_a_call_that_the_kubelet_ends_leaves_no_transaction_behind(bench: Bench)
     claim = bench.cluster.add("nics", "u1", "a")
 
     async def run() -> bool:
+        bench.cluster.open_eyes.clear()
+        task = asyncio.create_task(bench.preparer.prepare([claim]))
+        await bench.cluster.looked.wait()
         with Ledger(bench.state):
-            task = asyncio.create_task(bench.preparer.prepare([claim]))
-            await bench.cluster.looked.wait()
+            bench.cluster.open_eyes.set()
+            for _ in range(5):
+                await asyncio.sleep(0)
             for _ in range(20):
                 task.cancel()
                 await asyncio.sleep(0)

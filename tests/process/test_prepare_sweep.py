@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,7 +27,6 @@ class SweepBench(Bench):
         self.sweeper = Sweeper(
             self.cluster,
             self.preparer,
-            self.state,
             self.checkpoint,
             self.notices.append,
             clock=self.clock,
@@ -51,8 +52,9 @@ class SweepBench(Bench):
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> SweepBench:
-    return SweepBench(tmp_path)
+def bench(tmp_path: Path) -> Iterator[SweepBench]:
+    with closing(SweepBench(tmp_path)) as made:
+        yield made
 
 
 def test_a_record_of_a_claim_that_is_gone_is_dropped_after_ten_minutes(bench: SweepBench) -> None:

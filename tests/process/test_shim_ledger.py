@@ -221,3 +221,28 @@ def test_the_lock_is_let_go_when_the_records_cannot_be_opened(state: State) -> N
 
     with Ledger(state) as second:
         second.forget("unknown")
+
+
+def watches() -> int:
+    """Return how many directories this process watches."""
+    links = (path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
+    return sum("inotify" in str(link) for link in links)
+
+
+def test_a_ledger_that_is_kept_stays_open_between_transactions(state: State) -> None:
+    before = watches()
+    with Ledger(state):
+        pass
+    assert watches() == before
+
+    ledger = Ledger(state, keep=True)
+    for number in range(2):
+        with ledger:
+            ledger.record([allocation(f"c{number}", f"u{number}", f"d{number}")])
+            assert [each.claim.name for each in ledger.records()] == ["c0", "c1"][: number + 1]
+            assert ledger.attached("u0") is None
+        assert watches() == before + 2
+    ledger.close()
+    ledger.close()
+
+    assert watches() == before
