@@ -48,6 +48,7 @@ class FakeApiServer:
         self._owned: dict[tuple[str, str], list[Document]] = {}
         self._watches: list[Watching] = []
         self._troubles: list[Trouble] = []
+        self._held: tuple[Callable[[Asked], bool], asyncio.Event] | None = None
         self._numbers = count(1)
         self._stirred = asyncio.Event()
         self._version = FIRST_VERSION
@@ -66,6 +67,16 @@ class FakeApiServer:
     def lose_answer(self, matches: Callable[[Asked], bool]) -> None:
         """Do what the next request that matches asks for, and break the connection."""
         self._troubles.append(Trouble(None, matches, 1, done=True))
+
+    def hold(self, matches: Callable[[Asked], bool]) -> asyncio.Event:
+        """Keep back the answers to requests that match, which are done, until the event is set."""
+        self._held = (matches, asyncio.Event())
+        return self._held[1]
+
+    async def released(self, asked: Asked) -> None:
+        """Return when the request may be answered."""
+        if self._held and self._held[0](asked):
+            await self._held[1].wait()
 
     def objects(self, plural: str) -> list[Document]:
         """Return the objects of a kind, by name."""

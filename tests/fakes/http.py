@@ -51,6 +51,7 @@ async def _converse(server: FakeApiServer, reader: Reader, writer: Writer) -> No
         if asked is None:
             return
         told = server.answer(asked)
+        await server.released(asked)
         if told is None:
             return
         if isinstance(told, Silence):

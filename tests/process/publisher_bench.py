@@ -8,12 +8,17 @@ from math import inf
 from typing import Any, TypeVar
 
 from dra_shim.api import NODE, SLICE, Api, name_of
-from dra_shim.slices import Goods, Notice, Published, Publisher, Trouble
+from dra_shim.slices import Goods, Notice, Published, Publisher, Trouble, goods_of
+from dra_shim.slices.layout import slice_name
 from dra_shim.slices.pace import GATHER_S, REST_S
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
+from tests.fakes.exchange import Asked
 from tests.process.api_bench import talking
+from tests.slices.pools import device
 
+NODE_1 = "node-1"
+FIRST = slice_name(NODE_1, 0)  # its first slice
 T = TypeVar("T", bound=Notice)
 Document = dict[str, Any]
 
@@ -85,6 +90,14 @@ class Bench:
         while not (publisher._mirror.complete and publisher._pace.due == inf):  # noqa: ASYNC110
             await asyncio.sleep(0.002)
 
+    async def until_heard(self, *devices: str) -> None:
+        """Wait until the publisher's mirror has these devices."""
+        heard: list[str] = []
+        while heard != [*devices]:
+            await asyncio.sleep(0.002)
+            documents: list[Any] = list(self.publisher._mirror.objects.values())
+            heard = [name for document in documents for name in names_of(document)]
+
     def said(self, kind: type[T]) -> list[T]:
         """Return the notices of one kind."""
         return [notice for notice in self.notices if isinstance(notice, kind)]
@@ -112,7 +125,7 @@ class Bench:
 
 
 @asynccontextmanager
-async def publishing(node: str = "node-1") -> AsyncIterator[tuple[FakeApiServer, Bench]]:
+async def publishing(node: str = NODE_1) -> AsyncIterator[tuple[FakeApiServer, Bench]]:
     """Run a publisher of a node that there is, on a server in memory."""
     async with talking() as (server, api):
         bench = Bench(api, node)
@@ -126,3 +139,18 @@ async def publishing(node: str = "node-1") -> AsyncIterator[tuple[FakeApiServer,
 def names_of(document: Document) -> list[str]:
     """Return the names of a slice's devices."""
     return [each["name"] for each in document["spec"].get("devices", [])]
+
+
+def plain(*names: str, mtu: int = 1500) -> Goods:
+    """Return what node-1 offers with these devices."""
+    return goods_of(NODE_1, [device(name, mtu=mtu) for name in names])
+
+
+def ill(*names: str) -> Goods:
+    """Return devices a and b of node-1, those named without a carrier."""
+    return goods_of(NODE_1, [device("a"), device("b")], ills=dict.fromkeys(names, "NoCarrier"))
+
+
+def writing(asked: Asked) -> bool:
+    """Whether the request is to write something."""
+    return asked.method in {"POST", "PUT", "DELETE"}

@@ -102,6 +102,22 @@ def test_a_restart_writes_nothing(subject: Subject, version: str) -> None:
     finish(scene())
 
 
+def test_a_restart_leaves_devices_where_they_are(subject: Subject) -> None:
+    async def scene() -> None:
+        names = many(100)
+        devices = [device(name) for name in names]
+        async with publisher(subject) as (_, it):
+            await it.publish(goods_of(it.node, devices, ills={names[0]: "NoCarrier"}))
+            await it.rest_over(2)
+            await it.publish(goods_of(it.node, devices))
+        async with publisher(subject, it.node) as (_, again):
+            told = await again.publish(goods_of(it.node, devices))
+
+            assert told == Published(devices=100, slices=2, writes=0)
+
+    finish(scene())
+
+
 def test_a_slice_belongs_to_its_node(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (api, it):
@@ -260,6 +276,7 @@ def test_slices_of_an_older_driver_are_replaced(subject: Subject) -> None:
 
             assert [name_of(each) for each in await it.slices()] == [slice_name(it.node, 0)]
             assert await seen(it) == (goods.offers, 8)
+            await it.until_at_ease()
 
     finish(scene())
 

@@ -1,0 +1,162 @@
+"""Many nodes publishing to one real API server: hack/bench cluster [NODES].
+
+Each node is our real publisher with 8 NICs, a task of this process. Writes are those that the
+server counts.
+"""
+
+import asyncio
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from os import environ
+from pathlib import Path
+from typing import Final
+
+import httpx2
+from lightkube.config.client_adapter import verify_cluster
+from lightkube.config.models import User
+
+from dra_shim.api import NODE, Api, from_kubeconfig
+from dra_shim.slices import Goods, Notice, Published, Publisher, Trouble, goods_of
+from dranet_nri.model import Device, DeviceKey
+from tests.bench.table import Row, machine, render, say
+from tests.cluster.control_plane import ControlPlane
+
+NODES: Final = 1000
+NICS: Final = 8
+ATTRIBUTES: Final = 24  # of a NIC, as many as a real one has
+AT_ONCE: Final = 50  # nodes that are created together
+PHASE_S: Final = 60.0
+FLAP_S: Final = 0.5
+BOUND: Final = 12.0  # writes of a node in a minute
+WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE", "APPLY"})
+_COUNTED: Final = re.compile(
+    r'^apiserver_request_total\{.*resource="resourceslices".*verb="(\w+)".*\} (\d+)', re.MULTILINE
+)
+
+
+class Fleet:
+    """The nodes, and what their publishers told."""
+
+    def __init__(self, client: Callable[[], httpx2.AsyncClient], count: int) -> None:
+        """Prepare; no node is there before start."""
+        self._http = client()
+        self._api = Api(self._http)
+        self.names = [f"bench-{number:04d}" for number in range(count)]
+        self.notices: list[Notice] = []
+        self._publishers = {
+            name: Publisher(Api(client()), name, self.notices.append) for name in self.names
+        }
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Create the nodes and have each publish; return when all is on the server."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one(name: str) -> None:
+            async with gate:
+                await self._api.create(NODE, {"metadata": {"name": name}})
+            self._publishers[name].offer(goods(name, well=True))
+            self._tasks.add(asyncio.create_task(self._publishers[name].run()))
+
+        await asyncio.gather(*map(one, self.names))
+        while self.said(Published) < len(self.names):  # noqa: ASYNC110 - of a thousand publishers
+            await asyncio.sleep(0.2)
+
+    async def storm(self, seconds: float) -> None:
+        """Let a link of each node flap."""
+        both = {name: (goods(name, well=False), goods(name, well=True)) for name in self.names}
+        end = time.monotonic() + seconds
+        well = False
+        while time.monotonic() < end:
+            for name, publisher in self._publishers.items():
+                publisher.offer(both[name][well])
+            well = not well
+            await asyncio.sleep(FLAP_S)
+
+    async def stop(self) -> None:
+        """Stop every publisher."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+
+    def said(self, kind: type[Notice]) -> int:
+        """Return how many notices of a kind there were."""
+        return sum(isinstance(each, kind) for each in self.notices)
+
+    async def writes(self) -> int:
+        """Return how many writes of slices the server has answered."""
+        found = _COUNTED.findall((await self._http.get("/metrics")).text)
+        return sum(int(number) for verb, number in found if verb in WRITES)
+
+
+def goods(node: str, *, well: bool) -> Goods:
+    """Return 8 NICs, the first of them without a carrier unless all is well."""
+    devices = [nic(number) for number in range(NICS)]
+    return goods_of(node, devices, ills={} if well else {devices[0].name: "NoCarrier"})
+
+
+def nic(number: int) -> Device:
+    """Return a NIC."""
+    key = DeviceKey("pci", f"0000:8{number}:00.0", f"eth{number}", f"0000:8{number}:00.0")
+    attributes = tuple(
+        (f"dra.net/attribute{index:02d}", f"value-{number}-{index}") for index in range(ATTRIBUTES)
+    )
+    return Device(f"pci-0000-8{number}-00-0", key, attributes)
+
+
+def clients(kubeconfig: Path) -> Callable[[], httpx2.AsyncClient]:
+    """Return what makes clients of the server; certificates are read once."""
+    config = from_kubeconfig(kubeconfig)
+    context = verify_cluster(config.cluster, config.user or User(), config.abs_file)
+    return lambda: httpx2.AsyncClient(base_url=config.cluster.server, verify=context, timeout=60)
+
+
+async def measure(plane: ControlPlane, count: int) -> list[Row]:
+    """Start the nodes, leave them alone, let their links flap; return what that cost."""
+    fleet = Fleet(clients(plane.kubeconfig), count)
+    say(f"{count} nodes start")
+    begin = time.monotonic()
+    await fleet.start()
+    took_s = time.monotonic() - begin
+    start = await fleet.writes()
+    say(f"all is published after {took_s:.0f} s; nothing happens for {PHASE_S:.0f} s")
+    await asyncio.sleep(PHASE_S)
+    steady = await fleet.writes()
+    say(f"a link of each node flaps every {FLAP_S} s for {PHASE_S:.0f} s")
+    begin = time.monotonic()
+    await fleet.storm(PHASE_S)
+    minutes = (time.monotonic() - begin) / 60
+    stormy = await fleet.writes() - steady
+    await fleet.stop()
+    idle = steady - start
+    flapping = stormy / count / minutes
+    return [
+        Row(f"{count} nodes of {NICS} NICs publish", f"{took_s:.0f} s"),
+        Row("writes of a node to publish", f"{start / count:.2f}", budget="1"),
+        Row("writes of all nodes in a quiet minute", str(idle), budget="0", met=idle == 0),
+        Row(
+            "writes of a node in a minute of storm",
+            f"{flapping:.1f}",
+            budget=f"{BOUND:.0f}",
+            met=flapping <= BOUND,
+        ),
+        Row("troubles told", str(fleet.said(Trouble))),
+    ]
+
+
+def main(words: Sequence[str]) -> None:
+    """Measure and print the table."""
+    count = int(words[0]) if words else NODES
+    notes = [machine(), "fewer writes in the storm may mean that this machine cannot do more"]
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        ControlPlane(Path(environ["BOX_KUBE"]), Path(directory)) as plane,
+    ):
+        rows = asyncio.run(measure(plane, count))
+    sys.stdout.write(render(rows, notes))
+
+
+main(sys.argv[1:])

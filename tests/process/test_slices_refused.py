@@ -1,0 +1,272 @@
+"""What a server does not take or does not know is left out, and the rest is published."""
+
+from dataclasses import replace
+
+import pytest
+
+from dra_shim.claims import Offer
+from dra_shim.slices import (
+    DeviceRefused,
+    Feature,
+    FeaturesMissing,
+    FieldsDropped,
+    Goods,
+    Published,
+    Trouble,
+    goods_of,
+)
+from dra_shim.slices.pace import GATHER_S, REPAIR_S, REST_S
+from dra_shim.slices.publisher import PROBE_S
+from tests.fakes.exchange import Told
+from tests.fakes.slice_rules import FEATURES
+from tests.process.plugin_bench import finish
+from tests.process.publisher_bench import (
+    FIRST,
+    NODE_1,
+    Bench,
+    ill,
+    names_of,
+    plain,
+    publishing,
+    writing,
+)
+from tests.slices.pools import PF, device, many
+
+VF = "0000:8a:00.1"
+
+
+def with_bad(goods: Goods, *names: str, alias: str = "x" * 65) -> Goods:
+    """Add devices with an attribute that no server takes."""
+    bad = [Offer("dra.net", NODE_1, name, (("dra.net/alias", alias),)) for name in names]
+    offers = sorted([*goods.offers, *bad], key=lambda offer: offer.name)
+    return replace(goods, offers=tuple(offers))
+
+
+def test_refused_devices_are_told_and_not_tried_again_as_they_are() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            names = many(150)
+            first = await it.publish(with_bad(plain(*names), "a-bad", "z-bad"))
+            refused = [each.device for each in it.said(DeviceRefused)]
+            await it.rest_over(4)
+            second = await it.publish(with_bad(plain(*names, "zz"), "a-bad", "z-bad"))
+
+            assert sorted(refused) == ["a-bad", "z-bad"]
+            assert (first.devices, second.devices, second.writes) == (150, 151, 1)
+            assert len(it.said(DeviceRefused)) == 2
+            assert it.troubles() == []
+            assert server.tokens is None
+
+    finish(scene())
+
+
+def test_a_refused_device_is_tried_again_when_it_changed() -> None:
+    async def scene() -> None:
+        async with publishing() as (_, it):
+            await it.publish(with_bad(plain("a"), "b"))
+            await it.rest_over(2)
+            still = await it.publish(with_bad(plain("a"), "b", alias="y" * 65))
+            await it.rest_over(1)
+            told = await it.publish(with_bad(plain("a"), "b", alias="short"))
+
+            assert (still.devices, told.devices) == (1, 2)
+            assert [each.device for each in it.said(DeviceRefused)] == ["b", "b"]
+
+    finish(scene())
+
+
+def test_a_slice_that_is_refused_as_a_whole_is_tried_again_rarely() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            refusal = {"code": 422, "message": "no", "details": {"causes": [{"field": "spec"}]}}
+            server.fail(Told(422, refusal), writing, times=2)
+            it.publisher.offer(plain("a"))
+            await it.rest(GATHER_S)
+            await it.rest(5.0)
+            await it.rest(10.0)
+            await it.until_said(Published)
+
+            assert [pause_s for _, pause_s in it.troubles()] == [5.0, 10.0]
+            assert it.troubles()[0][0] == f"create ResourceSlice {FIRST}: no"
+
+    finish(scene())
+
+
+def test_a_server_that_refuses_whatever_it_gets_is_left_alone_in_the_end() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            causes = [{"field": "spec.devices[0].name", "message": "no"}]
+            refusal = {"code": 422, "message": "no", "details": {"causes": causes}}
+            server.fail(Told(422, refusal), writing, times=40)
+            it.publisher.offer(plain(*many(50)))
+            await it.rest(GATHER_S)
+            trouble = await it.until_said(Trouble)
+
+            assert len(it.said(DeviceRefused)) == 32
+            assert "refused 32 times in a row" in str(trouble.error)
+            assert trouble.retry_s == 32 * REST_S
+
+    finish(scene())
+
+
+# --------------------------------------------------------------------------- features
+
+
+def test_a_server_without_taints_gets_none_and_no_restart_writes() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.features = frozenset(FEATURES) - {"taints"}
+            await it.publish(ill("a"))
+            await it.rest_over(1)
+            again = await it.publish(ill("b"))
+            other = Bench(it.api, NODE_1)
+            async with other.running():
+                restarted = await other.publish(ill("a"))
+
+            assert (again.writes, restarted.writes) == (0, 0)
+            assert it.said(FeaturesMissing) == [FeaturesMissing(frozenset({Feature.TAINTS}))]
+            assert "taints" not in str(await it.slices())
+            assert len([each for each in server.asked if each.query.get("dryRun")]) == 2
+
+    finish(scene())
+
+
+def test_a_feature_that_came_is_used_with_the_first_news_after_an_hour() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.features = frozenset(FEATURES) - {"taints"}
+            await it.publish(ill("a"))
+            server.features = frozenset(FEATURES)
+            await it.until_at_ease()
+            it.clock.pass_time(PROBE_S - 1)
+            early = await it.publish(ill("b"))
+            it.clock.pass_time(1)
+            told = await it.publish(ill("a"))
+
+            assert (early.writes, told.writes) == (0, 1)
+            assert "NoCarrier" in str(await it.slices())
+
+    finish(scene())
+
+
+def test_a_server_that_has_all_features_is_asked_once() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            await it.publish(ill("a"))
+            await it.until_at_ease()
+            it.clock.pass_time(PROBE_S)
+            await it.publish(ill("b"))
+
+            assert len([each for each in server.asked if each.query.get("dryRun")]) == 1
+
+    finish(scene())
+
+
+def test_a_server_without_counters_gets_devices_alone() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.features = frozenset(FEATURES) - {"counters"}
+            card = [device("pf", PF, "eth0"), device("vf", VF)]
+            told = await it.publish(goods_of(NODE_1, card, physical={VF: PF}))
+
+            assert (told.devices, told.writes) == (2, 1)
+            assert "ounters" not in str([each["spec"] for each in await it.slices()])
+
+    finish(scene())
+
+
+def test_a_server_that_refuses_our_counters_gets_devices_alone() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            field = "spec.devices[0].consumesCounters[0].counterSet"
+            refusal = {"code": 422, "message": "no", "details": {"causes": [{"field": field}]}}
+            server.fail(Told(422, refusal), lambda each: writing(each) and not each.query)
+            card = [device("pf", PF, "eth0"), device("vf", VF)]
+            told = await it.publish(goods_of(NODE_1, card, physical={VF: PF}))
+
+            assert told.devices == 2
+            assert it.said(DeviceRefused) == []
+            assert it.said(FeaturesMissing) == [FeaturesMissing(frozenset({Feature.COUNTERS}))]
+            assert "ounters" not in str([each["spec"] for each in await it.slices()])
+
+    finish(scene())
+
+
+def test_a_server_that_cannot_share_gets_no_shared_devices() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.features = frozenset(FEATURES) - {"sharing"}
+            goods = goods_of(NODE_1, [device("a"), device("b")], frozenset({"b"}))
+            await it.publish(goods)
+
+            assert [names_of(each) for each in await it.slices()] == [["a"]]
+
+    finish(scene())
+
+
+@pytest.mark.parametrize(
+    ("status", "missing"),
+    [(403, 0), (422, 1)],
+    ids=["a rule against it", "the server refuses a field"],
+)
+def test_a_probe_that_is_refused_tells_what_it_can(status: int, missing: int) -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            causes = [{"field": "spec.devices[0].taints[0].effect"}]
+            refusal = {"code": status, "message": "no", "details": {"causes": causes}}
+            server.fail(Told(status, refusal), lambda each: "dryRun" in each.query)
+            await it.publish(ill("a"))
+
+            assert len(it.said(FeaturesMissing)) == missing
+            assert ("NoCarrier" in str(await it.slices())) == (not missing)
+
+    finish(scene())
+
+
+def test_plain_devices_need_no_probe() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            await it.publish(plain("a"))
+
+            assert not [each for each in server.asked if each.query.get("dryRun")]
+
+    finish(scene())
+
+
+def test_fields_that_a_server_drops_all_the_same_are_told_and_left_at_that() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            refusal = Told(403, {"code": 403, "message": "no"})
+            server.fail(refusal, lambda each: "dryRun" in each.query)
+            server.features = frozenset(FEATURES) - {"taints"}
+            await it.publish(ill("a"))
+            await it.until_at_ease()
+            it.clock.pass_time(10 * REPAIR_S)
+            await it.until_at_ease()
+            changed = await it.publish(ill("a", "b"))
+            await it.until_at_ease()
+
+            dropped = FieldsDropped(FIRST, frozenset({"taints"}))
+            assert it.said(FieldsDropped) == [dropped]
+            assert server.writes == [f"create resourceslices/{FIRST}"]
+            assert changed.writes == 1
+
+    finish(scene())
+
+
+def test_a_slice_that_lost_fields_is_not_written_with_the_next_one() -> None:
+    def goods(last: str) -> Goods:
+        names = [*many(100), last]
+        return goods_of(NODE_1, map(device, names), ills={names[0]: "NoCarrier"})
+
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.fail(Told(403, {"code": 403}), lambda each: "dryRun" in each.query)
+            server.features = frozenset(FEATURES) - {"taints"}
+            first = await it.publish(goods("y"))
+            await it.rest_over(2)
+            second = await it.publish(goods("z"))
+
+            assert (first.writes, second.writes) == (2, 1)
+
+    finish(scene())

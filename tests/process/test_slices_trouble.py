@@ -1,0 +1,169 @@
+"""The publisher comes through whatever a server does to it."""
+
+import pytest
+
+from dra_shim.slices import (
+    Published,
+)
+from dra_shim.slices.pace import GATHER_S, REST_S
+from tests.fakes.exchange import Told
+from tests.process.plugin_bench import finish
+from tests.process.publisher_bench import FIRST, names_of, plain, publishing, writing
+from tests.slices.pools import many
+
+
+def test_a_write_whose_answer_was_lost_is_not_done_twice() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.lose_answer(lambda asked: asked.method == "POST")
+            it.publisher.offer(plain("a"))
+            await it.rest(GATHER_S)
+            await it.rest(REST_S)
+            told = await it.until_said(Published)
+
+            assert told.writes == 0
+            assert server.writes == [f"create resourceslices/{FIRST}"]
+
+    finish(scene())
+
+
+@pytest.mark.parametrize(
+    ("told", "pause_s"),
+    [
+        (Told(409, {"code": 409, "message": "changed"}), REST_S),
+        (Told(503, b""), REST_S),
+        (Told(429, b"", {"Retry-After": "17"}), 17.0),
+        (None, REST_S),
+    ],
+    ids=["a conflict", "a server that goes down", "a busy one", "a broken connection"],
+)
+def test_a_write_that_fails_is_tried_again(told: Told | None, pause_s: float) -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.fail(told, writing)
+            it.publisher.offer(plain("a"))
+            await it.rest(GATHER_S)
+            await it.rest(pause_s)
+            await it.until_said(Published)
+
+            assert [pause for _, pause in it.troubles()] == [pause_s]
+            assert [names_of(each) for each in await it.slices()] == [["a"]]
+
+    finish(scene())
+
+
+def test_a_read_that_fails_is_tried_again_sooner() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            await server.until(lambda: server.watching == 1)
+            server.fail(Told(503, b""), times=3)
+            it.publisher.offer(plain("a"))
+            await it.rest(GATHER_S)
+            for pause_s in (0.5, 1.0, 2.0):
+                await it.rest(pause_s)
+            await it.until_said(Published)
+
+    finish(scene())
+
+
+def test_who_may_not_write_is_told_which_right_is_missing() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.fail(Told(403, {"code": 403, "message": "forbidden"}), writing)
+            it.publisher.offer(plain("a"))
+            await it.rest(GATHER_S)
+            await it.rest(REST_S)
+            await it.until_said(Published)
+
+            assert it.troubles() == [
+                (
+                    f"create ResourceSlice {FIRST}: forbidden; "
+                    "grant create on resourceslices to the service account",
+                    5.0,
+                )
+            ]
+
+    finish(scene())
+
+
+def test_a_node_that_is_not_there_yet_is_waited_for() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.remove("nodes")
+            it.publisher.offer(plain("a"))
+            await it.rest(GATHER_S)
+            await it.clock.until_asleep(0.5)
+            await it.add_node()
+            it.clock.pass_time(0.5)
+            await it.until_said(Published)
+
+            assert it.troubles() == [('get Node node-1: nodes "node-1" not found', 0.5)]
+
+    finish(scene())
+
+
+def test_who_may_not_watch_publishes_nevertheless() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            refusal = {"code": 403, "message": "no"}
+            server.fail(Told(403, refusal), lambda each: "watch" in each.query, times=99)
+            told = await it.publish(plain("a"))
+
+            assert told.writes == 1
+            assert "grant watch on resourceslices" in it.troubles()[0][0]
+
+    finish(scene())
+
+
+def test_what_cannot_be_seen_is_not_repaired() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            refusal = Told(403, {"code": 403, "message": "no"})
+            server.fail(refusal, lambda each: each.query.get("resourceVersion") == "0", times=99)
+            await it.clock.until_asleep(0.5)
+            await it.publish(plain("a"))
+            it.clock.pass_time(0.5 - GATHER_S)
+            await it.clock.until_asleep(1.0)
+
+            assert it.clock.asleep() == [1.0]
+
+    finish(scene())
+
+
+def test_a_server_that_was_upgraded_is_spoken_to_in_its_own_version() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.versions = ("v1beta1",)
+            await it.publish(plain("a"))
+            await it.until_at_ease()
+            server.versions = ("v1",)
+            await it.rest_over(1)
+            it.publisher.offer(plain("a", "b"))
+            await it.rest(GATHER_S)
+            await it.rest(5.0)
+            told = await it.until_said(Published, 2)
+
+            assert told.writes == 1
+            assert [names_of(each) for each in server.objects("resourceslices")] == [["a", "b"]]
+
+    finish(scene())
+
+
+def test_a_slice_that_goes_while_it_is_removed_is_gone() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            await it.publish(plain(*many(200)))
+            await it.rest_over(2)
+            missing = {
+                "code": 404,
+                "reason": "NotFound",
+                "message": "gone",
+                "details": {"name": "x"},
+            }
+            server.fail(Told(404, missing), lambda each: each.method == "DELETE")
+            told = await it.publish(plain(*many(10)))
+
+            assert told.slices == 1
+            assert it.troubles() == []
+
+    finish(scene())
