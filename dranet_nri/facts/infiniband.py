@@ -8,7 +8,7 @@ Rules:
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from errno import ENODEV
@@ -84,6 +84,42 @@ def told(sysfs: Path) -> Told:
         {device.name: device for device in devices},
         {(port.device, port.port): port for port in ports},
     )
+
+
+def told_again(before: Told, names: Collection[str]) -> Told:
+    """Return what was told, the ports of some devices asked again.
+
+    Args:
+        before: what was told last.
+        names: of those devices.
+
+    Raises:
+        KernelError: a dump failed.
+    """
+    devices = [before.devices[name] for name in names if name in before.devices]
+    netlink = open_here() if devices else None
+    if netlink is None:
+        return before
+    with closing(netlink):
+        ports = [port for device in devices for port in _told_ports(netlink, device)]
+    others = {key: port for key, port in before.ports.items() if key[0] not in names}
+    return Told(before.devices, others | {(port.device, port.port): port for port in ports})
+
+
+def rdma_devices_again(
+    sysfs: Path, before: Sequence[RdmaDevice], names: Collection[str], told: Told
+) -> tuple[RdmaDevice, ...]:
+    """Return devices as they were read last, some of them read again.
+
+    Args:
+        sysfs: where sysfs is mounted.
+        before: what was read last.
+        names: of those to be read; one that is gone is left out.
+        told: what netlink said a moment ago.
+    """
+    with Folder(sysfs / "class/infiniband") as folder:
+        read = (_device(folder, each.name, told) if each.name in names else each for each in before)
+        return tuple(device for device in read if device)
 
 
 def rdma_devices(sysfs: Path, told: Told | None = None) -> tuple[RdmaDevice, ...]:

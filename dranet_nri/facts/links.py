@@ -19,7 +19,9 @@ from dranet_nri.netlink.codec import address, attributes, fixed, text, u8, u32
 from dranet_nri.netlink.links import (
     IFLA_NETNS_IMMUTABLE,
     IFLA_PHYS_PORT_NAME,
+    Seen,
     dump_links,
+    link_at,
     link_from,
 )
 from dranet_nri.netlink.rtnetlink import Rtnetlink
@@ -66,25 +68,31 @@ def links(netlink: Rtnetlink) -> tuple[SeenLink, ...]:
     Raises:
         KernelError: the dump failed.
     """
-    found = (
-        SeenLink(
-            _readable(link_from(seen)),
-            text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
-            u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
-        )
-        for seen in dump_links(netlink, "the host")
-    )
+    found = map(_seen_link, dump_links(netlink, "the host"))
     return tuple(sorted(found, key=lambda seen: seen.link.index))
 
 
-def addresses(netlink: Rtnetlink) -> dict[int, tuple[Address, ...]]:
-    """Return ifindex -> its IPv4 and IPv6 addresses, of which only cidr and scope are filled in.
+def link(netlink: Rtnetlink, index: int) -> SeenLink:
+    """Return one link of the namespace.
 
     Raises:
-        KernelError: the dump failed.
+        KernelError: ENODEV, there is none.
+    """
+    return _seen_link(link_at(netlink, "read a link", index))
+
+
+def addresses(netlink: Rtnetlink, index: int = 0) -> dict[int, tuple[Address, ...]]:
+    """Return ifindex -> its IPv4 and IPv6 addresses, of which only cidr and scope are filled in.
+
+    Args:
+        netlink: a socket of the namespace.
+        index: of the only link that is wanted, 0 for all.
+
+    Raises:
+        KernelError: the dump failed; ENODEV, there is no such link.
     """
     found: dict[int, list[Address]] = defaultdict(list)
-    for payload in netlink.dump("dump addresses", RTM_GETADDR, _ADDRESS.pack(0, 0, 0, 0, 0)):
+    for payload in netlink.dump("dump addresses", RTM_GETADDR, _ADDRESS.pack(0, 0, 0, 0, index)):
         family, prefix, _, scope, index = fixed(_ADDRESS, payload)
         values = attributes(payload, _ADDRESS.size)
         packed = values.get(2) or values.get(1)  # IFA_LOCAL; IFA_ADDRESS is the peer's then
@@ -119,8 +127,17 @@ def tc_filters(netlink: Rtnetlink) -> dict[int, tuple[str, ...]]:
     for payload in netlink.dump("dump qdiscs", RTM_GETQDISC, _TRAFFIC.pack(0, 0, 0, 0, 0, 0)):
         _, _, index, *_ = fixed(_TRAFFIC, payload)
         if text(attributes(payload, _TRAFFIC.size).get(1)) == "clsact":
-            found[index] = tuple(sorted(set(_filters(netlink, index))))
+            found[index] = tc_filters_of(netlink, index)
     return {index: names for index, names in found.items() if names}
+
+
+def tc_filters_of(netlink: Rtnetlink, index: int) -> tuple[str, ...]:
+    """Return the names of the BPF classifiers on a link's clsact qdisc, none without such a qdisc.
+
+    Raises:
+        KernelError: a dump failed.
+    """
+    return tuple(sorted(set(_filters(netlink, index))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +201,14 @@ def _filters(netlink: Rtnetlink, index: int) -> Iterator[str]:
             name = text(attributes(values.get(2, b"")).get(7))  # TCA_OPTIONS, TCA_BPF_NAME
             if text(values.get(1)) == "bpf" and name:
                 yield name
+
+
+def _seen_link(seen: Seen) -> SeenLink:
+    return SeenLink(
+        _readable(link_from(seen)),
+        text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
+        u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
+    )
 
 
 def _readable(link: Link) -> Link:

@@ -1,22 +1,39 @@
-"""One pass over what the host shows, and the inventory that follows from it."""
+"""One pass over what the host shows, the inventory that follows from it, and further passes.
 
-from collections.abc import Mapping
+Rules:
+1. A further pass reads what was heard of before it began, and what is not announced by itself:
+   routes that go with their link, links on top of links.
+2. What was not read again, or reads the same, is the same object as before.
+3. After trouble everything is read.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final, TypeVar
 
+from dranet_nri.errors import KernelError
 from dranet_nri.facts import azure, host, infiniband, links, sysfs
+from dranet_nri.facts.touched import NOTHING, Event, Touched, touched_by
 from dranet_nri.facts.tree import Folder
 from dranet_nri.inventory import (
     DefaultRoute,
     HostFacts,
     Inventory,
     NetDevice,
+    PciFunction,
+    RdmaDevice,
     inventory_from_facts,
     parse_vm_size,
 )
-from dranet_nri.model import Address
-from dranet_nri.netlink.rtnetlink import open_here
+from dranet_nri.model import Address, Link
+from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
+
+MANY_LINKS: Final = 64  # above it, dumps of everything are faster than one question for each
+
+T = TypeVar("T", PciFunction, RdmaDevice)
 
 
 def scan(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> Inventory:
@@ -46,15 +63,167 @@ def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts
         KernelError: a netlink dump failed.
         InvalidValueError: nothing is known of the size.
     """
-    size = parse_vm_size(azure_size)
-    with closing(open_here()) as netlink:
-        seen = links.links(netlink)
-        addresses = links.addresses(netlink)
-        filters = links.tc_filters(netlink)
-        routes = links.default_routes(netlink)
-    told = infiniband.told(sysfs_root)
-    facts = host_facts(sysfs_root, seen, addresses, filters, routes, told=told)
-    return replace(facts, azure=azure.azure_host(sysfs_root, size))
+    return Scanner(sysfs_root, azure_size).scan(whole=True)
+
+
+@dataclass(slots=True)
+class _Links:
+    """Links as they were read last, by ifindex.
+
+    Attributes:
+        filters: names of BPF classifiers.
+    """
+
+    seen: dict[int, links.SeenLink] = field(default_factory=dict)
+    addresses: dict[int, tuple[Address, ...]] = field(default_factory=dict)
+    filters: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def read(self, netlink: Rtnetlink, index: int) -> None:
+        """Read a link again; one that is gone is forgotten."""
+        for known in (self.seen, self.addresses, self.filters):
+            known.pop(index, None)
+        try:
+            seen = links.link(netlink, index)
+            self.addresses |= links.addresses(netlink, index)
+            self.filters[index] = links.tc_filters_of(netlink, index)
+        except KernelError as error:
+            if not error.already_gone:
+                raise
+        else:
+            self.seen[index] = seen
+
+    def standing_on(self, indexes: Collection[int]) -> set[int]:
+        """Return the links that name one of these as the one below."""
+        return {index for index, each in self.seen.items() if each.link.lower in indexes}
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the last scan saw.
+
+    Attributes:
+        told: what netlink told of RDMA devices.
+    """
+
+    facts: HostFacts
+    links: _Links
+    told: infiniband.Told
+
+
+class Scanner:
+    """Scans the host again and again.
+
+    Links, addresses and routes are those of the calling thread's network namespace.
+    """
+
+    def __init__(self, sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> None:
+        """Prepare; nothing is read yet.
+
+        Args:
+            sysfs_root: where a sysfs of the same namespace is mounted.
+            azure_size: what Azure calls this machine's size, "" if nobody knows.
+
+        Raises:
+            InvalidValueError: nothing is known of the size.
+        """
+        self._sysfs = sysfs_root
+        self._size = parse_vm_size(azure_size)
+        self._heard: deque[Touched] = deque()
+        self._seen: _Seen | None = None
+
+    def hear(self, events: Iterable[Event]) -> bool:
+        """Note what the next scan must read; say whether that is anything. For any thread."""
+        touched = touched_by(events)
+        if touched == NOTHING:
+            return False
+        self._heard.append(touched)
+        return True
+
+    def scan(self, *, whole: bool) -> HostFacts:
+        """Return what there is; one thread at a time.
+
+        Args:
+            whole: read everything, whatever was heard of.
+
+        Raises:
+            KernelError: a netlink dump failed.
+        """
+        touched = NOTHING
+        while self._heard:
+            touched |= self._heard.popleft()
+        seen, self._seen = self._seen, None
+        if whole or seen is None or touched.everything or len(touched.links) > MANY_LINKS:
+            seen = self._everything()
+        else:
+            seen.facts = self._again(seen, touched)
+        self._seen = seen
+        return seen.facts
+
+    def _everything(self) -> _Seen:
+        with closing(open_here()) as netlink:
+            seen = links.links(netlink)
+            addresses = links.addresses(netlink)
+            filters = links.tc_filters(netlink)
+            routes = links.default_routes(netlink)
+        told = infiniband.told(self._sysfs)
+        facts = host_facts(self._sysfs, seen, addresses, filters, routes, told=told)
+        facts = replace(facts, azure=azure.azure_host(self._sysfs, self._size))
+        by_index = {each.link.index: each for each in seen}
+        return _Seen(facts, _Links(by_index, addresses, filters), told)
+
+    def _again(self, seen: _Seen, touched: Touched) -> HostFacts:
+        before = seen.facts
+        indexes = touched.links | seen.links.standing_on(touched.links)
+        concerned = [seen.links.seen[index].link for index in indexes if index in seen.links.seen]
+        legs = {leg for route in before.default_routes for leg in route.links}
+        routes = before.default_routes
+        with closing(open_here()) as netlink:
+            for index in indexes:
+                seen.links.read(netlink, index)
+            if touched.routes or indexes & legs:  # IPv4 announces no route that goes with its link
+                routes = links.default_routes(netlink)
+        concerned += [seen.links.seen[index].link for index in indexes if index in seen.links.seen]
+        facts = replace(
+            before,
+            netdevs=tuple(self._netdevs(before.netdevs, seen.links, indexes)),
+            rdma=self._rdma(seen, concerned, everything=touched.rdma),
+            default_routes=routes,
+        )
+        if not touched.functions and _above(facts.rdma) == _above(before.rdma):
+            return facts
+        return replace(
+            facts,
+            functions=_kept(_functions(self._sysfs, facts.rdma), before.functions),
+            azure=azure.azure_host(self._sysfs, self._size),
+        )
+
+    def _netdevs(
+        self, before: Iterable[NetDevice], now: _Links, indexes: Collection[int]
+    ) -> Iterator[NetDevice]:
+        known = {each.link.index: each for each in before}
+        with Folder(self._sysfs) as folder:
+            for index in sorted(now.seen):
+                if index in known and index not in indexes:
+                    yield known[index]
+                    continue
+                one = now.seen[index]
+                place = sysfs.net_parent(folder, one.link)
+                read = _net_device(one, place, now.addresses, now.filters)
+                yield known[index] if known.get(index) == read else read
+
+    def _rdma(
+        self, seen: _Seen, concerned: Sequence[Link], *, everything: bool
+    ) -> tuple[RdmaDevice, ...]:
+        """Return the RDMA devices, those read again to which links of a port belong."""
+        before = seen.facts.rdma
+        if everything:
+            seen.told = infiniband.told(self._sysfs)
+            return _kept(infiniband.rdma_devices(self._sysfs, seen.told), before)
+        names = {each.name for each in before if _is_of(each, concerned)}
+        if not names:
+            return before
+        seen.told = infiniband.told_again(seen.told, names)
+        return _kept(infiniband.rdma_devices_again(self._sysfs, before, names, seen.told), before)
 
 
 def host_facts(
@@ -77,15 +246,38 @@ def host_facts(
         told: what netlink tells of RDMA devices, None if it was not asked.
     """
     rdma = infiniband.rdma_devices(sysfs_root, told)
-    functions = sysfs.pci_functions(
-        sysfs_root, (device.pci for device in rdma if device.pci), host.pci_names
-    )
+    functions = _functions(sysfs_root, rdma)
     with Folder(sysfs_root) as folder:
         netdevs = tuple(
             _net_device(one, sysfs.net_parent(folder, one.link), addresses, tc_filters)
             for one in seen
         )
     return HostFacts(functions, netdevs, rdma, routes, sysfs.numa_nodes(sysfs_root))
+
+
+def _functions(sysfs_root: Path, rdma: Iterable[RdmaDevice]) -> tuple[PciFunction, ...]:
+    return sysfs.pci_functions(sysfs_root, _above(rdma), host.pci_names)
+
+
+def _above(rdma: Iterable[RdmaDevice]) -> frozenset[str]:
+    """Return the addresses of the functions above RDMA devices."""
+    return frozenset(device.pci for device in rdma if device.pci)
+
+
+def _is_of(device: RdmaDevice, concerned: Sequence[Link]) -> bool:
+    """Whether one of the links belongs to a port of the RDMA device."""
+    names = {name for port in device.ports for name in port.netdevs}
+    place = (device.bus, device.parent)
+    return any(
+        link.name in names or (device.parent and (link.bus, link.parent) == place)
+        for link in concerned
+    )
+
+
+def _kept(read: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
+    """Return what was read, by the objects of before where it is the same."""
+    known = {each: each for each in before}
+    return tuple(known.get(each, each) for each in read)
 
 
 def _net_device(

@@ -1,13 +1,18 @@
 """Reading of small files below one open directory, fast and without surprises.
 
-Devices come and go while we look: what cannot be read is "" or absent, never an exception.
+Devices come and go while we look: what cannot be read is "" or absent. Only a process that can open
+nothing is told so, or a node would seem to have no devices.
 """
 
 import os
+from errno import EMFILE, ENFILE, ENOMEM
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from dranet_nri.errors import KernelError
+
+_SCARCE: Final = frozenset({EMFILE, ENFILE, ENOMEM})
 _MAX_BYTES: Final = 4096  # one page: what a sysfs attribute can hold
 
 
@@ -15,10 +20,15 @@ class Folder:
     """An open directory; a context manager. One that does not exist reads as empty."""
 
     def __init__(self, path: Path) -> None:
-        """Open path if it is there."""
+        """Open path if it is there.
+
+        Raises:
+            KernelError: nothing can be opened now.
+        """
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
+        except OSError as error:
+            _raise_if_scarce(error)
             self._fd = -1
 
     def __enter__(self) -> Self:
@@ -37,24 +47,35 @@ class Folder:
             self._fd = -1
 
     def names(self, path: str = ".") -> list[str]:
-        """Return the sorted names below path."""
+        """Return the sorted names below path.
+
+        Raises:
+            KernelError: nothing can be opened now.
+        """
         try:
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._fd)
-        except OSError:
+        except OSError as error:
+            _raise_if_scarce(error)
             return []
         try:
             with os.scandir(fd) as entries:
                 return sorted(entry.name for entry in entries)
-        except OSError:
+        except OSError as error:
+            _raise_if_scarce(error)
             return []
         finally:
             os.close(fd)
 
     def text(self, path: str) -> str:
-        """Return the file's text without surrounding white space, "" if there is none."""
+        """Return the file's text without surrounding white space, "" if there is none.
+
+        Raises:
+            KernelError: nothing can be opened now.
+        """
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd)
-        except OSError:
+        except OSError as error:
+            _raise_if_scarce(error)
             return ""
         try:
             return os.read(fd, _MAX_BYTES).decode(errors="replace").strip()
@@ -76,3 +97,9 @@ class Folder:
             return os.readlink(path, dir_fd=self._fd)
         except OSError:
             return ""
+
+
+def _raise_if_scarce(error: OSError) -> None:
+    """Raise for what says nothing of the device that was asked for."""
+    if error.errno in _SCARCE:
+        raise KernelError("read sysfs", error.errno, os.strerror(error.errno)) from error

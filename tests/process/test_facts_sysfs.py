@@ -3,11 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from dranet_nri.errors import KernelError
 from dranet_nri.facts.sysfs import NetParent, net_parent, numa_nodes, pci_functions
 from dranet_nri.facts.tree import Folder
 from dranet_nri.inventory import PciFunction
 from dranet_nri.model import Link
 from tests.fakes.sysfs import FakeSysfs
+from tests.state.places import no_descriptors
 
 PF = "0000:8a:00.0"
 
@@ -219,3 +221,16 @@ def test_files_that_cannot_be_read_are_empty(tmp_path: Path) -> None:
         assert folder.target("folder") == ""
         assert folder.names("bytes") == []
         assert folder.number("missing", 7) == 7
+
+
+def test_a_process_that_can_open_nothing_sees_no_empty_host(tmp_path: Path) -> None:
+    host = FakeSysfs(tmp_path)
+    host.pci(PF)
+
+    with Folder(tmp_path) as folder, no_descriptors():
+        for read in (folder.names, folder.text, folder.number):
+            with pytest.raises(KernelError, match="read sysfs: EMFILE"):
+                read("bus/pci/devices")
+        with pytest.raises(KernelError, match="read sysfs: EMFILE"):
+            Folder(tmp_path)
+        assert folder.target(f"bus/pci/devices/{PF}")

@@ -1,0 +1,118 @@
+"""What a source of network events makes of a queue: what matters of it, and what was lost."""
+
+import socket
+from contextlib import suppress
+from errno import EAGAIN, EBADMSG, ENETDOWN, ENOBUFS
+from struct import pack
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dranet_nri.errors import KernelError
+from dranet_nri.facts.netevents import NetEvent, NetEventKind, NetEvents
+
+Received = tuple[bytes, list[object], int, None]
+
+LOST = NetEvent(NetEventKind.LOST)
+ROUTE = NetEvent(NetEventKind.ROUTE)
+
+
+class Queue:
+    """A socket that doesn't block, with what is in its queue: datagrams and errnos."""
+
+    def __init__(self, *entries: bytes | int, flags: int = 0) -> None:
+        """Take what is queued."""
+        self._entries = list(entries)
+        self._flags = flags
+
+    def recvmsg(self, length: int) -> Received:
+        """Return the next datagram, or fail."""
+        entry = self._entries.pop(0) if self._entries else EAGAIN
+        if isinstance(entry, int):
+            raise OSError(entry, "as queued")
+        return entry[:length], [], self._flags, None
+
+    def events(self) -> list[NetEvent]:
+        """Return what is made of it."""
+        return list(NetEvents(cast("socket.socket", self)).pending())
+
+
+def message(kind: int, body: bytes) -> bytes:
+    """Return one message of rtnetlink."""
+    return pack("=IHHII", 16 + len(body), kind, 0, 0, 0) + body
+
+
+def of_link(kind: int, index: int) -> bytes:
+    """Return a message about a link; its header has the index where all have it."""
+    return message(kind, pack("=BxHiII", 0, 0, index, 0, 0))
+
+
+def route(kind: int, prefix: int) -> bytes:
+    """Return a message about a route with a prefix of that length."""
+    return message(kind, pack("=BBBBBBBBI", 2, prefix, 0, 0, 254, 0, 0, 1, 0))
+
+
+@pytest.mark.parametrize(
+    ("data", "event"),
+    [
+        (of_link(16, 7), NetEvent(NetEventKind.LINK, 7)),
+        (of_link(17, 7), NetEvent(NetEventKind.LINK, 7)),
+        (of_link(20, 300), NetEvent(NetEventKind.ADDRESS, 300)),
+        (of_link(21, 7), NetEvent(NetEventKind.ADDRESS, 7)),
+        (of_link(36, 7), NetEvent(NetEventKind.FILTER, 7)),
+        (of_link(37, 7), NetEvent(NetEventKind.FILTER, 7)),
+        (of_link(44, 7), NetEvent(NetEventKind.FILTER, 7)),
+        (of_link(45, 7), NetEvent(NetEventKind.FILTER, 7)),
+        (route(24, 0), ROUTE),
+        (route(25, 0), ROUTE),
+        (message(104, b""), ROUTE),
+        (message(105, b""), ROUTE),
+    ],
+)
+def test_an_event_says_what_it_is_about(data: bytes, event: NetEvent) -> None:
+    assert Queue(data).events() == [event]
+
+
+@pytest.mark.parametrize("data", [route(24, 24), route(25, 1), of_link(28, 7), of_link(80, 7)])
+def test_what_changes_no_device_is_passed_over(data: bytes) -> None:
+    assert Queue(data).events() == []
+
+
+def test_everything_that_is_queued_is_told_in_order() -> None:
+    queue = Queue(of_link(16, 1) + route(24, 8) + of_link(20, 1), of_link(17, 2))
+
+    assert [each.index for each in queue.events()] == [1, 1, 2]
+
+
+def test_lost_events_are_told_and_the_rest_follows() -> None:
+    assert Queue(ENOBUFS, route(24, 0)).events() == [LOST, ROUTE]
+
+
+def test_a_datagram_that_was_cut_counts_as_lost() -> None:
+    assert Queue(of_link(16, 1), flags=socket.MSG_TRUNC).events() == [LOST]
+
+
+@pytest.mark.parametrize(
+    ("entry", "code"),
+    [
+        pytest.param(ENETDOWN, ENETDOWN, id="socket-fails"),
+        pytest.param(message(16, b"\0" * 7), EBADMSG, id="short-link"),
+        pytest.param(message(24, b"\0" * 11), EBADMSG, id="short-route"),
+    ],
+)
+def test_a_queue_that_cant_be_read_is_a_kernel_error(entry: bytes | int, code: int) -> None:
+    with pytest.raises(KernelError) as caught:
+        Queue(entry).events()
+
+    assert caught.value.code == code
+
+
+@given(st.lists(st.binary(max_size=64), max_size=8))
+def test_any_bytes_are_events_or_a_kernel_error(entries: list[bytes]) -> None:
+    framed = [message(kind, data) for data in entries for kind in (16, 24, 36, 104)]
+    with suppress(KernelError):
+        Queue(*entries).events()
+    with suppress(KernelError):
+        assert len(Queue(*framed).events()) <= len(framed)
