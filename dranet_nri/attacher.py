@@ -11,19 +11,28 @@ Rules:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import structlog
 
 from dranet_nri.children import remove_strays
 from dranet_nri.edits import EditOptions
-from dranet_nri.errors import DranetError, RefusedError
+from dranet_nri.errors import (
+    DranetError,
+    HeldError,
+    NoNetnsError,
+    NotHomeError,
+    OutdatedError,
+    RefusedError,
+)
 from dranet_nri.executor import Clock, Executor
 from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
+from dranet_nri.locks import DeviceLocks
+from dranet_nri.meter import Meter
 from dranet_nri.model import (
     Allocation,
     AttachedDevice,
@@ -49,6 +58,7 @@ class Attacher:
         live: the sandboxes that may have devices, by id; kept by the hooks.
         wake: asks for a reconciliation soon.
         stuck_s: how long a thread may be in the kernel before it is said to be stuck.
+        meter: counts.
     """
 
     kernel: Kernel
@@ -60,15 +70,18 @@ class Attacher:
     wake: Callable[[], None]
     clock: Clock
     stuck_s: float = STUCK_S
+    meter: Meter = field(default_factory=Meter)
     live: dict[str, Pod] = field(default_factory=dict)
     _unlinked: dict[NetnsId, int] = field(default_factory=dict)
-    _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+    _locks: DeviceLocks = field(default_factory=DeviceLocks)
     _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _overseer: Overseer = field(init=False)
 
     def __post_init__(self) -> None:
         """Let kernel work be overseen."""
-        self._overseer = Overseer(self.attachments, self.clock, self.log, self.stuck_s)
+        self._overseer = Overseer(
+            self.attachments, self.clock, self.log, self.stuck_s, self.meter.work
+        )
 
     async def attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         """Attach once, however many hooks ask for it at the same time."""
@@ -98,19 +111,19 @@ class Attacher:
             self.wake()  # A hook that still waits says why; there may be none.
 
     async def _attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
-        async with _all_of(self._device_locks(claims)):
+        async with self.meter.work.attaching(), self._locks.of(self._device_names(claims)):
             # What is in the pod stays out of it: another claim's failure must not undo it.
             claims = tuple(each for each in claims if not self.is_attached(each, pod))
             if not claims:
                 return
             if pod.sandbox_id not in self.live:
                 # Not recorded: the pod was not refused anything, and the claim may be home already.
-                raise RefusedError(f"pod {pod}: its sandbox was stopped meanwhile")
+                raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
                 netns = self._admit(pod, claims)
                 await self._supersede(pod, claims)
                 if not self.kernel.hold(netns):
-                    raise RefusedError(f"pod {pod}: its network namespace {netns.path} is gone")
+                    raise NoNetnsError(f"pod {pod}: its network namespace {netns.path} is gone")
             except RefusedError as error:
                 self._record_refusal(pod, claims, str(error))
                 raise
@@ -168,18 +181,18 @@ class Attacher:
         """Return the pod's own network namespace.
 
         Raises:
-            RefusedError: it has none of its own: host network, a VM runtime, or gone.
+            NoNetnsError: it has none of its own: host network, a VM runtime, or gone.
         """
         if not pod.netns_path:
-            raise RefusedError(
+            raise NoNetnsError(
                 f"pod {pod} claims a NIC but has no network namespace of its own: hostNetwork and"
                 " VM sandboxes cannot be given one; remove hostNetwork or the claim"
             )
         netns = self.kernel.identify(pod.netns_path)
         if netns is None:
-            raise RefusedError(f"pod {pod}: network namespace {pod.netns_path} does not exist")
+            raise NoNetnsError(f"pod {pod}: network namespace {pod.netns_path} does not exist")
         if self.kernel.is_host(netns):
-            raise RefusedError(
+            raise NoNetnsError(
                 f"pod {pod} claims a NIC but uses the host's network;"
                 " remove hostNetwork or the claim"
             )
@@ -191,20 +204,20 @@ class Attacher:
         uids = {each.claim.uid for each in claims}
         for holder in [each for each in self.attachments.all() if each.holds_devices]:
             if holder.claim.uid in uids and holder.pod.uid != pod.uid:
-                raise RefusedError(_held(f"claim {holder.claim}", holder))
+                raise HeldError(_held(f"claim {holder.claim}", holder))
             for device in holder.devices:
                 claim, asked = wanted.get(device.device.name, (None, None))
                 if claim is None or asked is None or holder.claim.uid == claim.claim.uid:
                     continue
                 if not device.home and not (asked.share_id and device.share_id):
                     subject = f"device {device.device.name} of claim {claim.claim}"
-                    raise RefusedError(_held(subject, holder))
+                    raise HeldError(_held(subject, holder))
 
     async def _supersede(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         """Bring home what an older sandbox of the pod, or an older allocation, still has.
 
         Raises:
-            RefusedError: it is not home yet. Its record says where it is and stays as it is.
+            NotHomeError: it is not home yet. Its record says where it is and stays as it is.
         """
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)
@@ -214,26 +227,26 @@ class Attacher:
                 continue
             record = await self._detach_locked(record)
             if record.is_away:
-                raise RefusedError(
+                raise NotHomeError(
                     f"claim {claim.claim}: its devices are still on their way back from the pod's"
                     f" previous sandbox {record.sandbox_id}; this is retried"
                 )
 
-    def _device_locks(self, claims: tuple[Allocation, ...]) -> tuple[asyncio.Lock, ...]:
+    def _device_names(self, claims: tuple[Allocation, ...]) -> set[str]:
+        """Return what the claims have, and what their records are of."""
         names = {each.device.name for claim in claims for each in claim.devices}
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)
             names |= {each.device.name for each in record.devices} if record else set()
-        return self._locks_of(names)
-
-    def _locks_of(self, names: Iterable[str]) -> tuple[asyncio.Lock, ...]:
-        return tuple(self._locks.setdefault(name, asyncio.Lock()) for name in sorted(set(names)))
+        return names
 
     def open_gate(self, allocation: Allocation, attachment: Attachment) -> None:
         """Write the claim's files. What fails is said aloud, and tried again soon."""
         try:
-            self.gate.open(allocation, attachment, self.options)
+            if self.gate.open(allocation, attachment, self.options):
+                self.meter.work.gate_opened()
         except OSError as error:
+            self.meter.work.gate_failed()
             self.log.error("gate not opened", claim=str(allocation.claim), reason=str(error))
             self.wake()
 
@@ -241,7 +254,7 @@ class Attacher:
 
     async def detach(self, attachment: Attachment) -> None:
         """Bring one claim's devices home, as far as possible now."""
-        async with _all_of(self._locks_of(each.device.name for each in attachment.devices)):
+        async with self._locks.of(each.device.name for each in attachment.devices):
             current = self.attachments.get(attachment.claim.uid)
             if current is None or current.sandbox_id != attachment.sandbox_id:
                 return  # Another sandbox's attach came first and took over.
@@ -251,9 +264,8 @@ class Attacher:
     async def _detach_locked(self, attachment: Attachment) -> Attachment:
         self.gate.close(attachment.claim.uid)
         alive = self.kernel.hold(attachment.netns)
-        record = await self._overseer.done(
-            lambda: self.executor.detach(attachment, netns_alive=alive), (attachment,)
-        )
+        work = partial(self.executor.detach, attachment, netns_alive=alive)
+        record = await self.meter.work.detaching(self._overseer.done(work, (attachment,)))
         if record.phase is Phase.HOME:
             self._release_if_home(attachment.netns)
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
@@ -293,7 +305,7 @@ class Attacher:
         uid = attachment.claim.uid
         if allocation is not None and not _has_its_devices(attachment, allocation):
             allocation = None
-        async with _all_of(self._locks_of(each.device.name for each in attachment.devices)):
+        async with self._locks.of(each.device.name for each in attachment.devices):
             if self.attachments.get(uid) != attachment or not self.kernel.hold(attachment.netns):
                 return
             current = await self._overseer.done(
@@ -305,6 +317,7 @@ class Attacher:
                     self.open_gate(allocation, current)
                 return
             self.gate.close(uid)
+            self.meter.work.lost()
             owner = {"pod": str(attachment.pod), "claim": str(attachment.claim)}
             self.log.error("device left its pod", **owner)
             self.attachments.put(replace(attachment, phase=Phase.INTENT))
@@ -384,12 +397,3 @@ def _held(subject: str, holder: Attachment) -> str:
         return f"{text}; delete that pod, or allocate the claim anew"
     reason = f" ({holder.failure.message})" if holder.failure else ""
     return f"{text}, which is gone; it is still on its way home{reason}, this is retried"
-
-
-@asynccontextmanager
-async def _all_of(locks: tuple[asyncio.Lock, ...]) -> AsyncIterator[None]:
-    """Hold every lock. The caller sorts them, so that two jobs can't wait for each other."""
-    async with AsyncExitStack() as stack:
-        for lock in locks:
-            await stack.enter_async_context(lock)
-        yield

@@ -21,6 +21,7 @@ from dranet_nri.connection import (
     HookFailed,
     HookLate,
     Notice,
+    Outcome,
     Serving,
     endpoint_from_environ,
 )
@@ -35,7 +36,10 @@ from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.log import logger
+from dranet_nri.meter import GIVING
+from dranet_nri.model import Pod
 from dranet_nri.plugin import Plugin
+from dranet_nri.pulse import Pulse
 from dranet_nri.rdma.monitor import RdmaMonitor, open_monitor
 from dranet_nri.rdma.values import EventKind
 from dranet_nri.runtimes import forgets_rejected_sandboxes
@@ -63,7 +67,7 @@ def is_worth_a_look(events: Collection[DeviceEvent], plugin: Plugin) -> bool:
     appeared = [event for event in events if event.action in APPEARING]
     gone = {event.name for event in events if event.action in DISAPPEARING}
     return (
-        (bool(appeared) and plugin.pending())
+        (bool(appeared) and plugin.pending() > 0)
         or (any(event.subsystem == "infiniband" for event in appeared) and plugin.has_rdma())
         or plugin.has_any(gone)
     )
@@ -90,10 +94,14 @@ class Bell:
 
     sweep_s: float
     clock: Callable[[], float] = time.monotonic
-    _due: float = 0.0
+    _due: float = field(init=False)
     _delay_s: float = FIRST_DELAY_S
-    _at_work: bool = False
+    _began: float | None = None  # the round at work
     _rung: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        """Let the first round come at once."""
+        self._due = self.clock()
 
     def news(self) -> None:
         """Say that the world changed."""
@@ -101,13 +109,17 @@ class Bell:
 
     def trouble(self) -> None:
         """Say that something new is left to be repaired."""
-        if not self._at_work:
+        if self._began is None:
             self._delay_s = FIRST_DELAY_S
             self._ring(FIRST_DELAY_S)
 
     def left_s(self) -> float:
-        """Return how long it is until the next round, in seconds."""
-        return max(0.0, self._due - self.clock())
+        """Return how long it is until the next round, in seconds; less than 0 if it is late."""
+        return self._due - self.clock()
+
+    def at_work_s(self) -> float | None:
+        """Return for how long a round has been at work, None between rounds."""
+        return None if self._began is None else self.clock() - self._began
 
     async def wait(self) -> None:
         """Return when it is time to look."""
@@ -120,11 +132,11 @@ class Bell:
     def begin(self) -> None:
         """Note that a round begins; what rings from now on is for the next one."""
         self._due = inf
-        self._at_work = True
+        self._began = self.clock()
 
     def settle(self, *, pending: bool) -> None:
         """Take in how the round went."""
-        self._at_work = False
+        self._began = None
         self._ring(self._delay_s if pending else self.sweep_s)
         self._delay_s = min(self._delay_s * 2, self.sweep_s) if pending else FIRST_DELAY_S
 
@@ -212,7 +224,13 @@ class Daemon:
             self._log.warning("files of a crash not cleared", reason=str(error))
 
     async def _serve(self, plugin: Plugin, stop: asyncio.Event) -> None:
-        connection = Connection(self._endpoint, plugin, partial(self._notice, plugin))
+        def notify(notice: Notice) -> None:
+            self._notice(plugin, notice)
+            if isinstance(notice, Serving | Disconnected):
+                pulse.news()
+
+        connection = Connection(self._endpoint, plugin, notify, answered=partial(_count, plugin))
+        pulse = Pulse(RealFs(), self._settings.run, plugin, self._bell, lambda: connection.status)
         loop = asyncio.get_running_loop()
         events, rdma = DeviceEvents(), self._rdma_monitor()
         loop.add_reader(plugin.allocations.fileno(), plugin.refresh)
@@ -221,11 +239,14 @@ class Daemon:
             loop.add_reader(rdma.fileno(), self._rdma_changed, rdma, plugin)
         try:
             async with asyncio.TaskGroup() as tasks:
-                repair = tasks.create_task(self._repair(plugin), name="repair")
-                told = tasks.create_task(self._stop_when_told(connection, stop), name="stop")
+                helpers = (
+                    tasks.create_task(pulse.run(), name="pulse"),
+                    tasks.create_task(self._repair(plugin), name="repair"),
+                    tasks.create_task(self._stop_when_told(connection, stop), name="stop"),
+                )
                 await connection.run()
-                repair.cancel()
-                told.cancel()
+                for each in helpers:
+                    each.cancel()
         finally:
             loop.remove_reader(plugin.allocations.fileno())
             loop.remove_reader(events.fileno())
@@ -272,13 +293,17 @@ class Daemon:
             pending = True
             try:
                 pending = await plugin.reconcile()
+                plugin.attacher.meter.work.round("pending" if pending else "settled")
             except Exception:  # noqa: BLE001 - the next round comes, whatever this one met
                 self._log.exception("repair failed")
+                plugin.attacher.meter.work.round("failed")
             self._bell.settle(pending=pending)
 
     def _notice(self, plugin: Plugin, notice: Notice) -> None:
+        counts = plugin.attacher.meter.hooks
         match notice:
             case Serving():
+                counts.connected()
                 plugin.may_reject = forgets_rejected_sandboxes(
                     notice.runtime_name, notice.runtime_version
                 )
@@ -289,10 +314,14 @@ class Daemon:
                     pid=os.getpid(),
                 )
             case Disconnected():
+                counts.disconnected()
                 self._log.warning("disconnected", reason=notice.reason, retry_s=notice.retry_s)
             case HookLate():
+                counts.late(notice.hook)
                 self._log.warning("hook at its deadline", hook=notice.hook, pod=str(notice.pod))
             case HookFailed():
+                if notice.hook in GIVING:
+                    counts.refused(notice.error)
                 self._log.error(
                     "hook failed",
                     hook=notice.hook,
@@ -302,3 +331,10 @@ class Daemon:
                 )
             case _:
                 assert_never(notice)
+
+
+def _count(plugin: Plugin, hook: str, pod: Pod, outcome: Outcome, seconds: float) -> None:
+    """Count a hook; beside claimed pods, those without claims wait for their turn as well."""
+    if outcome == "success" and not plugin.has_claims(pod.uid):
+        outcome = "noop"
+    plugin.attacher.meter.hooks.answered(hook, outcome, seconds)

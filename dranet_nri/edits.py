@@ -311,3 +311,18 @@ def _tagged(value: AttributeValue) -> dict[str, object]:
         case str():
             return {"string": value}
     return {"version": value.text}
+
+
+def merged_edits(one: Edits, other: Edits) -> Edits:
+    """Return both; what the first has already is left out of the second."""
+    paths = {each.path for each in one.char_devices}
+    limits = {each.type for each in one.rlimits}
+    return Edits(
+        mounts=(*one.mounts, *other.mounts),
+        char_devices=(
+            *one.char_devices,
+            *(each for each in other.char_devices if each.path not in paths),
+        ),
+        env=(*one.env, *other.env),
+        rlimits=(*one.rlimits, *(each for each in other.rlimits if each.type not in limits)),
+    )

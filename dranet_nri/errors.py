@@ -10,24 +10,38 @@
     ├── KernelError           the kernel refused one operation
     ├── AttachError           a plan stopped; says at what, and what could not be undone
     └── RefusedError          we refuse a pod, with the reason the operator reads
+        ├── HeldError             another pod or sandbox has what it asks for
+        ├── NotHomeError          what it asks for is still on its way home
+        ├── NoNetnsError          its sandbox has no network namespace of its own
+        ├── OutdatedError         its allocation or sandbox is not the one that counts
+        ├── UnusableRecordError   its allocation record cannot be used
+        └── NotAttachedError      what a container lists is not in its pod
 
-Inner code raises; the edge logs once.
+Inner code raises; the edge logs once. Refusals are counted by `kind`.
 """
 
 from collections.abc import Sequence
 from errno import ENODEV, ENOENT, ENXIO, EOPNOTSUPP, errorcode
-from typing import Final
+from typing import ClassVar, Final
 
 ALREADY_GONE: Final = frozenset({ENODEV, ENOENT, ENXIO})
 _NAMES: Final = {**errorcode, EOPNOTSUPP: "EOPNOTSUPP"}  # as the kernel has it, not ENOTSUP
 
 
 class DranetError(Exception):
-    """Base of all our errors."""
+    """Base of all our errors.
+
+    Attributes:
+        kind: a word for statistics; there are few.
+    """
+
+    kind: ClassVar[str] = "internal"
 
 
 class InvalidValueError(DranetError):
     """A single value from outside is not usable."""
+
+    kind = "config"
 
 
 class ConfigError(DranetError):
@@ -36,6 +50,8 @@ class ConfigError(DranetError):
     Attributes:
         violations: one line each, "path: value: rule and remedy", in document order.
     """
+
+    kind = "config"
 
     def __init__(self, violations: Sequence[str]) -> None:
         """Keep every violation; the text joins them with "; "."""
@@ -49,6 +65,8 @@ class ProtocolError(DranetError):
 
 class StateError(DranetError):
     """A state record cannot be used."""
+
+    kind = "record"
 
 
 class StateCorruptError(StateError):
@@ -67,6 +85,8 @@ class KernelError(DranetError):
         code: errno; 0 when no errno applies.
         detail: the kernel's extended-ack text, or "".
     """
+
+    kind = "kernel"
 
     def __init__(self, op: str, code: int, detail: str = "") -> None:
         """Keep the facts; the text is built by the caller-visible __str__."""
@@ -95,6 +115,8 @@ class AttachError(DranetError):
         undo_failures: empty when everything done before was taken back.
     """
 
+    kind = "kernel"
+
     def __init__(self, step: str, cause: str, undo_failures: Sequence[str] = ()) -> None:
         """Keep the facts."""
         tail = f"; not undone: {'; '.join(undo_failures)}" if undo_failures else ""
@@ -106,3 +128,41 @@ class AttachError(DranetError):
 
 class RefusedError(DranetError):
     """A pod or container is refused; the text names the device or claim, why, and the remedy."""
+
+    kind = "unsuitable"
+
+
+class HeldError(RefusedError):
+    """Another pod, sandbox or claim has it."""
+
+    kind = "held"
+
+
+class NotHomeError(RefusedError):
+    """It is still on its way home from a sandbox that is gone."""
+
+    kind = "not_home"
+
+
+class NoNetnsError(RefusedError):
+    """The sandbox has no network namespace of its own, or it is gone."""
+
+    kind = "no_namespace"
+
+
+class OutdatedError(RefusedError):
+    """The allocation, or the sandbox, is not the one that counts now."""
+
+    kind = "outdated"
+
+
+class UnusableRecordError(RefusedError):
+    """A record of the pod's claims cannot be used, so nobody knows what it may have."""
+
+    kind = "record"
+
+
+class NotAttachedError(RefusedError):
+    """A container lists a claim that is not in its pod."""
+
+    kind = "not_attached"

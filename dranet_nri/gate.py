@@ -45,8 +45,11 @@ class Gate:
         """Return where the claim's CDI spec is while its gate is open."""
         return self.cdi_dir / f"{_PREFIX}{claim_uid}.json"
 
-    def open(self, allocation: Allocation, attachment: Attachment, options: EditOptions) -> None:
+    def open(self, allocation: Allocation, attachment: Attachment, options: EditOptions) -> bool:
         """Write the claim's files; none where it only looks on (adminAccess).
+
+        Returns:
+            Whether it was closed.
 
         Raises:
             OSError: they can't be written; the gate stays closed.
@@ -54,12 +57,15 @@ class Gate:
         directory = str(self.metadata_dir)
         requests = gated_requests(allocation)
         if not requests:
-            return  # A CDI spec without devices is an invalid one.
+            return False  # A CDI spec without devices is an invalid one.
+        uid = allocation.claim.uid
         for request in requests:
-            path = Path(metadata_source(directory, allocation.claim.uid, request))
-            self._write(path, metadata(allocation, attachment, request))
-        spec = cdi_spec(allocation, attachment, directory, options)
-        self._write(self.spec_path(allocation.claim.uid), spec)
+            source = Path(metadata_source(directory, uid, request))
+            self._write(source, metadata(allocation, attachment, request))
+        spec, path = cdi_spec(allocation, attachment, directory, options), self.spec_path(uid)
+        closed = not path.exists()
+        self._write(path, spec)
+        return closed
 
     def is_open(self, allocation: Allocation) -> bool:
         """Whether the claim's containers may start; one that only looks on has no gate."""

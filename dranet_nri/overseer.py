@@ -5,15 +5,19 @@ everything else goes on without it.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, TypeVar
 
 import structlog
 
 from dranet_nri.errors import DranetError
 from dranet_nri.executor import MAX_MESSAGE, Clock
+from dranet_nri.heartbeat import Stuck
 from dranet_nri.journal import SharedAttachments
+from dranet_nri.meter import WorkCounts
 from dranet_nri.model import Attachment, Failure
 from dranet_nri.threads import Patience, in_thread
 
@@ -33,6 +37,7 @@ class Overseer:
     clock: Clock
     log: structlog.typing.FilteringBoundLogger
     patience_s: float = STUCK_S
+    counts: WorkCounts = field(default_factory=partial(WorkCounts, time.monotonic))
 
     async def done(self, work: Callable[[], T], records: tuple[Attachment, ...]) -> T:
         """Do work on a thread and return what it returns.
@@ -45,6 +50,9 @@ class Overseer:
         notes: list[Note] = []
 
         def tell(step: str) -> None:
+            claims = ", ".join(str(each.claim) for each in records)
+            since_s = self.clock.boot() - self.patience_s
+            self.counts.now_stuck(work, Stuck(since_s, claims, step))
             notes.extend(self._note(records, step))
 
         try:
@@ -53,6 +61,7 @@ class Overseer:
             notes.clear()  # The thread is where it was; the next instance reads why.
             raise
         finally:
+            self.counts.returned(work)
             for before, note in notes:
                 self.log.warning("no longer stuck", pod=str(note.pod), claim=str(note.claim))
                 self._swap(note, before)

@@ -19,10 +19,18 @@ from typing import Final, TypeVar
 import structlog
 
 from dranet_nri.attacher import Attacher
-from dranet_nri.edits import edits, holder_of, listed
-from dranet_nri.errors import DranetError, RefusedError, StateError
+from dranet_nri.edits import edits, holder_of, listed, merged_edits
+from dranet_nri.errors import (
+    DranetError,
+    HeldError,
+    NotAttachedError,
+    OutdatedError,
+    StateError,
+    UnusableRecordError,
+)
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
 from dranet_nri.state.reader import AllocationReader
+from dranet_nri.targets import moved
 
 PATIENCE_S: Final = 10.0  # for one repair; usual ones take milliseconds
 MAX_REJECTIONS: Final = 3
@@ -56,7 +64,7 @@ class Plugin:
         is it where an allocation could not be read: it may be this pod's.
         """
         self.refresh()
-        return not (self._unread or self._has_claims(pod.uid) or self.attacher.attachments.all())
+        return not (self._unread or self.has_claims(pod.uid) or self.attacher.attachments.all())
 
     async def run_pod_sandbox(self, pod: Pod, deadline: float) -> None:  # noqa: ARG002 - the answer's time is the connection's business
         """Attach the pod's NICs. Where we may reject a sandbox, what keeps us from it is raised.
@@ -67,7 +75,7 @@ class Plugin:
             OSError: it could not be recorded.
         """
         self.refresh()
-        if not self._has_claims(pod.uid):
+        if not self.has_claims(pod.uid):
             if self._unread:
                 self._enter(pod)  # It may have claims, and is then attached late.
             return
@@ -78,6 +86,7 @@ class Plugin:
             self.rejections[pod.uid] += 1
             if self.may_reject and self.rejections[pod.uid] <= MAX_REJECTIONS:
                 raise
+            self.attacher.meter.hooks.refused(error)
             self.log.warning(
                 "attach failed, accepting the sandbox; the gate holds its containers",
                 pod=str(pod),
@@ -127,7 +136,7 @@ class Plugin:
         for claim in claims:
             attachment = self.attacher.attachments.get(claim.claim.uid)
             assert attachment is not None
-            merged = _merged(
+            merged = merged_edits(
                 merged, edits(claim, attachment, container, directory, self.attacher.options)
             )
         return merged
@@ -175,7 +184,7 @@ class Plugin:
         """
         self.refresh()
         for uid in tuple(self.rejections):
-            if not self._has_claims(uid):
+            if not self.has_claims(uid):
                 del self.rejections[uid]
         well = [
             await self._repaired("repair failed", str(each.claim), self._reconcile_one, each)
@@ -192,13 +201,12 @@ class Plugin:
         well.append(
             await self._repaired("stray links not removed", "host", self._remove_strays, None)
         )
-        return not all(well) or self.pending()
+        return not all(well) or self.pending() > 0
 
-    def pending(self) -> bool:
-        """Whether some claim is neither home nor attached with its gate open, or not known."""
-        return bool(self._unread) or not all(
-            self._is_settled(each) for each in self.attacher.attachments.all()
-        )
+    def pending(self) -> int:
+        """Return how many claims are neither home nor attached with open gates, or not known."""
+        unsettled = [each for each in self.attacher.attachments.all() if not self._is_settled(each)]
+        return len(unsettled) + bool(self._unread)
 
     def has_rdma(self) -> bool:
         """Whether a pod has a device with RDMA, whose device files can change their numbers."""
@@ -308,7 +316,7 @@ class Plugin:
             each for each in live if each.uid == pod.uid and each.sandbox_id != pod.sandbox_id
         )
 
-    def _has_claims(self, pod_uid: str) -> bool:
+    def has_claims(self, pod_uid: str) -> bool:
         """Whether there are records for the pod, usable or not."""
         return bool(self.allocations.by_pod(pod_uid) or self.allocations.broken_of_pod(pod_uid))
 
@@ -316,18 +324,27 @@ class Plugin:
         self.refresh()
         broken = self.allocations.broken_of_pod(pod.uid)
         if broken:
-            raise RefusedError(
+            raise UnusableRecordError(
                 f"pod {pod}: its allocation record cannot be used: {broken[0].error};"
                 " see dranet-nri status, then delete the pod so that it is recorded anew"
             )
         claims = self.allocations.by_pod(pod.uid)
         for each in claims:
             if each.boot_id and each.boot_id != self.boot_id:
-                raise RefusedError(
+                raise OutdatedError(
                     f"pod {pod}: claim {each.claim} was allocated before the node was booted;"
                     " kubelet prepares it anew; without kubelet, run dra-shim allocate once more"
                 )
+        if self._is_on_host_network(pod):
+            return tuple(
+                each for each in claims if moved(each)
+            )  # who looks on can do so from there
         return claims
+
+    def _is_on_host_network(self, pod: Pod) -> bool:
+        kernel = self.attacher.kernel
+        netns = kernel.identify(pod.netns_path) if pod.netns_path else None
+        return not pod.netns_path or (netns is not None and kernel.is_host(netns))
 
     def _attached_to(self, sandbox_id: str) -> tuple[Attachment, ...]:
         return tuple(
@@ -340,12 +357,12 @@ class Plugin:
         """Return the UID of the claim whose file the container carries.
 
         Raises:
-            RefusedError: another pod or sandbox has that claim.
+            HeldError: another pod or sandbox has that claim.
         """
         uid = holder_of(container, str(self.attacher.gate.metadata_dir))
         record = self.attacher.attachments.get(uid) if uid else None
         if record is not None and record.pod.uid != pod.uid:
-            raise RefusedError(
+            raise HeldError(
                 f"container {container.name} of pod {pod} lists claim {record.claim}, which pod"
                 f" {record.pod} holds; a NIC claim serves one pod, use a ResourceClaimTemplate"
             )
@@ -355,7 +372,7 @@ class Plugin:
         """Refuse a sandbox whose pod has a newer one: it would take the NICs from that."""
         for other in self._others(pod):
             if self.attacher.kernel.identify(other.netns_path) is not None:
-                raise RefusedError(
+                raise OutdatedError(
                     f"pod {pod}: its NICs belong to its sandbox {other.sandbox_id}, this is"
                     f" {pod.sandbox_id}; it is tried again"
                 )
@@ -365,26 +382,11 @@ class Plugin:
         for uid in sorted(uids):
             record = self.attacher.attachments.get(uid)
             if record is None or record.phase is not Phase.ATTACHED:
-                raise RefusedError(
+                raise NotAttachedError(
                     f"container {container.name} of pod {pod}: claim {uid} is not attached"
                 )
             if record.sandbox_id != pod.sandbox_id:
-                raise RefusedError(
+                raise NotAttachedError(
                     f"container {container.name} of pod {pod}: claim {record.claim} is in sandbox"
                     f" {record.sandbox_id}, not in {pod.sandbox_id}"
                 )
-
-
-def _merged(one: Edits, other: Edits) -> Edits:
-    """Return both; what the first has already is left out of the second."""
-    paths = {each.path for each in one.char_devices}
-    limits = {each.type for each in one.rlimits}
-    return Edits(
-        mounts=(*one.mounts, *other.mounts),
-        char_devices=(
-            *one.char_devices,
-            *(each for each in other.char_devices if each.path not in paths),
-        ),
-        env=(*one.env, *other.env),
-        rlimits=(*one.rlimits, *(each for each in other.rlimits if each.type not in limits)),
-    )

@@ -31,7 +31,8 @@ class Settings:
         rdma_char_devices: kinds of RDMA device files that containers get unless a claim says.
         rdma_mode: the mode the machine must be in for RDMA devices, None for either.
         sweep_s: seconds between reconciliations.
-        proc, sysfs: mounts of procfs and sysfs; a container may have its own.
+        proc: where a writable /proc/sys/net is; a container's own is read-only.
+        sysfs: a mount of sysfs.
         log_json, verbose: log format and level.
     """
 
@@ -73,6 +74,10 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     add("--run-dir", type=Path, default=default.run, help="our records, on tmpfs")
     add("--cdi-dir", type=Path, default=default.cdi, help="CDI specs, on tmpfs")
     add(
+        "--proc", type=Path, default=default.proc, metavar="DIR",
+        help="DIR/sys/net is the host's /proc/sys/net, writable, which a container's own is not",
+    )  # fmt: skip
+    add(
         "--memlock",
         default="unlimited",
         help="RLIMIT_MEMLOCK of RDMA containers: bytes, 'unlimited' or 'keep'",
@@ -112,6 +117,7 @@ def settings_from(args: argparse.Namespace) -> Settings:
         allocations=args.allocations_dir,
         run=args.run_dir,
         cdi=args.cdi_dir,
+        proc=args.proc,
         memlock=_memlock(args.memlock),
         environment=not args.no_environment,
         rdma_char_devices=_char_kinds(args.rdma_char_devices),

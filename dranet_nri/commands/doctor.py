@@ -8,8 +8,7 @@ Rules:
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -18,6 +17,7 @@ from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, is_installed, probe
 from dranet_nri.inventory import AzureHost, RdmaDevice, placements
 from dranet_nri.model import RdmaMode
+from dranet_nri.report import Finding, Grade, lines_of
 
 SAME_HOST_IPOIB: Final = (5, 8)  # enhanced IPoIB delivers between pods of one host from there on
 DMA_BUF: Final = (5, 12)  # ib_reg_user_mr_dmabuf
@@ -26,29 +26,11 @@ EXCLUSIVE_AT_BOOT: Final = "boot with: options ib_core netns_mode=0"
 _PEERMEM: Final = frozenset({"nvidia_peermem", "nv_peer_mem"})
 
 
-class Grade(StrEnum):
-    """How good or bad a finding is."""
-
-    OK = "ok"
-    NOTE = "note"
-    WARNING = "warning"
-    BAD = "bad"
-
-
 _KINDS: Final = (  # kind of character device, its module, how bad its lack is, who needs it
     ("uverbs", "ib_uverbs", Grade.BAD, "nothing can use the device"),
     ("rdma_cm", "rdma_ucm", Grade.WARNING, "programs that connect by IP address need it"),
     ("umad", "ib_umad", Grade.NOTE, "only ibstat and its like need it"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the report."""
-
-    subject: str
-    grade: Grade
-    text: str
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -149,9 +131,7 @@ def print_report(
         verbs = [asdict(each) for each in probed]
         print(json.dumps({"findings": [asdict(each) for each in found], "verbs": verbs}, indent=2))
     else:
-        width = max((len(each.subject) for each in found), default=0)
-        for each in found:
-            print(f"{each.grade:7}  {each.subject:{width}}  {each.text}")
+        print("\n".join(lines_of(found)))
     return 1 if any(each.grade is Grade.BAD for each in found) else 0
 
 

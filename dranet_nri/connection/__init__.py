@@ -2,6 +2,7 @@
 
 from dranet_nri.connection.endpoint import DEFAULT_PATH, Endpoint, endpoint_from_environ
 from dranet_nri.connection.handler import (
+    Answered,
     ConnectionStatus,
     Disconnected,
     Handler,
@@ -9,12 +10,14 @@ from dranet_nri.connection.handler import (
     HookLate,
     Notice,
     Notify,
+    Outcome,
     Serving,
 )
 from dranet_nri.connection.plugin import Connection
 
 __all__ = [
     "DEFAULT_PATH",
+    "Answered",
     "Connection",
     "ConnectionStatus",
     "Disconnected",
@@ -24,6 +27,7 @@ __all__ = [
     "HookLate",
     "Notice",
     "Notify",
+    "Outcome",
     "Serving",
     "endpoint_from_environ",
 ]

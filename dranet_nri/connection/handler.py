@@ -5,7 +5,7 @@ Times are seconds of the clock given to the connection, time.monotonic by defaul
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from dranet_nri.model import Container, Edits, Pod
 
@@ -99,6 +99,10 @@ class HookFailed:
 
 Notice = Serving | Disconnected | HookLate | HookFailed
 Notify = Callable[[Notice], None]
+
+
+Outcome = Literal["success", "failed", "noop"]  # noop: with success on the spot, is_unclaimed
+Answered = Callable[[str, Pod, Outcome, float], None]  # name of the rpc, seconds since it came
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
-from dranet_nri.connection.handler import Handler, HookFailed, HookLate, Notify
+from dranet_nri.connection.handler import Answered, Handler, HookFailed, HookLate, Notify, Outcome
 from dranet_nri.connection.link import Link
 from dranet_nri.errors import DranetError
 from dranet_nri.model import Edits
@@ -34,6 +34,7 @@ class _Hook:
     event: HookEvent
     link: Link
     deadline: float
+    tell: Callable[["_Hook", Outcome], None]
     answered: bool = False
     task: asyncio.Task[None] | None = None
     watch: asyncio.Task[None] | None = None
@@ -46,15 +47,17 @@ class _Hook:
     def open(self) -> bool:
         return not self.answered and self.link.alive
 
-    def reply(self, edits: Edits | None) -> None:
+    def reply(self, edits: Edits | None, outcome: Outcome = "success") -> None:
         if self.open:
             self.link.reply(self.event.call, edits)
             self.answered = True
+            self.tell(self, outcome)
 
     def refuse(self, text: str, code: Code = Code.UNKNOWN) -> None:
         if self.open:
             self.answered = True
             self.link.refuse(self.event.call, text, code)
+            self.tell(self, "failed")
 
     def refuse_stopping(self) -> None:
         text = f"{self.name} {self.event.pod}: the plugin is stopping; it is tried again"
@@ -80,13 +83,19 @@ class Hooks:
     """Every hook that is not done, of this connection and of those before."""
 
     def __init__(
-        self, handler: Handler, clock: Callable[[], float], sleep: Sleep, notify: Notify
+        self,
+        handler: Handler,
+        clock: Callable[[], float],
+        sleep: Sleep,
+        notify: Notify,
+        answered: Answered,
     ) -> None:
         """Start with none."""
         self._handler = handler
         self._clock = clock
         self._sleep = sleep
         self._notify = notify
+        self._answered = answered
         self._tasks: set[asyncio.Task[None]] = set()
         self._hooks: set[_Hook] = set()
         self._queues: dict[str, _Queue] = {}
@@ -100,7 +109,11 @@ class Hooks:
 
     def submit(self, event: HookEvent, link: Link, arrival: float) -> None:
         """Answer the event now if there is nothing to do, else when its turn has come."""
-        hook = _Hook(event, link, deadline_of(event.call, arrival))
+
+        def tell(hook: _Hook, outcome: Outcome) -> None:
+            self._answered(hook.name, event.pod, outcome, self._clock() - arrival)
+
+        hook = _Hook(event, link, deadline_of(event.call, arrival), tell)
         if event.pod.sandbox_id not in self._queues and self._settled_at_once(hook):
             return
         if self._stopping:
@@ -154,7 +167,7 @@ class Hooks:
             self._fail(hook, error)
             return True
         if unclaimed:
-            hook.reply(None)
+            hook.reply(None, "noop")
         return unclaimed
 
     def _enqueue(self, hook: _Hook) -> None:

@@ -10,6 +10,7 @@ from typing import Final, assert_never
 
 from dranet_nri.connection.endpoint import Endpoint
 from dranet_nri.connection.handler import (
+    Answered,
     ConnectionStatus,
     Disconnected,
     Handler,
@@ -45,6 +46,7 @@ class Connection:
         handler: Handler,
         notify: Notify,
         *,
+        answered: Answered = lambda *_: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
         random: Callable[[], float] = random_module.random,
@@ -56,6 +58,7 @@ class Connection:
             endpoint: who we are and where the runtime is.
             handler: does the work.
             notify: told what an operator should know; called from the event loop, must not raise.
+            answered: told of each answer; called from the event loop, must not raise.
             clock: monotonic seconds; deadlines are of it.
             sleep: waits that many seconds of it.
             random: 0 to 1, for the pauses between tries.
@@ -67,7 +70,7 @@ class Connection:
         self._sleep = sleep
         self._random = random
         self._grace_s = grace_s
-        self._hooks = Hooks(handler, clock, sleep, notify)
+        self._hooks = Hooks(handler, clock, sleep, notify, answered)
         self._closing = asyncio.Event()
         self._link: Link | None = None
         self._longest_pause = FIRST_PAUSE_S

@@ -65,8 +65,8 @@ class NetlinkKernel:
 
         Args:
             host_path: the host's network namespace.
-            proc_root: a procfs whose sys/net can be written; an unprivileged container mounts
-                its own.
+            proc_root: has a writable /proc/sys/net below it; that of an unprivileged container is
+                read-only. Of whichever namespace, it shows that of the thread that looks.
             sys_root: a sysfs of the host's network namespace.
 
         Raises:

@@ -143,7 +143,9 @@ def write_value(proc_root: str, what: str, name: str, sysctl: Sysctl) -> None:
             "the link or the sysctl is not there; IPv6 ones need a kernel with IPv6 on",
         ) from error
     except OSError as error:
-        hint = "mount a procfs of our own, /proc/sys is read-only" if error.errno == EROFS else ""
+        hint = ""
+        if error.errno == EROFS:
+            hint = "/proc/sys is read-only; mount the host's /proc/sys/net elsewhere, see --proc"
         raise KernelError(what, error.errno or EINVAL, hint) from error
 
 

@@ -12,6 +12,7 @@ from dranet_nri.edits import (
     cdi_name,
     gated_requests,
     listed,
+    merged_edits,
 )
 from dranet_nri.model import (
     AllocatedDevice,
@@ -291,3 +292,25 @@ def test_a_device_file_of_two_devices_is_given_once() -> None:
     given = given_to(APP, attachment=replace(ATTACHMENT, devices=devices))
 
     assert given.char_devices == (RDMA_CM,)
+
+
+# --------------------------------------------------------- several claims of one container
+
+
+def test_a_container_of_two_claims_gets_what_both_give() -> None:
+    one = Edits((Mount("/a", "/run/a"),), (UVERBS0,), (("A", "net1"),), (Rlimit("MEMLOCK", 8, 8),))
+    other = Edits((Mount("/b", "/run/b"),), (RDMA_CM,), (("B", "net2"),), (Rlimit("NOFILE", 4, 4),))
+
+    assert merged_edits(one, other) == Edits(
+        (*one.mounts, *other.mounts),
+        (UVERBS0, RDMA_CM),
+        (("A", "net1"), ("B", "net2")),
+        (*one.rlimits, *other.rlimits),
+    )
+
+
+def test_a_file_or_limit_of_two_claims_is_given_once_as_the_first_has_it() -> None:
+    one = Edits(char_devices=(RDMA_CM,), rlimits=(Rlimit("MEMLOCK", 8, 8),))
+    other = Edits(char_devices=(replace(RDMA_CM, mode=0o600),), rlimits=(Rlimit("MEMLOCK", 4, 4),))
+
+    assert merged_edits(one, other) == one

@@ -1,13 +1,17 @@
 import struct
+import subprocess
+from collections.abc import Iterator
 from errno import EINVAL, ENOENT
 from pathlib import Path
 
 import pytest
 
 from dranet_nri.errors import KernelError
+from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.sysctl import read_defaults, set_by_claims, told, write_value
 from dranet_nri.model import Sysctl
 from dranet_nri.netlink.codec import attribute
+from tests.kernel.namespaces import open_netns
 
 
 def conf(root: Path, family: str, name: str, **values: str) -> Path:
@@ -95,3 +99,25 @@ def test_no_name_leads_out_of_its_directory(tmp_path: Path, name: str, sysctl: S
         write_value(str(tmp_path), "set", name, sysctl)
 
     assert caught.value.code == EINVAL
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Path]:
+    """Return a directory with /proc/sys/net at sys/net, as the DaemonSet has it at /host/proc."""
+    net = tmp_path / "sys" / "net"
+    net.mkdir(parents=True)
+    subprocess.run(("mount", "--bind", "/proc/sys/net", net), check=True)
+    yield tmp_path
+    subprocess.run(("umount", net), check=True)
+
+
+def test_a_mount_of_the_hosts_sysctls_shows_the_namespace_of_the_thread(mounted: Path) -> None:
+    wanted = Sysctl("ipv4", "arp_ignore", "7")
+    path = Path("/proc/sys/net/ipv4/conf/lo/arp_ignore")
+    ours = path.read_text()
+
+    with open_netns() as pod:
+        run_inside(pod, lambda: write_value(str(mounted), "set", "lo", wanted))
+        theirs = run_inside(pod, path.read_text)
+
+    assert (theirs, path.read_text()) == ("7\n", ours)

@@ -9,7 +9,6 @@ import pytest
 
 from dranet_nri.cli import main
 from dranet_nri.commands.doctor import (
-    Finding,
     azure_findings,
     findings,
     print_report,
@@ -26,6 +25,7 @@ from dranet_nri.facts.checkup import (
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, VerbsPort
 from dranet_nri.inventory import AzureHost, RdmaDevice, RdmaPort
 from dranet_nri.model import RdmaMode
+from dranet_nri.report import Finding
 from tests.fakes.sysfs import FakeSysfs
 
 PORT = RdmaPort(1, "ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand", phys_state="LinkUp")

@@ -191,3 +191,23 @@ def test_a_full_disk_changes_nothing_about_the_work(
 
     assert hang.left.is_set()
     assert recorded(node, record) == record
+
+
+def test_a_thread_is_counted_as_stuck_until_it_returns(node: Node) -> None:
+    record = attached(node)
+    hang = Hang()
+    one = overseer(node)
+
+    async def scene() -> list[tuple[str, str]]:
+        task = asyncio.create_task(one.done(hang.work, (record,)))
+        await until_noted(node, record)
+        during = [(each.claim, each.step) for each in one.counts.stuck.values()]
+        hang.go.set()
+        await task
+        return during
+
+    ((claim, step),) = asyncio.run(scene())
+
+    assert claim == str(record.claim)
+    assert step.startswith("add address 10.0.1.5/24 (thread ")
+    assert one.counts.stuck == {}

@@ -58,6 +58,24 @@ def test_case_42_a_host_network_pod_with_a_claim_is_refused(node: Node, path: st
     assert "hostNetwork" in record.failure.message
 
 
+@pytest.mark.parametrize("path", ["", "/proc/1/ns/net"])
+def test_case_42_a_host_network_pod_may_look_on(node: Node, path: str) -> None:
+    owner = node.pod("web")
+    node.allocate(owner, 1)
+    node.run_pod(owner)
+    pod = replace(node.pod("monitor"), netns_path=path)
+    claim = node.allocate(pod, 1, claim="look")
+    looks = tuple(replace(each, admin_access=True) for each in claim.devices)
+    node.allocations.put(replace(claim, devices=looks))
+
+    node.run_pod(pod)
+    node.create(pod)
+    node.stop_pod(pod)
+
+    assert node.attachments.get(claim.claim.uid) is None, "nothing was attached"
+    assert node.in_pod(1, owner)
+
+
 def test_case_42_a_missing_namespace_file_is_refused(node: Node) -> None:
     pod = replace(node.pod("web"), netns_path="/run/netns/never-made")
     node.allocate(pod, 1)

@@ -1,6 +1,7 @@
 """Which RDMA device files containers get: the operator's flag."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +52,8 @@ def test_the_help_tells_dranets_behaviour_and_the_default() -> None:
     text = " ".join(parser.format_help().split())
 
     assert "all four are dranet's behaviour (default: uverbs,rdma_cm)" in text
+
+
+def test_the_sysctls_may_be_mounted_elsewhere() -> None:
+    assert parsed("--proc", "/host/proc").proc == Path("/host/proc")
+    assert parsed().proc == Path("/proc")

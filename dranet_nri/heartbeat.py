@@ -1,0 +1,174 @@
+"""The plugin's heartbeat: a file that says what is at work, for probes, which can't ask.
+
+The plugin listens on nothing. Its event loop writes the file every few seconds; times in it are of
+CLOCK_BOOTTIME, which all processes of a node share and no change of the clock moves.
+
+Rules:
+1. A probe that restarts the plugin fails for what a restart can help: an event loop or a repair
+   loop that stands still. Not for a runtime that is away.
+2. A thread that the kernel keeps fails no probe: neither a restart nor a pause brings it back. It
+   is said.
+"""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import UnionType
+from typing import Any, Final
+
+from dranet_nri.errors import StateCorruptError, StateVersionError
+from dranet_nri.files import Fs, read_record_bytes, save
+
+NAME: Final = "heartbeat.json"
+BEAT_S: Final = 5.0  # between two beats
+MOST_S: Final = 30.0  # age of a beat that still counts
+ROUND_S: Final = 600.0  # for a round of repairs; each repair has ten seconds before it is left
+MAX_TOLD: Final = 16  # stuck threads in a heartbeat
+MAX_TEXT: Final = 500  # characters of each text
+READABLE: Final = 0o644
+_VERSION: Final = 1
+_LIMIT: Final = 128 << 10  # bytes; more than all texts can take
+
+Kind = type | UnionType
+_FIELDS: Final[Mapping[str, Kind]] = {
+    "pid": int,
+    "beat_s": int | float,
+    "serving": bool,
+    "trouble": str,
+    "round_began_s": int | float | None,
+    "round_due_s": int | float | None,
+}
+_STUCK: Final[Mapping[str, Kind]] = {"since_s": int | float, "claim": str, "step": str}
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A thread that the kernel keeps.
+
+    Attributes:
+        since_s: when its work began.
+        claim: whose devices it works on, "namespace/name" with commas.
+        step: what it does.
+    """
+
+    since_s: float
+    claim: str
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """How the plugin is. Times are seconds of CLOCK_BOOTTIME.
+
+    Attributes:
+        beat_s: when this was written.
+        serving: registered at the runtime and synchronised.
+        trouble: why there was no connection the last time, "" if there was none to tell.
+        round_began_s: since when a round of repairs is at work, None between rounds.
+        round_due_s: when the next one is to begin, None while one is at work.
+        stuck: threads that the kernel keeps.
+    """
+
+    pid: int
+    beat_s: float
+    serving: bool
+    trouble: str = ""
+    round_began_s: float | None = None
+    round_due_s: float | None = None
+    stuck: tuple[Stuck, ...] = ()
+
+
+def boot_s() -> float:
+    """Return seconds of CLOCK_BOOTTIME."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def store(fs: Fs, run: Path, beat: Heartbeat) -> None:
+    """Write the heartbeat into the plugin's directory, which is on tmpfs.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    stuck = tuple(
+        Stuck(each.since_s, each.claim[:MAX_TEXT], each.step[:MAX_TEXT])
+        for each in beat.stuck[:MAX_TOLD]
+    )
+    beat = replace(beat, trouble=beat.trouble[:MAX_TEXT], stuck=stuck)
+    document = {"version": _VERSION, **asdict(beat)}
+    save(fs, run / NAME, json.dumps(document).encode(), durable=False, mode=READABLE)
+
+
+def load(run: Path) -> Heartbeat:
+    """Return the heartbeat in the plugin's directory.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: it can't be read.
+        StateError: it is not one of ours.
+    """
+    directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return _decoded(read_record_bytes(directory, NAME, _LIMIT))
+    finally:
+        os.close(directory)
+
+
+def problems(beat: Heartbeat, now_s: float, *, most_s: float = MOST_S) -> tuple[str, ...]:
+    """Return what a restart may help, one line each; nothing else is asked of a plugin to live.
+
+    Args:
+        beat: the last heartbeat.
+        now_s: seconds of CLOCK_BOOTTIME.
+        most_s: how old it may be.
+    """
+    age_s = now_s - beat.beat_s
+    if age_s < 0:
+        return ("the heartbeat is of another boot of the machine",)
+    if age_s > most_s:
+        return (f"no heartbeat for {age_s:.0f} s, at most {most_s:g} s: its event loop hangs",)
+    if beat.round_began_s is not None and now_s - beat.round_began_s > ROUND_S:
+        return (f"a round of repairs has been at work for {now_s - beat.round_began_s:.0f} s",)
+    if beat.round_due_s is not None and now_s - beat.round_due_s > ROUND_S:
+        return (f"a round of repairs is {now_s - beat.round_due_s:.0f} s late",)
+    return ()
+
+
+def not_ready(beat: Heartbeat) -> tuple[str, ...]:
+    """Return why pods would not get their devices now, one line each."""
+    if beat.serving:
+        return ()
+    return (f"not connected to the runtime: {beat.trouble or 'it has not answered yet'}",)
+
+
+def remarks(beat: Heartbeat, now_s: float) -> tuple[str, ...]:
+    """Return what an operator should know of, though no probe fails for it."""
+    return tuple(
+        f"stuck in the kernel for {now_s - each.since_s:.0f} s: {each.step} (claim {each.claim})"
+        for each in beat.stuck
+    )
+
+
+def _decoded(data: bytes) -> Heartbeat:
+    try:
+        fields = json.loads(data, parse_constant=_refused)
+        version = fields.pop("version")
+        if version != _VERSION:
+            raise StateVersionError(f"{NAME}: version {version!r}, this program reads {_VERSION}")
+        stuck = tuple(Stuck(**_checked(each, _STUCK)) for each in fields.pop("stuck"))
+        return Heartbeat(**_checked(fields, _FIELDS), stuck=stuck)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
+        raise StateCorruptError(f"{NAME}: not a heartbeat: {cause!r}") from cause
+
+
+def _checked(fields: dict[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    for name, kind in kinds.items():
+        if not isinstance(fields[name], kind):
+            raise TypeError(f"{name}: {fields[name]!r}")
+    return fields
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no time")

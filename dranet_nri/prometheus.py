@@ -1,0 +1,165 @@
+"""What is counted and measured, and the text in which Prometheus reads it.
+
+The text is its exposition format 0.0.4 (prometheus.io, "Exposition formats").
+
+Rules:
+1. Counting is an addition: hooks that must answer at once do it.
+2. One thread counts and makes the text.
+3. The values of a label are few. What is known beforehand is there from the start, as 0: else
+   nobody sees the first time that something happens.
+"""
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from math import inf, isinf, isnan
+from typing import Final
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+# Prometheus's own default, which dranet uses: from a move without waits to a runtime's patience.
+SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+Values = tuple[str, ...]  # of the labels, in their order
+
+
+class Family(ABC):
+    """All that is known under one name."""
+
+    def __init__(self, name: str, kind: str, text: str, labels: Values) -> None:
+        """Have no samples yet; text is one sentence, labels are their names."""
+        self._name = name
+        self._labels = labels
+        self._head = f"# HELP {name} {text}\n# TYPE {name} {kind}\n"
+        self._text = ""  # "" when something changed since it was made
+
+    def text(self) -> str:
+        """Return its part of the text."""
+        if not self._text:
+            self._text = self._head + "".join(self._lines())
+        return self._text
+
+    @abstractmethod
+    def _lines(self) -> Iterator[str]:
+        """Return its samples."""
+
+    def _line(self, values: Values, value: float) -> str:
+        return _line(self._name, self._labels, values, value)
+
+
+class Counter(Family):
+    """What only grows."""
+
+    def __init__(
+        self, name: str, text: str, labels: Values = (), known: Iterable[Values] = ((),)
+    ) -> None:
+        """Count from 0.
+
+        Args:
+            name: by Prometheus's rules it ends in _total.
+            text: one sentence.
+            labels: their names.
+            known: which values they will have.
+        """
+        super().__init__(name, "counter", text, labels)
+        self._counts: dict[Values, float] = dict.fromkeys(_of(labels, known), 0)
+
+    def add(self, *values: str, by: float = 1) -> None:
+        """Count one, or more, for these values of the labels."""
+        self._counts[values] = self._counts.get(values, 0) + by
+        self._text = ""
+
+    def _lines(self) -> Iterator[str]:
+        return (self._line(values, count) for values, count in self._counts.items())
+
+
+class Gauge(Family):
+    """What is so now."""
+
+    def __init__(self, name: str, text: str, labels: Values = ()) -> None:
+        """Know nothing yet."""
+        super().__init__(name, "gauge", text, labels)
+        self._now: Mapping[Values, float] = {}
+
+    def set(self, value: float) -> None:
+        """Say how it is; for a gauge without labels."""
+        self.set_all({(): value})
+
+    def set_all(self, now: Mapping[Values, float]) -> None:
+        """Say how all of it is, by the values of the labels. What was said before is forgotten."""
+        if now != self._now:
+            self._now = dict(now)
+            self._text = ""
+
+    def _lines(self) -> Iterator[str]:
+        return (self._line(values, value) for values, value in self._now.items())
+
+
+class Histogram(Family):
+    """How long things took."""
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        labels: Values = (),
+        known: Iterable[Values] = ((),),
+        bounds: Sequence[float] = SECONDS,
+    ) -> None:
+        """Count from 0; arguments as for Counter, and the upper bounds of the buckets, rising."""
+        super().__init__(name, "histogram", text, labels)
+        self._bounds = (*bounds, inf)
+        self._counts: dict[Values, list[int]] = {}
+        self._sums: dict[Values, float] = {}
+        for values in _of(labels, known):
+            self._begin(values)
+
+    def observe(self, value: float, *values: str) -> None:
+        """Count one that took `value`, for these values of the labels."""
+        if values not in self._counts:
+            self._begin(values)
+        self._counts[values][bisect_left(self._bounds, value)] += 1
+        self._sums[values] += value
+        self._text = ""
+
+    def _begin(self, values: Values) -> None:
+        self._counts[values] = [0] * len(self._bounds)
+        self._sums[values] = 0.0
+
+    def _lines(self) -> Iterator[str]:
+        name, labels = self._name, (*self._labels, "le")
+        for values, counts in self._counts.items():
+            sums = tuple(accumulate(counts))
+            for bound, count in zip(self._bounds, sums, strict=True):
+                yield _line(f"{name}_bucket", labels, (*values, _number(bound)), count)
+            yield _line(f"{name}_sum", self._labels, values, self._sums[values])
+            yield _line(f"{name}_count", self._labels, values, sums[-1])
+
+
+def exposition(families: Iterable[Family]) -> str:
+    """Return the text of families that all have different names."""
+    return "".join(family.text() for family in families)
+
+
+def _of(labels: Values, known: Iterable[Values]) -> tuple[Values, ...]:
+    """Return the known values that fit: the default fits what has no labels."""
+    return tuple(values for values in known if len(values) == len(labels))
+
+
+def _line(name: str, labels: Values, values: Values, value: float) -> str:
+    pairs = ",".join(
+        f'{label}="{_quoted(text)}"' for label, text in zip(labels, values, strict=True)
+    )
+    return f"{name}{{{pairs}}} {_number(value)}\n" if pairs else f"{name} {_number(value)}\n"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _number(value: float) -> str:
+    if isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    if isnan(value):
+        return "NaN"
+    return str(value)

@@ -1,0 +1,112 @@
+"""Signs of life: a heartbeat, and the numbers in Prometheus's format, both as files.
+
+Rules:
+1. The event loop writes them, so that one that hangs falls silent.
+2. The numbers are written when they changed, and no faster than the heart beats.
+3. That a file can't be written keeps nobody from work; it is said once.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+
+from dranet_nri import heartbeat
+from dranet_nri.connection import ConnectionStatus
+from dranet_nri.files import Fs, save
+from dranet_nri.heartbeat import BEAT_S, READABLE, Heartbeat
+from dranet_nri.log import logger
+from dranet_nri.meter import Meter
+from dranet_nri.plugin import Plugin
+
+METRICS: Final = "metrics.prom"
+
+
+class Rounds(Protocol):
+    """Knows when repairs are made."""
+
+    def left_s(self) -> float:
+        """Return how long it is until the next round, in seconds; less than 0 if it is late."""
+
+    def at_work_s(self) -> float | None:
+        """Return for how long one has been at work, None between rounds."""
+
+
+@dataclass(slots=True)
+class Pulse:
+    """Writes the signs of life of one plugin into its directory."""
+
+    fs: Fs
+    run_dir: Path
+    plugin: Plugin
+    rounds: Rounds
+    status: Callable[[], ConnectionStatus]
+    log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "pulse"))
+    boot_s: Callable[[], float] = heartbeat.boot_s
+    _written: str = ""
+    _trouble: str = ""
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def _meter(self) -> Meter:
+        return self.plugin.attacher.meter
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            self.beat()
+            self._news.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), BEAT_S)
+
+    def news(self) -> None:
+        """Beat now: something changed that probes ask for."""
+        self._news.set()
+
+    def beat(self) -> None:
+        """Write the heartbeat, and what changed of the numbers."""
+        trouble = ""
+        try:
+            heartbeat.store(self.fs, self.run_dir, self._heartbeat())
+            self._write_metrics()
+        except OSError as error:
+            trouble = str(error)
+        if trouble and not self._trouble:
+            self.log.error(
+                "heartbeat not written, probes will take us for dead",
+                reason=trouble,
+                remedy=f"make {self.run_dir} writable, and room on its tmpfs",
+            )
+        self._trouble = trouble
+
+    def _heartbeat(self) -> Heartbeat:
+        now_s, status, at_work_s = self.boot_s(), self.status(), self.rounds.at_work_s()
+        due_s = now_s + self.rounds.left_s() if at_work_s is None else None
+        return Heartbeat(
+            pid=os.getpid(),
+            beat_s=now_s,
+            serving=status.synchronized,
+            trouble=status.last_error,
+            round_began_s=None if at_work_s is None else now_s - at_work_s,
+            round_due_s=due_s,
+            stuck=tuple(self._meter.work.stuck.values()),
+        )
+
+    def _write_metrics(self) -> None:
+        self._meter.standing.look(
+            self.plugin.attacher.attachments.all(),
+            serving=self.status().synchronized,
+            pending=self.plugin.pending(),
+            unusable=len(self.plugin.allocations.broken),
+            stuck=len(self._meter.work.stuck),
+        )
+        text = self._meter.text()
+        if text != self._written:
+            save(self.fs, self.run_dir / METRICS, text.encode(), durable=False, mode=READABLE)
+            self._written = text

@@ -1,0 +1,424 @@
+"""What the plugin writes for probes and for Prometheus, and what the probe says of it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from errno import EBUSY
+from pathlib import Path
+
+import pytest
+
+from dranet_nri import heartbeat
+from dranet_nri.cli import main
+from dranet_nri.connection import ConnectionStatus
+from dranet_nri.errors import AttachError, HeldError, KernelError, NoNetnsError
+from dranet_nri.files import RealFs
+from dranet_nri.heartbeat import Heartbeat, Stuck
+from dranet_nri.model import ContainerClaim
+from dranet_nri.plan.ops import AddAddress, MoveLink
+from dranet_nri.pulse import Pulse
+from tests.fakes.node import Node
+from tests.fakes.scrape import Labels, Scrape, counted
+
+NOW = 5000.0
+ATTACHES = "dranet_nri_attach_duration_seconds_count"
+DETACHES = "dranet_nri_detach_duration_seconds_count"
+GATES = "dranet_nri_gate_openings_total"
+CLAIMS = "dranet_nri_claims"
+DEVICES = "dranet_nri_devices"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """Return a node with two NICs."""
+    made = Node(tmp_path)
+    yield made
+    made.close()
+
+
+@dataclass
+class Rounds:
+    """Repairs, as a test wants them."""
+
+    left: float = 60.0
+    at_work: float | None = None
+
+    def left_s(self) -> float:
+        """Return seconds until the next round."""
+        return self.left
+
+    def at_work_s(self) -> float | None:
+        """Return for how long one has been at work."""
+        return self.at_work
+
+
+def pulse(node: Node, rounds: Rounds | None = None, **status: bool | str) -> Pulse:
+    """Return the pulse of a node's plugin."""
+    known = ConnectionStatus(**status)  # type: ignore[arg-type]
+    return Pulse(
+        RealFs(),
+        node.root / "run",
+        node.plugin,
+        rounds or Rounds(),
+        lambda: known,
+        boot_s=lambda: NOW,
+    )
+
+
+def numbers(node: Node) -> Scrape:
+    """Let the heart beat; return the numbers in the file."""
+    pulse(node).beat()
+    return Scrape((node.root / "run" / "metrics.prom").read_text())
+
+
+def grown(node: Node, before: Scrape) -> dict[tuple[str, Labels], float]:
+    """Return what was counted since."""
+    return numbers(node).changed(before)
+
+
+# ----------------------------------------------------------------------- numbers
+
+
+def test_an_attach_and_a_detach_are_counted_and_end_where_they_began(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1, 2, containers=(ContainerClaim("app"),))
+    before = numbers(node)
+
+    node.run_pod(pod)
+
+    attached = grown(node, before)
+    assert attached == {
+        counted(ATTACHES, result="attached"): 1,
+        counted(GATES, result="opened"): 1,
+        counted(CLAIMS, phase="attached"): 1,
+        counted(DEVICES, state="in_pod"): 2,
+    }
+
+    node.stop_pod(pod)
+
+    assert grown(node, before) == {
+        counted(ATTACHES, result="attached"): 1,
+        counted(GATES, result="opened"): 1,
+        counted(DETACHES, result="home"): 1,
+        counted(CLAIMS, phase="home"): 1,
+    }
+
+
+def test_looking_after_an_open_gate_opens_none(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1, containers=(ContainerClaim("app"),))
+    node.run_pod(pod)
+    before = numbers(node)
+
+    node.synchronize(pod)
+
+    assert grown(node, before) == {}
+
+
+def test_a_refused_attach_is_not_a_failed_one(node: Node) -> None:
+    pod = replace(node.pod("web"), netns_path="")
+    node.allocate(pod, 1)
+    before = numbers(node)
+
+    with pytest.raises(NoNetnsError):
+        node.run_pod(pod)
+
+    assert grown(node, before) == {
+        counted(ATTACHES, result="refused"): 1,
+        counted(CLAIMS, phase="failed"): 1,
+        counted("dranet_nri_pending_repairs"): 1,
+    }
+
+
+def test_a_failed_attach_is_counted(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    before = numbers(node)
+    node.kernel.fail_on(AddAddress, times=1)
+
+    with pytest.raises(AttachError):
+        node.run_pod(pod)
+
+    assert grown(node, before)[counted(ATTACHES, result="failed")] == 1
+
+
+def test_a_device_that_does_not_come_home_is_away_and_pending(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    node.run_pod(pod)
+    before = numbers(node)
+    node.kernel.fail_on(MoveLink)
+
+    node.stop_pod(pod)
+
+    found = grown(node, before)
+    assert found[counted(DETACHES, result="away")] == 1
+    assert found[counted(DEVICES, state="away")] == 1
+    assert found[counted(DEVICES, state="in_pod")] == -1
+    assert found[counted("dranet_nri_pending_repairs")] == 1
+
+
+def test_a_gate_that_cannot_be_opened_is_counted(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1, containers=(ContainerClaim("app"),))
+    before = numbers(node)
+    node.disk.room = 2  # intent and result
+
+    node.run_pod(pod)
+
+    assert grown(node, before)[counted(GATES, result="failed")] == 1
+
+
+def test_a_device_that_leaves_its_pod_is_a_claim_lost(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    node.run_pod(pod)
+    before = numbers(node)
+    node.kernel.remove_link("eth1", node.netns(pod))
+
+    node.synchronize(pod)
+
+    assert grown(node, before)[counted("dranet_nri_claims_lost_total")] == 1
+
+
+def test_a_refusal_that_the_runtime_is_not_told_of_is_counted_by_its_kind(node: Node) -> None:
+    node.plugin.may_reject = False
+    pod = replace(node.pod("web"), netns_path="")
+    node.allocate(pod, 1)
+    before = numbers(node)
+
+    node.run_pod(pod)
+
+    refused = counted("dranet_nri_refusals_total", reason="no_namespace")
+    assert grown(node, before)[refused] == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (HeldError("x"), "held"),
+        (KernelError("move", EBUSY), "kernel"),
+        (OSError("full"), "io"),
+        (RuntimeError("oops"), "internal"),
+    ],
+)
+def test_every_refusal_has_a_reason(node: Node, error: Exception, reason: str) -> None:
+    before = numbers(node)
+
+    node.plugin.attacher.meter.hooks.refused(error)
+
+    assert grown(node, before) == {counted("dranet_nri_refusals_total", reason=reason): 1}
+
+
+def test_stuck_threads_are_counted_and_told_while_they_are(node: Node) -> None:
+    before = numbers(node)
+    work = node.plugin.attacher.meter.work
+    key = object()
+
+    work.now_stuck(key, Stuck(NOW - 12, "default/nics", "move link eth1"))
+
+    stuck = counted("dranet_nri_stuck_threads")
+    total = counted("dranet_nri_stuck_threads_total")
+    assert grown(node, before) == {stuck: 1, total: 1}
+    assert heartbeat.load(node.root / "run").stuck[0].step == "move link eth1"
+
+    work.returned(key)
+
+    assert grown(node, before) == {total: 1}
+    assert heartbeat.load(node.root / "run").stuck == ()
+
+
+def test_the_numbers_are_written_when_they_change_and_only_then(node: Node) -> None:
+    beating = pulse(node)
+    beating.beat()
+    path = node.root / "run" / "metrics.prom"
+    first = path.stat().st_ino, path.stat().st_mtime_ns
+
+    beating.beat()
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == first
+
+    node.plugin.attacher.meter.hooks.late("RunPodSandbox")
+    beating.beat()
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) != first
+
+
+def test_a_heartbeat_that_cannot_be_written_ends_nothing(
+    node: Node, capfd: pytest.CaptureFixture[str]
+) -> None:
+    beating = pulse(node)
+    beating.run_dir = node.root / "nosuch"
+
+    beating.beat()
+    beating.beat()
+
+    said = "".join(capfd.readouterr())
+    assert said.count("heartbeat not written") == 1
+    assert "nosuch" in said
+
+
+# ----------------------------------------------------------------------- the probe
+
+
+def probed(run: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str]:
+    """Run the verb; return its status and its line."""
+    status = main(["healthz", "--run-dir", str(run), *flags])
+    return status, capsys.readouterr().out.rstrip("\n")
+
+
+def beat(run: Path, **changed: object) -> None:
+    """Write a heartbeat of now, well but for what is changed; ages are given as seconds."""
+    now = heartbeat.boot_s()
+    well = Heartbeat(pid=1, beat_s=now, serving=True, round_due_s=now + 60)
+    heartbeat.store(RealFs(), run, replace(well, **changed))  # type: ignore[arg-type]
+
+
+def ago(seconds: float) -> float:
+    """Return that time of CLOCK_BOOTTIME."""
+    return heartbeat.boot_s() - seconds
+
+
+def test_a_plugin_that_is_well_passes_both_probes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path)
+
+    assert probed(tmp_path, capsys) == (0, "ok")
+    assert probed(tmp_path, capsys, "--ready") == (0, "ok")
+
+
+def test_a_heartbeat_that_is_too_old_is_said_with_its_age(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path, beat_s=ago(40))
+
+    status, said = probed(tmp_path, capsys)
+
+    assert status == 1
+    assert said == "no heartbeat for 40 s, at most 30 s: its event loop hangs"
+    assert probed(tmp_path, capsys, "--max-age", "100") == (0, "ok")
+
+
+def test_a_plugin_without_a_runtime_lives_and_is_not_ready(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path, serving=False, trouble="/run/nri.sock: No such file")
+
+    assert probed(tmp_path, capsys) == (0, "ok")
+    assert probed(tmp_path, capsys, "--ready") == (
+        1,
+        "not connected to the runtime: /run/nri.sock: No such file",
+    )
+
+
+def test_a_plugin_that_nobody_answered_yet_is_not_ready(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path, serving=False)
+
+    status, said = probed(tmp_path, capsys, "--ready")
+
+    assert status == 1
+    assert "not answered yet" in said
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"round_began_s": 700.0, "round_due_s": None}, "has been at work for 700 s"),
+        ({"round_due_s": 700.0}, "a round of repairs is 700 s late"),
+        ({"beat_s": -100.0}, "of another boot"),
+    ],
+    ids=["hangs", "late", "boot"],
+)
+def test_what_a_restart_may_help_fails_the_probe(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    changed: dict[str, float | None],
+    said: str,
+) -> None:
+    beat(tmp_path, **{name: s if s is None else ago(s) for name, s in changed.items()})
+
+    status, line = probed(tmp_path, capsys)
+
+    assert status == 1
+    assert said in line
+
+
+def test_a_stuck_thread_is_told_and_fails_no_probe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path, stuck=(Stuck(ago(312), "default/nics", "move link eth1"),))
+
+    assert probed(tmp_path, capsys, "--ready") == (
+        0,
+        "ok; stuck in the kernel for 312 s: move link eth1 (claim default/nics)",
+    )
+
+
+def test_no_heartbeat_at_all_is_said_with_the_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, said = probed(tmp_path, capsys)
+
+    assert status == 1
+    assert said.startswith(f"no heartbeat in {tmp_path}: not started")
+
+
+WELL = {"version": 1, "pid": 1, "beat_s": 1.5, "serving": True, "trouble": "", "stuck": []}
+NO_ROUND = {"round_began_s": None, "round_due_s": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "not a heartbeat"),
+        ("[]", "not a heartbeat"),
+        ("{}", "not a heartbeat"),
+        (json.dumps({**WELL, **NO_ROUND, "version": 2}), "version 2, this program reads 1"),
+        (json.dumps(WELL), "not a heartbeat"),
+        (json.dumps({**WELL, **NO_ROUND, "beat_s": "now"}), "beat_s: 'now'"),
+        (json.dumps({**WELL, **NO_ROUND, "beat_s": float("nan")}), "NaN is no time"),
+        (json.dumps({**WELL, **NO_ROUND, "more": 1}), "not a heartbeat"),
+        (json.dumps({**WELL, **NO_ROUND, "stuck": [{"since_s": 1}]}), "not a heartbeat"),
+    ],
+)
+def test_what_is_no_heartbeat_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    (tmp_path / heartbeat.NAME).write_text(text)
+
+    status, line = probed(tmp_path, capsys)
+
+    assert status == 1
+    assert said in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("age", ["0", "-1", "nan"])
+def test_an_age_must_be_above_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], age: str
+) -> None:
+    assert main(["healthz", "--run-dir", str(tmp_path), f"--max-age={age}"]) == 1
+    assert "must be above 0 seconds" in capsys.readouterr().err
+
+
+def test_texts_of_any_length_fit_a_heartbeat(node: Node) -> None:
+    work = node.plugin.attacher.meter.work
+    for number in range(100):
+        work.now_stuck(number, Stuck(NOW, "c" * 9999, "\0" * 9999))
+
+    pulse(node, last_error="\0" * 99_999).beat()
+
+    assert len(heartbeat.load(node.root / "run").stuck) == heartbeat.MAX_TOLD
+
+
+def test_the_heart_tells_of_repairs_as_they_are(node: Node) -> None:
+    run = node.root / "run"
+
+    pulse(node, Rounds(left=-3.0), synchronized=True).beat()
+    found = heartbeat.load(run)
+    assert (found.round_began_s, found.round_due_s, found.serving) == (None, NOW - 3, True)
+
+    pulse(node, Rounds(at_work=5.0)).beat()
+    found = heartbeat.load(run)
+    assert (found.round_began_s, found.round_due_s, found.serving) == (NOW - 5, None, False)
