@@ -5,19 +5,23 @@ import sys
 from collections.abc import Callable, Sequence
 
 from dra_shim.allocator import AllocationError
-from dra_shim.commands import allocate, explain, release, validate
+from dra_shim.commands import allocate, doctor, explain, release, run, validate
 from dranet_nri.errors import ConfigError, DranetError
 
 Add = Callable[[argparse.ArgumentParser], None]
 Do = Callable[[argparse.Namespace], int]
 
 VERBS: tuple[tuple[str, str, Add, Do], ...] = (
+    ("run", "serve a node of a Kubernetes cluster until stopped",
+     run.add_flags, run.main),
     ("validate", "check claims, templates, classes and network configurations",
      validate.add_flags, validate.main),
     ("allocate", "give a pod the devices its claims ask for, and record it; changes the node",
      allocate.add_flags, allocate.main),
     ("explain", "say for each device why a claim can or cannot have it; changes nothing",
      explain.add_flags, explain.main),
+    ("doctor", "say what of this node keeps claims from pods; changes nothing",
+     doctor.add_flags, doctor.main),
     ("release", "take an allocation back; changes the node",
      release.add_flags, release.main),
 )  # fmt: skip

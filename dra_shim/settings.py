@@ -11,6 +11,7 @@ from dranet_nri.model import ContainerClaim, ObjectRef, parse_uid
 from dranet_nri.settings import RUN
 
 STATE: Final = Path("/var/lib/dranet-nri")
+KUBELET_ROOT: Final = Path("/var/lib/kubelet")
 DEFAULT_NAMESPACE: Final = "default"
 
 
@@ -35,6 +36,16 @@ class State:
     def attachments(self) -> Path:
         """Return the directory of the plugin's records."""
         return self.run / "attachments"
+
+    @property
+    def adopted(self) -> Path:
+        """Return the file that says that claims of before were looked for."""
+        return self.directory / "adopted"
+
+    @property
+    def daemon_lock(self) -> Path:
+        """Return the file that the daemon has locked while it runs."""
+        return self.directory / "daemon.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +73,8 @@ def add_shared_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shared", default="", metavar="CEL",
         help="devices that several claims may have at once (allowMultipleAllocations), in the "
-        "language of --filter: RDMA devices in shared mode and parents of IPoIB interfaces; their "
-        "net device stays on the host",
+        "language of --filter, where it is true: RDMA devices in shared mode and parents of IPoIB "
+        "interfaces; their net device stays on the host",
     )  # fmt: skip
 
 

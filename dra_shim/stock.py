@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.allocator import Stock, Uses
-from dra_shim.cel import filter_devices
+from dra_shim.cel import filter_devices, matching_devices
 from dra_shim.claims import Document, ResourceSlice, parse_label
 from dranet_nri.config import Findings, Node, did_you_mean, load_json
 from dranet_nri.errors import ConfigError
@@ -38,7 +38,7 @@ def stock_of(
     dropped = tuple(
         (device.name, "dropped by --filter") for device in merged.devices if device.name not in kept
     )
-    both = {each.name for each in filter_devices(shared, devices)} if shared else set()
+    both = {each.name for each in matching_devices(shared, devices)}
     # A share keeps a device from whoever wants it whole, also after it is shared no longer.
     partly = {name: who for name, who in uses.shares.items() if name not in both}
     return Stock(devices, {**partly, **uses.whole}, (*merged.excluded, *dropped), frozenset(both))
@@ -138,7 +138,7 @@ def _device(node: Node) -> Device:
         else:
             entry[1].complain("must be a boolean, a whole number or a string")
     rdma = [item.text() or "" for item in _items(fields, "rdmaDevices")]
-    key = _key(fields["key"]) if "key" in fields else _derived_key(attributes, name or "")
+    key = _key(fields["key"]) if "key" in fields else derived_key(attributes, name or "")
     return Device(name or "", key, tuple(sorted(attributes.items())), tuple(rdma))
 
 
@@ -148,8 +148,8 @@ def _key(node: Node) -> DeviceKey:
     return DeviceKey(*(_word(fields, name) for name in names))
 
 
-def _derived_key(attributes: Mapping[str, AttributeValue], name: str) -> DeviceKey:
-    """Return the key of a device whose file has none: its PCI address, or the interface's name."""
+def derived_key(attributes: Mapping[str, AttributeValue], name: str) -> DeviceKey:
+    """Return the key of a device by its attributes: its PCI address, or the interface's name."""
     interface = str(attributes.get("dra.net/ifName", ""))
     pci = str(attributes.get("dra.net/pciAddress", ""))
     if pci:

@@ -8,7 +8,7 @@ client.py    requests sent
 mirror.py    a copy of some objects, kept by list and watch
 """
 
-from dra_shim.api.access import connect, from_kubeconfig, in_cluster
+from dra_shim.api.access import access_of, connect, from_kubeconfig, in_cluster
 from dra_shim.api.client import Api
 from dra_shim.api.errors import (
     ApiError,
@@ -23,7 +23,7 @@ from dra_shim.api.errors import (
 )
 from dra_shim.api.mirror import Mirror
 from dra_shim.api.replies import Change, Event, Listing, Object, name_of, uid_of, version_of
-from dra_shim.api.requests import CLAIM, CLASS, EVENT, NODE, POD, SLICE, Document, Kind
+from dra_shim.api.requests import CLAIM, CLASS, EVENT, NODE, POD, REVIEW, SLICE, Document, Kind
 
 __all__ = [
     "CLAIM",
@@ -31,6 +31,7 @@ __all__ = [
     "EVENT",
     "NODE",
     "POD",
+    "REVIEW",
     "SLICE",
     "Api",
     "ApiError",
@@ -49,6 +50,7 @@ __all__ = [
     "Object",
     "RejectedError",
     "UnavailableError",
+    "access_of",
     "connect",
     "from_kubeconfig",
     "in_cluster",

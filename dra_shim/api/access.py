@@ -22,6 +22,15 @@ READ_S: Final = 30.0  # without a byte; a watch has its own
 AGENT: Final = "dra-shim"
 
 
+def access_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> SingleConfig:
+    """Return the access that a kubeconfig gives, or without one that of the pod we are in.
+
+    Raises:
+        InvalidValueError: there is none, or it cannot be used.
+    """
+    return from_kubeconfig(kubeconfig) if kubeconfig else in_cluster(environ)
+
+
 def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> SingleConfig:
     """Return the access that the kubelet gives a pod.
 

@@ -29,7 +29,7 @@ from dra_shim.api.replies import (
     read_object,
     read_versions,
 )
-from dra_shim.api.requests import Document, Kind, Place, Request
+from dra_shim.api.requests import REVIEW, Document, Kind, Place, Request
 
 ANSWER_S: Final = 60.0  # the server itself gives up after that (--request-timeout)
 WATCH_MARGIN_S: Final = 30.0  # a watch may end that much later than announced
@@ -59,7 +59,7 @@ class Api:
         self._http = http
         self._answer_s = answer_s
         self._margin_s = margin_s
-        self._versions: dict[str, str] = {"": "v1"}
+        self._versions: dict[str, str] = {"": "v1", REVIEW.group: "v1"}
 
     async def close(self) -> None:
         """Close every connection."""

@@ -25,6 +25,8 @@ class ApiError(DranetError):
         remedy: what to do, "" where nothing but waiting helps.
     """
 
+    kind = "api"
+
     def __init__(self, subject: str, reason: str, remedy: str = "") -> None:
         """Keep the facts; the text is one line of all three."""
         super().__init__(f"{subject}: {reason}{f'; {remedy}' if remedy else ''}")
@@ -40,6 +42,8 @@ class UnavailableError(ApiError):
         after_s: how long the server asked to be left alone, 0.0 if it did not say.
     """
 
+    kind = "unavailable"
+
     def __init__(self, subject: str, reason: str, remedy: str = "", after_s: float = 0.0) -> None:
         """Keep the facts."""
         super().__init__(subject, reason, remedy)
@@ -49,21 +53,31 @@ class UnavailableError(ApiError):
 class RejectedError(ApiError):
     """The server refuses us, not what we sent."""
 
+    kind = "rejected"
+
 
 class NotFoundError(ApiError):
     """There is no such object."""
+
+    kind = "not_found"
 
 
 class NotServedError(ApiError):
     """The server does not have that kind of object in a version that we know."""
 
+    kind = "not_served"
+
 
 class ConflictError(ApiError):
     """The object is not the one we thought of, or there already."""
 
+    kind = "conflict"
+
 
 class ExpiredError(ApiError):
     """The server has forgotten the state from which we asked to go on."""
+
+    kind = "expired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +94,8 @@ class InvalidError(ApiError):
     Attributes:
         causes: the fields, where the server named them.
     """
+
+    kind = "invalid"
 
     def __init__(
         self, subject: str, reason: str, remedy: str = "", causes: Sequence[Cause] = ()

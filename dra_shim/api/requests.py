@@ -4,6 +4,7 @@ Origin: Kubernetes API concepts (paths, watch, server-side apply), KEP-555 (serv
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,7 +16,9 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {  # those we can speak, the be
     RESOURCE_GROUP: ("v1", "v1beta2", "v1beta1"),
 }
 JSON: Final = "application/json"
-APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
+APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML; see _encoded
+
+_UNSAFE: Final = re.compile(r"[\x7f-\uffff]")
 
 Document = Mapping[str, object]
 
@@ -41,6 +44,9 @@ EVENT: Final = Kind("Event", "events")
 CLAIM: Final = Kind("ResourceClaim", "resourceclaims", RESOURCE_GROUP)
 CLASS: Final = Kind("DeviceClass", "deviceclasses", RESOURCE_GROUP, namespaced=False)
 SLICE: Final = Kind("ResourceSlice", "resourceslices", RESOURCE_GROUP, namespaced=False)
+REVIEW: Final = Kind(
+    "SelfSubjectAccessReview", "selfsubjectaccessreviews", "authorization.k8s.io", namespaced=False
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,4 +189,6 @@ def _body(place: Place, document: Document) -> bytes:
 
 
 def _encoded(document: Document) -> bytes:
-    return json.dumps(document, separators=(",", ":")).encode()
+    """Return JSON that is YAML too: no pairs of escapes, and no character that YAML forbids."""
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, Protocol
 
 from dra_shim.cel.library import (
@@ -31,9 +32,12 @@ __all__ = [
     "Subject",
     "compile_selector",
     "filter_devices",
+    "matching_devices",
     "names_in",
 ]
 
+MAX_FILTERS: Final = 8  # compiled and kept
+MAX_KEPT: Final = 2048  # devices of which it is remembered whether a filter keeps them
 MAX_EXPRESSION: Final = 10 * 1024  # CELSelectorExpressionMaxLength, k8s.io/api/resource
 
 _COMPILE_ERROR: Final = re.compile(
@@ -137,14 +141,46 @@ def filter_devices(expression: str, devices: Sequence[Device]) -> tuple[Device, 
     """
     if not expression:
         return tuple(devices)
-    program = _compile(filter_environment(), expression)
+    return tuple(each for each, verdict in _judged(expression, devices) if verdict is not False)
 
-    def kept(device: Device) -> bool:
-        attributes = {name: _variant(value) for name, value in device.attributes}
-        result = program.eval(data={"attributes": attributes})
-        return result.type().name() == "ERROR" or result.value() is True
 
-    return tuple(device for device in devices if kept(device))
+def matching_devices(expression: str, devices: Sequence[Device]) -> tuple[Device, ...]:
+    """Return the devices on which an expression in the language of `--filter` is true.
+
+    One that it fails on, as for want of an attribute, is none of them; nor is any without one.
+
+    Raises:
+        SelectorError: the expression cannot be compiled.
+    """
+    if not expression:
+        return ()
+    return tuple(each for each, verdict in _judged(expression, devices) if verdict)
+
+
+def _judged(expression: str, devices: Sequence[Device]) -> tuple[tuple[Device, bool | None], ...]:
+    _filter(expression)  # though there be no device
+    return tuple((each, _verdict(expression, each, _kinds(each))) for each in devices)
+
+
+@lru_cache(maxsize=MAX_FILTERS)
+def _filter(expression: str) -> Program:
+    return _compile(filter_environment(), expression)
+
+
+def _kinds(device: Device) -> tuple[type, ...]:
+    """Return the types of a device's attributes: to Python true and 1 are the same."""
+    return tuple(type(value) for _, value in device.attributes)
+
+
+@lru_cache(maxsize=MAX_KEPT)
+def _verdict(expression: str, device: Device, _: tuple[type, ...]) -> bool | None:
+    """Return what an expression says of a device, None where it fails.
+
+    It takes 40 µs, and most devices are those of before.
+    """
+    attributes = {name: _variant(value) for name, value in device.attributes}
+    result = _filter(expression).eval(data={"attributes": attributes})
+    return None if result.type().name() == "ERROR" else result.value() is True
 
 
 def _compile(environment: Environment, expression: str) -> Program:

@@ -14,6 +14,7 @@ from dra_shim.commands.documents import read_documents
 from dra_shim.ledger import Ledger, new_nonce
 from dra_shim.podclaims import PodClaim, claims_of_pod, classes_of
 from dra_shim.settings import (
+    State,
     add_azure_flag,
     add_shared_flag,
     add_state_flags,
@@ -26,9 +27,11 @@ from dra_shim.settings import (
 from dra_shim.stock import read_inventory, stock_of
 from dranet_nri.config import lease_addresses, network_config_to_object
 from dranet_nri.edits import cdi_ids
+from dranet_nri.errors import RefusedError
 from dranet_nri.facts.host import boot_id, node_name
 from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.model import AllocatedDevice, Allocation, ObjectRef
+from dranet_nri.state.lock import PluginLock
 
 _COLUMNS = ("CLAIM", "REQUEST", "DEVICE", "INTERFACE", "CDI DEVICE")
 
@@ -100,6 +103,7 @@ def main(args: argparse.Namespace) -> int:
         DranetError: says what is wrong with the files, or why the claims cannot be met.
         OSError: the records cannot be read or written.
     """
+    _check_alone(state_from(args))
     documents = read_documents(args.claim)
     pod = pod_from(args)
     claims = claims_of_pod(documents, pod, args.containers)
@@ -116,6 +120,25 @@ def main(args: argparse.Namespace) -> int:
         _warn_about(claim, record, old)
     _print(records, as_json=args.output == "json")
     return 0
+
+
+def _check_alone(state: State) -> None:
+    """See that no daemon has the records: it drops those of claims that no API server has.
+
+    Raises:
+        RefusedError: one has.
+    """
+    lock = PluginLock(state.daemon_lock)
+    try:
+        free = lock.try_acquire()
+    except FileNotFoundError:
+        return
+    if not free:
+        raise RefusedError(
+            f"--state-dir {state.directory}: 'dra-shim run' is at work on this node, and claims "
+            "come from its API server; create the claim there, or stop the daemon first"
+        )
+    lock.release()
 
 
 def _allocated(

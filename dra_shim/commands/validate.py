@@ -55,4 +55,4 @@ def _verdict(document: Document) -> str:
         case Parameters():
             return "NetworkConfig is valid"
         case OtherObject(kind, name):
-            return f"{kind} {name} was not checked"
+            return f"{' '.join(filter(None, (kind, name)))} was not checked"

@@ -17,10 +17,9 @@ from dra_shim.kubelet.plugin import KubeletPlugin, Notice, SocketFailed, SocketR
 from dra_shim.kubelet.probe import probe
 from dra_shim.kubelet.registration import Registered
 from dra_shim.kubelet.services import Driver, Service, dra_services
-from dra_shim.kubelet.sockets import KUBELET_ROOT, SocketError, Sockets, sockets_of
+from dra_shim.kubelet.sockets import SocketError, Sockets, sockets_of
 
 __all__ = [
-    "KUBELET_ROOT",
     "DeviceHealth",
     "Driver",
     "HealthReport",

@@ -14,7 +14,6 @@ from typing import Final
 
 from dranet_nri.errors import DranetError, InvalidValueError
 
-KUBELET_ROOT: Final = Path("/var/lib/kubelet")
 MAX_PATH: Final = 107  # bytes of a socket's path: sun_path of sys/un.h less its final zero
 DATA_MODE: Final = 0o750
 _INSTANCE_HASH: Final = 8  # bytes of it in a short name

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from dranet_nri.errors import RefusedError
 from dranet_nri.model import Device, ObjectRef
 
 
@@ -68,11 +69,13 @@ class PrepareFailed:
 
     Attributes:
         cause: a fault of ours, None where the message says all.
+        kind: of the error, see DranetError; "io"; "late" for what was waited for in vain.
     """
 
     claim: ObjectRef
     message: str
     cause: Exception | None = None
+    kind: str = RefusedError.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +87,15 @@ class Unprepared:
 
 @dataclass(frozen=True, slots=True)
 class UnprepareFailed:
-    """A claim's record could not be removed; the kubelet will ask again, and the pod waits."""
+    """A claim's record could not be removed; the kubelet will ask again, and the pod waits.
+
+    Attributes are as for PrepareFailed.
+    """
 
     claim: ObjectRef
     message: str
     cause: Exception | None = None
+    kind: str = RefusedError.kind
 
 
 @dataclass(frozen=True, slots=True)

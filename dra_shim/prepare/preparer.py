@@ -206,12 +206,14 @@ class Preparer:
             async with limit:
                 return await self._prepare(claim, trial)
         except TimeoutError as error:
-            message = str(trial) if limit.expired() else str(error)
-            return self._failed(claim, message)
+            if limit.expired():
+                return self._failed(claim, str(trial), "late")
+            return self._failed(claim, str(error), "io")
         except (DranetError, OSError) as error:
-            return self._failed(claim, str(error))
+            return self._failed(claim, str(error), _kind(error))
         except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
-            return self._failed(claim, f"internal error of dra-shim: {error!r}", error)
+            message = f"internal error of dra-shim: {error!r}"
+            return self._failed(claim, message, "internal", error)
         finally:
             timer.cancel()
 
@@ -219,8 +221,10 @@ class Preparer:
         await self._sleep(after_s)
         limit.reschedule(asyncio.get_running_loop().time())
 
-    def _failed(self, claim: ObjectRef, message: str, cause: Exception | None = None) -> Answer:
-        self._notify(PrepareFailed(claim, message, cause))
+    def _failed(
+        self, claim: ObjectRef, message: str, kind: str, cause: Exception | None = None
+    ) -> Answer:
+        self._notify(PrepareFailed(claim, message, cause, kind))
         return Answer(error=_short(message))
 
     async def _prepare(self, asked: ObjectRef, trial: _Trial) -> Answer:
@@ -266,15 +270,18 @@ class Preparer:
             async with self._turns.of(claim.uid):
                 known = await self._transact(lambda ledger: records.forget(ledger, claim.uid))
         except (DranetError, OSError) as error:
-            return self._kept(claim, str(error))
+            return self._kept(claim, str(error), _kind(error))
         except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
-            return self._kept(claim, f"internal error of dra-shim: {error!r}", error)
+            message = f"internal error of dra-shim: {error!r}"
+            return self._kept(claim, message, "internal", error)
         if known:
             self._notify(Unprepared(claim))
         return ""
 
-    def _kept(self, claim: ObjectRef, message: str, cause: Exception | None = None) -> str:
-        self._notify(UnprepareFailed(claim, message, cause))
+    def _kept(
+        self, claim: ObjectRef, message: str, kind: str, cause: Exception | None = None
+    ) -> str:
+        self._notify(UnprepareFailed(claim, message, cause, kind))
         return _short(message)
 
     async def _transact(self, work: Callable[[Ledger], T]) -> T:
@@ -296,6 +303,10 @@ async def _whole(work: Callable[[], T]) -> T:
                 await asyncio.wait({task})
         task.exception()  # whatever it is, nobody asks any more
         raise
+
+
+def _kind(error: DranetError | OSError) -> str:
+    return error.kind if isinstance(error, DranetError) else "io"
 
 
 def _short(message: str) -> str:

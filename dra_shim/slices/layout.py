@@ -85,14 +85,17 @@ def named(node: str, ending: str) -> str:
     return f"{node}-{DRIVER_NAME}-{ending}"
 
 
+def is_own(node: str, name: str) -> bool:
+    """Whether this layout gives such a name to a slice of the node; kubernetes' helper does not."""
+    stem = named(node, "")
+    ending = name.removeprefix(stem).removeprefix("counters-")
+    return name.startswith(stem) and bool(_INDEX.fullmatch(ending))
+
+
 def _own(node: str, before: Iterable[str]) -> list[str]:
     """Return the names that this layout gives to slices with devices."""
-    stem = named(node, "")
-
-    def is_own(name: str) -> bool:
-        return name.startswith(stem) and bool(_INDEX.fullmatch(name.removeprefix(stem)))
-
-    return sorted(filter(is_own, before))
+    counters = named(node, "counters-")
+    return sorted(name for name in before if is_own(node, name) and not name.startswith(counters))
 
 
 def _limit(group: Sequence[Offer]) -> int:

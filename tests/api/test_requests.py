@@ -115,3 +115,14 @@ def test_applying_names_the_manager_and_the_part() -> None:
         "patch",
         "resourceclaims/status",
     )
+
+
+def test_a_body_is_json_and_yaml_at_once() -> None:
+    """An apply is read as YAML, which knows no pairs of escapes and no odd characters raw."""
+    text = "\x7f\x85ä\u2028\ufeff\U0001f50c"
+
+    asked = requests.applying(STATUS, {"status": text}, "dra.net")
+
+    assert asked.body is not None
+    assert json.loads(asked.body)["status"] == text
+    assert rb'"\u007f\u0085\u00e4\u2028\ufeff' + "\U0001f50c".encode() + b'"' in asked.body

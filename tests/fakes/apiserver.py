@@ -11,6 +11,7 @@ from copy import deepcopy
 from itertools import count
 from typing import Any
 
+from tests.fakes.claim_rules import DEVICE_STATUS, device_problems, settled_devices
 from tests.fakes.documents import KINDS, entry_key, event_line, inward, outward, selected, status
 from tests.fakes.exchange import Asked, End, Silence, Told, Trouble, Watching
 from tests.fakes.slice_rules import FEATURES, problems, settled
@@ -30,6 +31,7 @@ class FakeApiServer:
         versions: of resource.k8s.io that it serves.
         features: gates that are on.
         tokens: who may ask; None for everyone.
+        denied: (verb, resource) that access reviews deny.
         asked: every request, in order.
         writes: those that changed something, as "create resourceslices/name".
         oldest: the resourceVersion from which on it remembers changes.
@@ -38,8 +40,9 @@ class FakeApiServer:
     def __init__(self) -> None:
         """Start empty."""
         self.versions: tuple[str, ...] = ("v1", "v1beta2", "v1beta1")
-        self.features = frozenset(FEATURES)
+        self.features = frozenset({*FEATURES, DEVICE_STATUS})
         self.tokens: set[str] | None = None
+        self.denied: set[tuple[str, str]] = set()
         self.asked: list[Asked] = []
         self.writes: list[str] = []
         self.oldest = FIRST_VERSION
@@ -174,6 +177,8 @@ class FakeApiServer:
                 return Told(404, b"404 page not found\n")
             entries = [{"version": each, "groupVersion": f"resource.k8s.io/{each}"} for each in self.versions]  # fmt: skip # noqa: E501
             return Told(200, {"kind": "APIGroup", "versions": entries})
+        if parts == ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"]:
+            return Told(201, self._reviewed(inward(asked.body, "v1")))
         group = "resource.k8s.io" if parts[0] == "apis" else ""
         version, rest = (parts[2], parts[3:]) if group else (parts[1], parts[2:])
         namespace = ""
@@ -184,6 +189,11 @@ class FakeApiServer:
         if version not in served or KINDS.get(plural, ("", "?"))[1] != group:
             return Told(404, b"404 page not found\n")
         return self._served(asked, (plural, namespace, name), version, part)
+
+    def _reviewed(self, body: Document) -> Document:
+        wanted = body["spec"]["resourceAttributes"]
+        resource = "/".join(filter(None, (wanted["resource"], wanted.get("subresource"))))
+        return {**body, "status": {"allowed": (wanted["verb"], resource) not in self.denied}}
 
     def _served(self, asked: Asked, key: Key, version: str, part: str) -> Told | Watching:
         if asked.method == "GET" and not key[2]:
@@ -243,6 +253,7 @@ class FakeApiServer:
             return Told(409, status(409, "AlreadyExists", text, name=key[2]))
         metadata = {
             **body["metadata"],
+            **({"namespace": key[1]} if key[1] else {}),
             "uid": f"uid-{next(self._numbers)}",
             "creationTimestamp": NOW,
             "generation": 1,
@@ -324,8 +335,14 @@ class FakeApiServer:
             for each in shown.get("devices", [])
             if entry_key(each) not in mine and entry_key(each) not in before
         ]
+        old = deepcopy(shown)
         shown.update(body.get("status", {}))
         shown["devices"] = [*others, *entries]
+        document["status"] = settled_devices(old, shown, self.features)
+        causes = device_problems(document["status"])
+        if causes:
+            text = f'ResourceClaim.resource.k8s.io "{key[2]}" is invalid'
+            return Told(422, status(422, "Invalid", text, name=key[2], causes=causes))
         self._owned[owned] = mine
         if document != self._objects[key]:
             self._store(key, document, "MODIFIED", "patch")

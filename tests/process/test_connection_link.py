@@ -68,7 +68,9 @@ class Wire:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.handler = RecordingHandler()
-        self.hooks = Hooks(self.handler, self.clock, self.clock.sleep, lambda _notice: None)
+        self.hooks = Hooks(
+            self.handler, self.clock, self.clock.sleep, lambda _notice: None, lambda *_: None
+        )
         self.delivered: list[Event] = []
         self.transport = ShownTransport()
         self.runtime = FakeRuntime()

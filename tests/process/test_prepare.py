@@ -224,7 +224,7 @@ def test_a_fault_of_ours_fails_one_claim_and_is_told_as_such(bench: Bench) -> No
 
     assert bench.error(claim) == "internal error of dra-shim: RuntimeError('oops')"
     assert bench.notices == [
-        PrepareFailed(claim, "internal error of dra-shim: RuntimeError('oops')", fault)
+        PrepareFailed(claim, "internal error of dra-shim: RuntimeError('oops')", fault, "internal")
     ]
 
 
@@ -308,7 +308,7 @@ def test_a_record_that_cannot_be_removed_fails_its_claim_alone(bench: Bench) -> 
 
     assert (bool(first), second) == (True, "")
     assert [each for each in bench.notices if isinstance(each, UnprepareFailed)] == [
-        UnprepareFailed(stuck, first)
+        UnprepareFailed(stuck, first, kind="io")
     ]
 
 

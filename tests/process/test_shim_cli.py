@@ -434,7 +434,8 @@ def test_release_moves_a_broken_record_aside_only_when_it_is_named(shim: Shim) -
 
 def test_what_is_valid_is_named_and_the_exit_status_is_zero(shim: Shim) -> None:
     pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
-    shim.write("all.yaml", f"{CLAIM}---{CLASS}---{TEMPLATE}{pod}")
+    nameless = "---\napiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+    shim.write("all.yaml", f"{CLAIM}---{CLASS}---{TEMPLATE}{pod}{nameless}")
 
     done = shim.run("validate", "all.yaml", "-", stdin='{"interface": {"mtu": 9000}}')
 
@@ -444,6 +445,7 @@ def test_what_is_valid_is_named_and_the_exit_status_is_zero(shim: Shim) -> None:
         "all.yaml: DeviceClass dranet is valid",
         "all.yaml: ResourceClaimTemplate one is valid",
         "all.yaml: Pod p was not checked",
+        "all.yaml: Kustomization was not checked",
         "standard input: NetworkConfig is valid",
     ]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shim.story_nodes import a4_highgpu, nd_h100
+from tests.process.explained_nodes import a4_highgpu, nd_h100
 
 CLASSES = """
 apiVersion: resource.k8s.io/v1

@@ -1,87 +1,34 @@
-"""Nodes of the stories as their drivers would publish them: a GPU mock and our NICs, as slices.
+"""Nodes of the stories as their drivers publish them, and the examples that are for them."""
 
-Addresses: ND H100 v5 has GPUs 0001, 0002, 0003, 0008 and NICs 0101 to 0104 on NUMA node 0, GPUs
-0009 to 000c and NICs 0105 to 0108 on node 1, each alone in its PCI domain. A4 has eight GPUs and
-eight NICs; two of each share a root.
-"""
+from pathlib import Path
+from typing import Final
 
-import json
-from collections.abc import Iterable
+from dra_shim.allocator import Supply, pools_of
+from dra_shim.claims import Document, ResourceSlice, parse_document, parse_manifests
+from dra_shim.slices import goods_of
+from dra_shim.slices.documents import Pool, new_document, spec_of
+from dra_shim.slices.layout import laid_out
+from tests.fakes.gpus import gpu_slice
+from tests.fakes.machines import Machine
 
-Json = dict[str, object]
+EXAMPLES: Final = Path(__file__).resolve().parents[2] / "manifests" / "examples"
 
-STANDARD = "resource.kubernetes.io"
-_ND_GPUS = ("0001", "0002", "0003", "0008", "0009", "000a", "000b", "000c")
-
-
-def nd_h100() -> str:
-    """Return slices of a Standard_ND96isr_H100_v5 node, in v1."""
-    gpus = [_gpu(index, f"{domain}:00:00.0") for index, domain in enumerate(_ND_GPUS)]
-    nics = [_nic(i, f"{0x101 + i:04x}:00:00.0", numa=i // 4, name=f"ib{i}") for i in range(8)]
-    return _file("v1", "aks-gpu-0", gpus, nics)
+_NODE: Final = "node-1"
 
 
-def a4_highgpu() -> str:
-    """Return slices of an a4-highgpu-8g node, in v1beta1."""
-    roots = [f"pci0000:{0x10 + 32 * (i // 2):02x}" for i in range(8)]
-    gpus = [_gpu(i, f"0000:{0x10 + 16 * i:02x}:00.0", roots[i]) for i in range(8)]
-    nics = [
-        _nic(i, f"0000:{0x11 + 16 * i:02x}:00.0", numa=i // 4, name=f"gpu{i}rdma0", root=roots[i])
-        for i in range(8)
+def supply(machine: Machine, version: str = "v1") -> Supply:
+    """Return what a node of this kind has, after a round through slices in a version."""
+    pool = Pool(_NODE, "n1", version)
+    parts = laid_out(_NODE, goods_of(_NODE, machine.devices), {})
+    about = {"apiVersion": f"resource.k8s.io/{version}", "kind": "ResourceSlice"}
+    ours = [
+        {**about, **new_document(pool, part, spec_of(pool, part, 1, len(parts)))} for part in parts
     ]
-    return _file("v1beta1", "gke-a4-0", gpus, nics)
+    documents = [*ours, gpu_slice(_NODE, machine.gpus, version=version)]
+    slices = [parse_document(each) for each in documents]
+    return Supply(pools_of([each for each in slices if isinstance(each, ResourceSlice)], _NODE))
 
 
-def _gpu(index: int, address: str, root: str = "") -> Json:
-    return {
-        "name": f"gpu-{index}",
-        "attributes": {
-            "index": {"int": index},
-            "productName": {"string": "NVIDIA H100"},
-            f"{STANDARD}/pciBusID": {"string": address},
-            f"{STANDARD}/pcieRoot": {"string": root or f"pci{address[:7]}"},
-        },
-        "capacity": {"memory": {"value": "80Gi"}},
-    }
-
-
-def _nic(index: int, address: str, *, numa: int, name: str, root: str = "") -> Json:
-    return {
-        "name": f"pci-{address.replace(':', '-').replace('.', '-')}",
-        "attributes": {
-            "dra.net/ifName": {"string": name},
-            "dra.net/rdma": {"bool": True},
-            "dra.net/numaNode": {"int": numa},
-            "dra.net/rdmaDevice": {"string": f"mlx5_{index}"},
-            f"{STANDARD}/pciBusID": {"string": address},
-            f"{STANDARD}/pcieRoot": {"string": root or f"pci{address[:7]}"},
-        },
-    }
-
-
-def _file(version: str, node: str, gpus: Iterable[Json], nics: Iterable[Json]) -> str:
-    slices = [
-        _slice(version, node, "gpu.nvidia.com", gpus),
-        _slice(version, node, "dra.net", nics),
-    ]
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": slices})
-
-
-def _slice(version: str, node: str, driver: str, devices: Iterable[Json]) -> Json:
-    flat = [
-        {"name": device["name"], "basic": {k: v for k, v in device.items() if k != "name"}}
-        if version == "v1beta1"
-        else device
-        for device in devices
-    ]
-    return {
-        "apiVersion": f"resource.k8s.io/{version}",
-        "kind": "ResourceSlice",
-        "metadata": {"name": f"{node}-{driver}-x7k2p"},
-        "spec": {
-            "driver": driver,
-            "nodeName": node,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": flat,
-        },
-    }
+def example(*names: str) -> list[Document]:
+    """Return the documents of files of the examples."""
+    return [each for name in names for each in parse_manifests((EXAMPLES / name).read_text())]

@@ -15,6 +15,7 @@ from dra_shim.cel import (
     SelectorError,
     compile_selector,
     filter_devices,
+    matching_devices,
     names_in,
 )
 from dra_shim.cel.library import with_empty_domains
@@ -341,6 +342,34 @@ def test_dranets_default_filter_drops_veth_and_keeps_the_rest() -> None:
 )  # fmt: skip
 def test_the_filter_keeps_and_drops_as_dranets(expression: str, kept: bool) -> None:
     assert filter_devices(expression, [DEVICE]) == ((DEVICE,) if kept else ())
+
+
+@pytest.mark.parametrize(
+    ("expression", "matches"),
+    [
+        ('attributes["dra.net/rdma"].BoolValue', True),
+        ('attributes["dra.net/virtual"].BoolValue', False),
+        ('attributes["dra.net/missing"].BoolValue', False),
+        ("1 + 1", False),
+        ("", False),
+    ],
+    ids=["true", "false", "failure", "other", "none"],
+)
+def test_only_what_is_true_of_a_device_matches_it(expression: str, matches: bool) -> None:
+    assert matching_devices(expression, [DEVICE]) == ((DEVICE,) if matches else ())
+
+
+def test_what_cannot_be_compiled_matches_nobody() -> None:
+    with pytest.raises(SelectorError):
+        matching_devices("attribute", [])
+
+
+def test_a_filter_tells_true_from_1_also_of_devices_that_are_alike_otherwise() -> None:
+    expression = 'attributes["dra.net/x"].BoolValue'
+    flag, number = device(x=True), device(x=1)
+    assert flag == number
+
+    assert [filter_devices(expression, [each]) for each in (flag, number)] == [(flag,), ()]
 
 
 def test_a_filter_that_cannot_be_compiled_is_refused() -> None:

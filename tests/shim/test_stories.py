@@ -1,143 +1,59 @@
-"""The claims of the four stories, on nodes as their drivers publish them."""
+"""The claims of the examples, on nodes as their drivers publish them."""
+
+from collections.abc import Sequence
 
 import pytest
 
-from dra_shim.allocator import AllocationError, Supply, Wanted, choose, pools_of
+from dra_shim.allocator import AllocationError, Supply, Wanted, choose, without
 from dra_shim.cel import SelectorError
-from dra_shim.claims import ResourceClaimTemplate, parse_manifests
+from dra_shim.claims import DeviceClass, Document, ResourceClaimTemplate, Taken, parse_document
 from dra_shim.podclaims import classes_of
-from dra_shim.stock import node_of_slices, slices_among
-from tests.shim.story_nodes import a4_highgpu, nd_h100
+from tests.fakes.gpus import gpu_class
+from tests.fakes.machines import a4_highgpu, nd_h100, server
+from tests.shim.story_nodes import example, supply
 
-GPU_CLASS = """
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: gpu.nvidia.com}
-spec: {selectors: [{cel: {expression: 'device.driver == "gpu.nvidia.com"'}}]}
----
-"""
-SCALE_OUT = """
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: dranet}
-spec: {selectors: [{cel: {expression: 'device.driver == "dra.net"'}}]}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: worker}
-spec:
-  spec:
-    devices:
-      requests:
-      - {name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}
-      - name: nic
-        exactly:
-          deviceClassName: dranet
-          selectors: [{cel: {expression: 'device.attributes["dra.net"].rdma'}}]
-      constraints: [{matchAttribute: resource.kubernetes.io/pcieRoot}]
-"""
-INFINIBAND = """
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: infiniband}
-spec:
-  selectors:
-  - cel: {expression: 'device.driver == "dra.net" && device.attributes["dra.net"].rdma == true'}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: ib}
-spec: {spec: {devices: {requests: [{name: ib, exactly: {deviceClassName: infiniband, %s}}]}}}
-"""
-NUMA = """
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: dranet.net}
-spec: {selectors: [{cel: {expression: device.driver == "dra.net"}}]}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: h100-4gpu-4nic}
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly:
-          deviceClassName: gpu.nvidia.com
-          count: 4
-          selectors:
-          - cel:
-              expression: >-
-                device.attributes["resource.kubernetes.io"]["pciBusID"] in
-                ["0001:00:00.0", "0002:00:00.0", "0003:00:00.0", "0008:00:00.0"]
-      - name: nic
-        exactly:
-          deviceClassName: dranet.net
-          count: 4
-          selectors:
-          - cel:
-              expression: >-
-                device.attributes["dra.net"]["rdma"] == true &&
-                device.attributes["dra.net"]["numaNode"] == %d
-"""
-GKE = """
-apiVersion: resource.k8s.io/v1beta1
-kind: DeviceClass
-metadata: {name: dranet}
-spec: {selectors: [{cel: {expression: device.driver == "dra.net"}}]}
----
-apiVersion: resource.k8s.io/v1beta1
-kind: ResourceClaimTemplate
-metadata: {name: 2-gpu-nic-aligned}
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        deviceClassName: gpu.nvidia.com
-        count: %d
-        selectors: [{cel: {expression: 'device.attributes["gpu.nvidia.com"].index <= 2'}}]
-      - name: nic
-        deviceClassName: dranet
-        count: %d
-        selectors: [{cel: {expression: 'device.attributes["dra.net"].rdma == true'}}]
-      constraints: [{matchAttribute: resource.kubernetes.io/pcieRoot}]
-"""
+SCALE_OUT = example("scale-out/class.yaml", "scale-out/template.yaml")
+INFINIBAND = example("aks-infiniband/class/infiniband.yaml", "aks-infiniband/rdma/templates.yaml")
+NUMA = example("numa-training/class.yaml", "numa-training/templates.yaml")
+GKE = {
+    version: example(f"gke-nccl/{version}/class.yaml", f"gke-nccl/{version}/templates.yaml")
+    for version in ("v1", "v1beta1")
+}
 
 
-def given(claims: str, node: str, pods: int = 1) -> list[list[str]]:
-    """Return the devices of each pod's claims, all pods on one node."""
-    documents = parse_manifests(GPU_CLASS + claims)
-    templates = [each for each in documents if isinstance(each, ResourceClaimTemplate)]
-    wanted = [
-        Wanted(f"{pod}/{each.name}", each.spec) for pod in range(pods) for each in templates
-    ]  # fmt: skip
-    grants = choose(wanted, classes_of(documents), supply_of_node(node), new_uid=str)
-    return [
-        [grant.offer.name for grant in grants if grant.claim == claim]
-        for claim in range(len(wanted))
+def given(
+    documents: Sequence[Document], template: str, node: Supply, pods: int = 1
+) -> list[list[str]]:
+    """Return the devices of each pod with a claim of this template, one pod after the other."""
+    (found,) = [
+        each
+        for each in documents
+        if isinstance(each, ResourceClaimTemplate) and each.name == template
     ]
-
-
-def supply_of_node(text: str) -> Supply:
-    slices = slices_among(parse_manifests(text))
-    return Supply(pools_of(slices, node_of_slices(slices, "")))
+    classes = classes_of([*documents, parse_document(gpu_class())])
+    devices = []
+    for pod in range(pods):
+        grants = choose([Wanted(f"{pod}/{template}", found.spec)], classes, node, new_uid=str)
+        node = without(node, [(f"pod {pod}", Taken(grant.offer.id)) for grant in grants])
+        devices.append([grant.offer.name for grant in grants])
+    return devices
 
 
 def test_scale_out_gives_each_worker_a_gpu_and_the_nic_under_its_root() -> None:
-    assert given(SCALE_OUT, a4_highgpu(), pods=2) == [
-        ["gpu-0", "pci-0000-11-00-0"],
-        ["gpu-1", "pci-0000-21-00-0"],
+    node = supply(server())
+
+    assert given(SCALE_OUT, "1-gpu-1-nic", node, pods=2) == [
+        ["gpu-0", "pci-0000-82-00-0"],
+        ["gpu-1", "pci-0000-72-00-0"],
     ]
-    assert len(given(SCALE_OUT, a4_highgpu(), pods=8)) == 8
+    assert len(given(SCALE_OUT, "1-gpu-1-nic", node, pods=8)) == 8
     with pytest.raises(AllocationError):
-        given(SCALE_OUT, a4_highgpu(), pods=9)
+        given(SCALE_OUT, "1-gpu-1-nic", node, pods=9)
 
 
 def test_on_azure_the_pcie_root_never_aligns_and_the_refusal_shows_the_roots() -> None:
     with pytest.raises(AllocationError) as caught:
-        given(SCALE_OUT, nd_h100())
+        given(SCALE_OUT, "1-gpu-1-nic", supply(nd_h100()))
 
     root = "fits; matchAttribute: resource.kubernetes.io/pcieRoot is"
     lines = [line.partition("device ")[2] for line in caught.value.lines]
@@ -145,16 +61,21 @@ def test_on_azure_the_pcie_root_never_aligns_and_the_refusal_shows_the_roots() -
     assert f'pci-0101-00-00-0: {root} "pci0101:00"' in lines
 
 
-@pytest.mark.parametrize(("how", "number"), [("count: 1", 1), ("allocationMode: All", 8)])
-def test_infiniband_gives_one_device_or_all(how: str, number: int) -> None:
-    (devices,) = given(INFINIBAND % how, nd_h100())
+@pytest.mark.parametrize(("template", "number"), [("1-infiniband", 1), ("all-infiniband", 8)])
+def test_infiniband_gives_one_device_or_all(template: str, number: int) -> None:
+    (devices,) = given(INFINIBAND, template, supply(nd_h100()))
 
     assert devices == [f"pci-{0x101 + i:04x}-00-00-0" for i in range(number)]
 
 
-@pytest.mark.parametrize(("numa", "first"), [(0, 0x101), (1, 0x105)], ids=["aligned", "unaligned"])
-def test_numa_templates_give_four_gpus_and_the_four_nics_of_a_socket(numa: int, first: int) -> None:
-    (devices,) = given(NUMA % numa, nd_h100())
+def test_a_nic_of_another_kind_is_no_infiniband_device() -> None:
+    with pytest.raises(AllocationError):
+        given(INFINIBAND, "1-infiniband", supply(server()))
+
+
+@pytest.mark.parametrize(("case", "first"), [("aligned", 0x101), ("unaligned", 0x105)])
+def test_numa_templates_give_four_gpus_and_the_four_nics_of_a_socket(case: str, first: int) -> None:
+    (devices,) = given(NUMA, f"h100-4gpu-4nic-numa-{case}", supply(nd_h100()))
 
     assert devices == [
         *("gpu-0", "gpu-1", "gpu-2", "gpu-3"),
@@ -162,26 +83,37 @@ def test_numa_templates_give_four_gpus_and_the_four_nics_of_a_socket(numa: int, 
     ]
 
 
-def test_the_gke_template_gives_two_gpus_and_the_two_nics_of_their_root() -> None:
-    (devices,) = given(GKE % (2, 2), a4_highgpu())
+@pytest.mark.parametrize("slices", ["v1", "v1beta1"])
+@pytest.mark.parametrize("claims", ["v1", "v1beta1"])
+def test_the_gke_template_gives_two_gpus_and_the_two_nics_of_their_root(
+    claims: str, slices: str
+) -> None:
+    node = supply(a4_highgpu(), slices)
 
-    assert devices == ["gpu-0", "gpu-1", "pci-0000-11-00-0", "pci-0000-21-00-0"]
+    assert given(GKE[claims], "2-gpu-nic-aligned", node) == [
+        ["gpu-0", "gpu-1", "pci-0000-72-00-0", "pci-0000-82-00-0"]
+    ]
+    assert given(GKE[claims], "2-gpu", node) == [["gpu-0", "gpu-1"]]
 
 
-def test_three_gpus_do_not_fit_under_one_root() -> None:
+def test_a_third_gpu_does_not_fit_under_the_root() -> None:
     with pytest.raises(AllocationError) as caught:
-        given(GKE % (3, 3), a4_highgpu())
+        given(GKE["v1"], "2-gpu-nic-aligned", supply(a4_highgpu()), pods=2)
 
-    assert "request gpu: needs 3 devices, 2 of 16 can be had together" in caught.value.lines[0]
+    assert "request gpu: needs 2 devices" in caught.value.lines[0]
 
 
 def test_a_gpu_selector_in_a_class_without_a_driver_guard_stops_the_scheduler() -> None:
-    unguarded = GPU_CLASS.replace('device.driver == "gpu.nvidia.com"', "true")
-    documents = parse_manifests(unguarded + GKE % (1, 1))
-    (template,) = [each for each in documents if isinstance(each, ResourceClaimTemplate)]
+    unguarded = DeviceClass("gpu.nvidia.com")
+    documents = [unguarded, *GKE["v1"]]
+    (template,) = [
+        each
+        for each in documents
+        if isinstance(each, ResourceClaimTemplate) and each.name == "2-gpu"
+    ]
 
     with pytest.raises(SelectorError, match='the device has no "index"'):
         choose(
-            [Wanted("a/b", template.spec)], classes_of(documents), supply_of_node(a4_highgpu()),
+            [Wanted("a/b", template.spec)], classes_of(documents), supply(a4_highgpu()),
             new_uid=str,
         )  # fmt: skip

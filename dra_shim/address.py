@@ -1,0 +1,30 @@
+"""Where the shim listens for people and Prometheus."""
+
+import re
+from dataclasses import dataclass
+
+from dranet_nri.errors import InvalidValueError
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen; "" as host is every address of the node."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return it as --bind-address takes it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Parse HOST:PORT; the host may be left out, and is in brackets if it is IPv6.
+
+    Raises:
+        InvalidValueError: it is not that.
+    """
+    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:\[\]]*)):([0-9]{1,5})", text)
+    if found is None or int(found[3]) > 65535:
+        raise InvalidValueError(f"--bind-address {text[:60]!r}: must be HOST:PORT, as in ':9177'")
+    return Address(found[1] or found[2] or "", int(found[3]))

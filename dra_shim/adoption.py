@@ -1,0 +1,214 @@
+"""Claims that somebody else prepared on this node, as dranet before us: recorded as ours.
+
+A kubelet does not ask again for pods that run. Without a record their NICs would be nobody's: not
+published, not restored when the pods end, and refused to containers that start anew.
+
+Rules:
+1. It is done before the node's devices are published anew: what the slices of before say of a
+   device in a pod is all that is known of it.
+2. Once is enough. It is looked for when we come to a node, and when slices are there that we did
+   not write; else nothing is listed.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dra_shim.api import (
+    CLAIM,
+    SLICE,
+    Api,
+    ApiError,
+    Document,
+    UnavailableError,
+    name_of,
+)
+from dra_shim.claims import AllocatedClaim, read_allocated
+from dra_shim.prepare import Answer, DeviceSource
+from dra_shim.settings import State
+from dra_shim.slices.layout import is_own
+from dra_shim.stock import derived_key
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import DRIVER_NAME, AttributeValue, Device, ObjectRef, Version
+
+FIRST_PAUSE_S: Final = 1.0  # before the server is asked again; doubles
+LONGEST_PAUSE_S: Final = 30.0
+_PCI_NAME: Final = re.compile(
+    r"pci-([0-9a-f]{4,8})-([0-9a-f]{2})-([0-9a-f]{2})-([0-9a-f])(-p[0-9]+)?"
+)
+_RDMA: Final = "dra.net/rdmaDevice"
+_ADDRESS: Final = "dra.net/pciAddress"
+
+Prepare = Callable[[Sequence[ObjectRef], Mapping[str, Device]], Awaitable[Mapping[str, Answer]]]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """Claims of before were looked for; refused tells of those that have no record."""
+
+    claims: int
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotAdopted:
+    """Claims of before cannot be looked for; tried again after retry_s seconds, None for never."""
+
+    error: ApiError
+    retry_s: float | None
+
+
+Notice = Adopted | NotAdopted
+
+
+class KnownBefore:
+    """A DeviceSource that also knows devices by what was published of them."""
+
+    def __init__(self, source: DeviceSource, before: Mapping[str, Device]) -> None:
+        """Ask source first."""
+        self._source = source
+        self._before = before
+
+    async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
+        """See DeviceSource."""
+        found = await self._source.devices(names)
+        known = {name: self._before[name] for name in names if name in self._before}
+        return {**known, **found}
+
+
+class Adoption:
+    """Looks for claims of before, once."""
+
+    def __init__(
+        self,
+        api: Api,
+        node: str,
+        state: State,
+        prepare: Prepare,
+        notify: Callable[[Notice], None],
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            api: the server.
+            node: this node's name.
+            state: where it is noted that it was done.
+            prepare: records claims whose devices may be known from before only.
+            notify: told what came of it; must not raise.
+            sleep: waits that many seconds.
+        """
+        self._api = api
+        self._node = node
+        self._state = state
+        self._prepare = prepare
+        self._notify = notify
+        self._sleep = sleep
+
+    async def run(self) -> None:
+        """Return when it is done, or need not be.
+
+        Raises:
+            OSError: that it was done cannot be noted.
+        """
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                return await self._adopt()
+            except UnavailableError as error:
+                wait_s = max(pause_s, error.after_s)
+                self._notify(NotAdopted(error, wait_s))
+                await self._sleep(wait_s)
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            except ApiError as error:
+                return self._notify(NotAdopted(error, None))
+
+    async def _adopt(self) -> None:
+        fields = {"spec.nodeName": self._node, "spec.driver": DRIVER_NAME}
+        slices = (await self._api.list(SLICE, fields)).items
+        ours = all(is_own(self._node, name_of(each)) for each in slices)
+        if self._state.adopted.exists() and ours:
+            return
+        claims = (await self._api.list(CLAIM, since="0")).items
+        wanted = claims_of_node(claims, self._node)
+        refs = [each.ref for each in wanted]
+        names = {result.device[2] for each in wanted for result in each.results}
+        before = {name: published_device(name, {}) for name in names} | devices_of_slices(slices)
+        answers = await self._prepare(refs, before) if refs else {}
+        refused = tuple(
+            f"claim {each}: {answers[each.uid].error}" for each in refs if answers[each.uid].error
+        )
+        self._notify(Adopted(len(refs) - len(refused), refused))
+        if not refused:  # else the next start tries again
+            self._state.adopted.touch()
+
+
+def claims_of_node(documents: Sequence[Document], node: str) -> tuple[AllocatedClaim, ...]:
+    """Return the claims that have devices of ours in this node's pool, and pods to use them."""
+    found: list[AllocatedClaim] = []
+    for document in documents:
+        try:
+            claim = read_allocated(document)
+        except ConfigError:  # what a server does not write is no claim of before
+            continue
+        ours = any(each.device[:2] == (DRIVER_NAME, node) for each in claim.results)
+        if ours and any(each.resource == "pods" for each in claim.consumers):
+            found.append(claim)
+    return tuple(found)
+
+
+def devices_of_slices(documents: Sequence[Document]) -> dict[str, Device]:
+    """Return the devices of slices by name, in whichever version; what is odd says nothing."""
+    return {
+        str(device.get("name")): published_device(str(device.get("name")), dict(_facts(device)))
+        for document in documents
+        for device in _objects(_object(document.get("spec")).get("devices"))
+    }
+
+
+def published_device(name: str, attributes: Mapping[str, AttributeValue]) -> Device:
+    """Return a device as what is published of it tells it; its name alone may tell where it is."""
+    said = {_qualified(key): value for key, value in attributes.items()}
+    place = _PCI_NAME.fullmatch(name)
+    if place:
+        domain, bus, slot, function, _ = place.groups()
+        said.setdefault(_ADDRESS, f"{domain}:{bus}:{slot}.{function}")
+    rdma = said.get(_RDMA)
+    return Device(
+        name,
+        derived_key(said, name),
+        tuple(sorted(said.items())),
+        (rdma,) if isinstance(rdma, str) and rdma else (),
+    )
+
+
+def _facts(device: Document) -> Iterator[tuple[str, AttributeValue]]:
+    """Yield name and value of a device's attributes; v1beta1 has them one level deeper."""
+    attributes = _object(_object(device.get("basic", device)).get("attributes"))
+    for name, entry in attributes.items():
+        match entry:
+            case {"version": str(text)}:
+                yield name, Version(text)
+            case {"bool": bool(value)} | {"int": int(value)} | {"string": str(value)}:
+                yield name, value
+
+
+def _objects(value: object) -> Iterator[Document]:
+    return (
+        (each for each in value if isinstance(each, Mapping))
+        if isinstance(value, list)
+        else iter(())
+    )
+
+
+def _object(value: object) -> Document:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _qualified(name: str) -> str:
+    """Return an attribute's whole name; a driver's own may be published without its domain."""
+    return name if "/" in name else f"{DRIVER_NAME}/{name}"

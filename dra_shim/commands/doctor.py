@@ -1,0 +1,58 @@
+"""The verb `doctor`: what of this node's shim keeps claims from pods, and what to do about it."""
+
+import argparse
+import asyncio
+import json
+import os
+from dataclasses import asdict
+
+from dra_shim.run_settings import add_access_flags
+from dra_shim.settings import state_from
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.facts.host import node_name
+from dranet_nri.model import DRIVER_NAME
+from dranet_nri.report import Finding, Grade, lines_of
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's flags."""
+    add_access_flags(parser)
+    parser.add_argument("--output", choices=("table", "json"), default="table", help="form")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Look at server, kubelet and records, and print what was found; 1 if something is bad.
+
+    Raises:
+        InvalidValueError: the kubelet's directory makes too long a path for a socket.
+    """
+    found = asyncio.run(_findings(args))
+    if args.output == "json":
+        print(json.dumps({"findings": [asdict(each) for each in found]}, indent=2))
+    else:
+        print("\n".join(lines_of(found)))
+    return 1 if any(each.grade is Grade.BAD for each in found) else 0
+
+
+async def _findings(args: argparse.Namespace) -> list[Finding]:
+    # gRPC and the API client cost the other verbs a quarter of a second.
+    from dra_shim import checkup
+    from dra_shim.api import Api, access_of, connect
+    from dra_shim.kubelet import sockets_of
+
+    found: list[Finding] = []
+    try:
+        api = Api(connect(access_of(args.kubeconfig, os.environ)))
+    except InvalidValueError as error:
+        found.append(Finding("API server", Grade.BAD, str(error)))
+    else:
+        try:
+            node = node_name(args.hostname_override)
+            found += [each async for each in checkup.server_findings(api, node)]
+            found += [each async for each in checkup.right_findings(api)]
+        finally:
+            await api.close()
+    sockets = sockets_of(args.kubelet_root_dir, DRIVER_NAME)
+    found += [each async for each in checkup.kubelet_findings(sockets)]
+    found += checkup.record_findings(state_from(args))
+    return found

@@ -1,0 +1,29 @@
+"""`dra-shim run`: the daemon."""
+
+import argparse
+import asyncio
+import os
+
+from dra_shim.run_settings import add_run_flags, settings_from
+from dranet_nri.log import configure
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's flags."""
+    add_run_flags(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Serve until stopped.
+
+    Raises:
+        InvalidValueError: a flag's value is not usable, or there is no access to an API server.
+        OSError: a directory of ours can't be used.
+    """
+    # gRPC and the API client cost the other verbs a quarter of a second.
+    from dra_shim.daemon import Daemon
+
+    settings = settings_from(args)
+    configure(json=settings.log_json, verbose=settings.verbose)
+    asyncio.run(Daemon(settings, os.environ).run())
+    return 0

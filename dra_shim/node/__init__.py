@@ -1,0 +1,37 @@
+"""The devices of this node, watched.
+
+view.py     what is to be offered, and how it is, from facts, records and the administrator's choice
+pace.py     when to look
+notices.py  what is told
+held.py     which devices records give to pods
+host.py     the kernel: what it announces and shows
+devices.py  all of it put to work
+"""
+
+from dra_shim.node.devices import RESCAN_S, NodeDevices, NodeOptions
+from dra_shim.node.notices import (
+    Ailing,
+    Deaf,
+    LookFailed,
+    LookStuck,
+    Notice,
+    Notify,
+    Recovered,
+    Seen,
+)
+from dra_shim.node.view import Choice
+
+__all__ = [
+    "RESCAN_S",
+    "Ailing",
+    "Choice",
+    "Deaf",
+    "LookFailed",
+    "LookStuck",
+    "NodeDevices",
+    "NodeOptions",
+    "Notice",
+    "Notify",
+    "Recovered",
+    "Seen",
+]

@@ -1,0 +1,125 @@
+"""The node's kernel: what it announces, and what it shows when it is looked at."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from dra_shim.node.notices import Deaf, Notify
+from dranet_nri.errors import KernelError
+from dranet_nri.facts.netevents import NetEvent, NetEventKind, open_events
+from dranet_nri.facts.scan import Scanner
+from dranet_nri.facts.sysfs import SYSFS
+from dranet_nri.facts.touched import Event
+from dranet_nri.facts.udev import DeviceEvents
+from dranet_nri.inventory import HostFacts
+from dranet_nri.rdma.monitor import open_monitor
+
+Stir = Callable[[], None]
+
+
+class Host(Protocol):
+    """A node that can be looked at."""
+
+    def listening(self, stir: Stir, notify: Notify) -> AbstractContextManager[None]:
+        """Call stir, on the running event loop, whenever something may be different; until left.
+
+        Raises:
+            KernelError, OSError: nothing can be heard.
+        """
+
+    def look(self, *, whole: bool) -> HostFacts:
+        """Return what there is now. It may block; one thread at a time.
+
+        Args:
+            whole: trust no news; without, what nothing was heard of may be as it was.
+
+        Raises:
+            KernelError: the kernel refused.
+            OSError: it cannot be looked at now.
+        """
+
+
+class LiveHost:
+    """The node we run on."""
+
+    def __init__(self, sysfs: Path = SYSFS, azure_size: str = "") -> None:
+        """Prepare; nothing is opened yet.
+
+        Args:
+            sysfs: where a sysfs of our network namespace is mounted.
+            azure_size: what Azure calls this node's size, "" if nobody knows.
+
+        Raises:
+            InvalidValueError: nothing is known of the size.
+        """
+        self._sysfs = sysfs
+        self._scanner = Scanner(sysfs, azure_size)
+
+    def look(self, *, whole: bool) -> HostFacts:
+        """See Host."""
+        return self._scanner.scan(whole=whole)
+
+    @contextmanager
+    def listening(self, stir: Stir, notify: Notify) -> Iterator[None]:
+        """See Host."""
+        with ExitStack() as stack:
+            ears = Ears(stack, self._scanner, stir, notify)
+            ears.hear("rtnetlink", stack.enter_context(closing(open_events())))
+            ears.hear("uevents", DeviceEvents())
+            if (self._sysfs / "class/infiniband").exists():  # asking would load RDMA
+                ears.hear_rdma()
+            yield
+
+
+class Source(Protocol):
+    """Events of one kind, for whoever polls."""
+
+    def fileno(self) -> int:
+        """Return what becomes readable."""
+
+    def pending(self) -> Iterable[Event]:
+        """Return the events that are there now.
+
+        Raises:
+            KernelError, OSError: no more can be heard.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """Listens to sources of events until the stack unwinds."""
+
+    stack: ExitStack
+    scanner: Scanner
+    stir: Stir
+    notify: Notify
+
+    def hear(self, name: str, source: Source) -> None:
+        """Stir with what the source tells; once it fails, it is left and everything looked at."""
+        loop = asyncio.get_running_loop()
+        self.stack.callback(loop.remove_reader, source.fileno())
+        loop.add_reader(source.fileno(), partial(self._heard, name, source))
+
+    def hear_rdma(self) -> None:
+        """Stir with what happens to RDMA devices; before Linux 6.12 nothing tells."""
+        try:
+            monitor = open_monitor()
+        except KernelError as error:
+            self.notify(Deaf("RDMA events", error))
+            return
+        if monitor is not None:
+            self.hear("RDMA events", self.stack.enter_context(closing(monitor)))
+
+    def _heard(self, name: str, source: Source) -> None:
+        try:
+            events: tuple[Event, ...] = tuple(source.pending())
+        except (KernelError, OSError) as error:
+            asyncio.get_running_loop().remove_reader(source.fileno())
+            self.notify(Deaf(name, error))
+            events = (NetEvent(NetEventKind.LOST),)
+        if self.scanner.hear(events):
+            self.stir()

@@ -1,0 +1,68 @@
+"""What the watch over the node tells."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """There are other devices to offer than before.
+
+    Attributes:
+        devices: how many there are now.
+        rdma: how many of them have RDMA.
+        appeared: their names.
+        withdrawn: (name, why) of those that are offered no longer.
+    """
+
+    devices: int
+    rdma: int
+    appeared: tuple[str, ...]
+    withdrawn: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ailing:
+    """A device is not well; it is tainted until it recovers."""
+
+    device: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A device is well again, or at least nobody sees what ails it."""
+
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookFailed:
+    """The node could not be looked at. What was offered stays so, and it is tried again."""
+
+    error: Exception
+    retry_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LookStuck:
+    """A look takes so many seconds by now; the kernel keeps its thread. Nothing else waits for it.
+
+    Attributes:
+        doing: what the thread is at.
+    """
+
+    doing: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Deaf:
+    """Events of one source are heard no longer; looks without news replace them."""
+
+    source: str
+    error: Exception
+
+
+Notice = Seen | Ailing | Recovered | LookFailed | LookStuck | Deaf
+Notify = Callable[[Notice], None]

@@ -1,0 +1,141 @@
+"""What the node has to offer, from what a look at it saw.
+
+Rules:
+1. Devices that pods hold stay as they were last seen, as long as a record says so.
+2. Safety comes before any wish: what the inventory excludes cannot be included.
+3. The health of what is out of sight, in a pod, is unknown. It is tainted for nothing that nobody
+   sees.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Final
+
+from dra_shim.allocator import Uses
+from dra_shim.cel import filter_devices
+from dra_shim.kubelet import DeviceHealth
+from dra_shim.slices import Goods, ailments, goods_of, physical_functions
+from dra_shim.slices.health import NO_CARRIER, PORT_DOWN, VANISHED
+from dra_shim.stock import stock_of
+from dranet_nri.inventory import DEFAULT_FILTER, HostFacts, inventory_from_facts
+from dranet_nri.model import Device
+
+AWAY: Final = "in a pod: its link cannot be seen from the node"
+WORDS: Final[Mapping[str, str]] = {
+    NO_CARRIER: "its link is up and has no carrier",
+    PORT_DOWN: "no InfiniBand port of it is active",
+    VANISHED: "its PCI function is gone",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which devices the administrator wants offered.
+
+    Patterns are of the shell's kind (`*`, `?`, `[…]`) and are held against the names that a device
+    has: its own, its interface's, its PCI address, those of its RDMA devices.
+
+    Attributes:
+        filter: CEL, dranet's `--filter`; "" for all.
+        shared: the same for those that several claims may have at once; "" for none.
+        include: a device must match one of them, if there are any.
+        exclude: a device must match none of them.
+    """
+
+    filter: str = DEFAULT_FILTER
+    shared: str = ""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raise SelectorError if an expression cannot be compiled."""
+        for expression in (self.filter, self.shared):
+            filter_devices(expression, ())
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is there.
+
+    Attributes:
+        devices: those that are offered, by name.
+        goods: the same for the publisher.
+        ills: device → what is wrong with it, one word.
+        health: of all of them, sorted by name.
+        left_out: (name, why) of what is not offered.
+    """
+
+    devices: Mapping[str, Device] = field(default_factory=dict)
+    goods: Goods = field(default_factory=Goods)
+    ills: Mapping[str, str] = field(default_factory=dict)
+    health: tuple[DeviceHealth, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def rdma(self) -> int:
+        """Return how many devices have RDMA."""
+        return sum(bool(each.rdma_devices) for each in self.devices.values())
+
+
+def view_of(node: str, facts: HostFacts, known: Sequence[Device], choice: Choice) -> View:
+    """Return what is there.
+
+    Args:
+        node: its name, and its pool's.
+        facts: what a look saw.
+        known: devices that records give to pods, as they were then.
+        choice: what is wanted.
+
+    Raises:
+        SelectorError: an expression cannot be compiled.
+    """
+    stock = stock_of(inventory_from_facts(facts), known, Uses(), choice.filter, choice.shared)
+    unwanted = dict(_unwanted(stock.devices, choice))
+    devices = {each.name: each for each in stock.devices if each.name not in unwanted}
+    ills = ailments(facts, devices.values())
+    away = _away(facts, devices, {each.name for each in known})
+    return View(
+        devices,
+        goods_of(node, devices.values(), stock.shared, ills, physical_functions(facts)),
+        ills,
+        tuple(_health(node, name, ills.get(name, ""), name in away) for name in devices),
+        tuple(sorted((*stock.excluded, *unwanted.items()))),
+    )
+
+
+def _unwanted(devices: Sequence[Device], choice: Choice) -> Iterator[tuple[str, str]]:
+    for device in devices:
+        names = {device.name, device.key.name, device.key.pci, *device.rdma_devices}
+        hit = _first_match(names, choice.exclude)
+        if hit:
+            yield device.name, f"dropped by --exclude {hit}"
+        elif choice.include and not _first_match(names, choice.include):
+            yield device.name, "dropped by --include"
+
+
+def _first_match(names: Collection[str], patterns: Sequence[str]) -> str:
+    """Return the first pattern that one of the names matches, "" if none does but that itself."""
+    hits = (each for each in patterns if any(fnmatchcase(name, each) for name in names))
+    return next(hits, "")
+
+
+def _away(facts: HostFacts, devices: Mapping[str, Device], known: Collection[str]) -> set[str]:
+    """Return the devices that records give to pods and of which nothing is to be seen here."""
+    netdevs = {(each.link.bus, each.link.parent, each.link.name) for each in facts.netdevs}
+    rdma = {each.name for each in facts.rdma}
+    held = (devices[name] for name in known if name in devices)
+    return {
+        device.name
+        for device in held
+        if (device.key.bus, device.key.parent, device.key.name) not in netdevs
+        and rdma.isdisjoint(device.rdma_devices)
+    }
+
+
+def _health(node: str, name: str, ill: str, away: bool) -> DeviceHealth:  # noqa: FBT001
+    if ill:
+        return DeviceHealth(node, name, healthy=False, message=f"{ill}: {WORDS[ill]}")
+    if away:
+        return DeviceHealth(node, name, healthy=None, message=AWAY)
+    return DeviceHealth(node, name, healthy=True)

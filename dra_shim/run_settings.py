@@ -1,0 +1,170 @@
+"""How the daemon runs: the flags of `dra-shim run`, named as dranet's where it has them."""
+
+import argparse
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dra_shim.address import Address, parse_address
+from dra_shim.settings import (
+    KUBELET_ROOT,
+    State,
+    add_azure_flag,
+    add_shared_flag,
+    add_state_flags,
+    state_from,
+)
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.facts.host import node_name
+from dranet_nri.inventory import DEFAULT_FILTER
+
+BIND_ADDRESS: Final = Address("", 9177)
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}  # of a Go duration
+# Flags of dranet that decide nothing here. They are taken, so that its manifests start, and named.
+IGNORED: Final = (
+    ("--db-path", "records are files below --state-dir"),
+    ("--inventory-min-poll-interval", "the kernel tells what changes"),
+    ("--inventory-poll-burst", "the kernel tells what changes"),
+    ("--move-ib-interfaces", "a claim that takes an IPoIB interface moves it"),
+    ("--cloud-provider-hint", "attributes of clouds are not published yet; --azure-size tells one"),
+    ("--feature-gates", "devices in pods keep their attributes; NUMA nodes are no lists yet"),
+    ("--profile-provider", "there are no profiles yet"),
+    ("--webhook-url", "there are no profiles yet"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """How the daemon runs.
+
+    Attributes:
+        node: the Kubernetes node's name.
+        kubeconfig: access to the API server, None for the pod's service account.
+        bind_address: where metrics and health are served.
+        kubelet_root: the kubelet's directory (--root-dir).
+        state: where records are.
+        filter: CEL, which devices are published.
+        shared: CEL, which of them several claims may have at once.
+        azure_size: what Azure calls this node's size.
+        include, exclude: patterns of devices to publish, none for all, and never to publish.
+        rescan_s: the longest time between two looks at the whole node, in seconds.
+        first_valid_config: dranet's order of configurations.
+        ignored: flags of dranet that were given and decide nothing, with why.
+        log_json, verbose: log format and level.
+    """
+
+    node: str
+    kubeconfig: Path | None = None
+    bind_address: Address = BIND_ADDRESS
+    kubelet_root: Path = KUBELET_ROOT
+    state: State = field(default_factory=State)
+    filter: str = DEFAULT_FILTER
+    shared: str = ""
+    azure_size: str = ""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    rescan_s: float = 60.0
+    first_valid_config: bool = False
+    ignored: tuple[tuple[str, str], ...] = ()
+    log_json: bool = False
+    verbose: bool = False
+
+
+def add_access_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say where API server, kubelet and records are, and who we are."""
+    add = parser.add_argument
+    add("--kubeconfig", type=Path, metavar="FILE", help="default: the pod's service account")
+    add(
+        "--hostname-override", default="", metavar="NAME",
+        help="the Kubernetes node's name (default: the host name in lower case)",
+    )  # fmt: skip
+    add(
+        "--kubelet-root-dir", type=Path, default=KUBELET_ROOT, metavar="DIR",
+        help="the kubelet's directory (default: %(default)s)",
+    )  # fmt: skip
+    add_state_flags(parser)
+
+
+def add_run_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `run`."""
+    add_access_flags(parser)
+    add = parser.add_argument
+    add(
+        "--bind-address", type=_address, default=BIND_ADDRESS, metavar="[HOST]:PORT",
+        help="where /metrics, /healthz and /readyz are served (default: %(default)s)",
+    )  # fmt: skip
+    add(
+        "--filter", default=DEFAULT_FILTER, metavar="CEL",
+        help="devices to publish; '' for all (default: %(default)s)",
+    )  # fmt: skip
+    add_shared_flag(parser)
+    add_azure_flag(parser)
+    for name, which in (("--include", "publish only devices"), ("--exclude", "publish no device")):
+        add(
+            name, action="append", default=[], metavar="PATTERN",
+            help=f"{which} with such a name: its own, its interface's, its PCI address or an RDMA "
+            "device's; *, ? and [...] as in a shell; may be given several times",
+        )  # fmt: skip
+    add(
+        "--inventory-max-poll-interval", dest="rescan", type=_duration, default=60.0,
+        metavar="TIME", help="longest time between two looks at the node (default: 1m)",
+    )  # fmt: skip
+    add(
+        "--first-valid-config", action="store_true",
+        help="dranet's order: the first configuration alone, so the class beats the claim",
+    )  # fmt: skip
+    add("--log-format", choices=("console", "json"), default="console", help="log format")
+    add("--verbose", action="store_true", help="log every call and every look")
+    add(
+        "-v", "--v", dest="level", type=int, default=0, metavar="LEVEL",
+        help="dranet's level of logging; 4 and more are --verbose",
+    )  # fmt: skip
+    for name, why in IGNORED:
+        add(name, nargs="?", metavar="VALUE", help=f"of dranet, decides nothing: {why}")
+
+
+def settings_from(args: argparse.Namespace) -> RunSettings:
+    """Return what the parsed flags ask for."""
+    given = vars(args)
+    return RunSettings(
+        node=node_name(args.hostname_override),
+        kubeconfig=args.kubeconfig,
+        bind_address=args.bind_address,
+        kubelet_root=args.kubelet_root_dir,
+        state=state_from(args),
+        filter=args.filter,
+        shared=args.shared,
+        azure_size=args.azure_size,
+        include=tuple(args.include),
+        exclude=tuple(args.exclude),
+        rescan_s=args.rescan,
+        first_valid_config=args.first_valid_config,
+        ignored=tuple(
+            (name, why) for name, why in IGNORED if given[name.strip("-").replace("-", "_")]
+        ),
+        log_json=args.log_format == "json",
+        verbose=args.verbose or args.level >= 4,
+    )
+
+
+def _address(text: str) -> Address:
+    try:
+        return parse_address(text)
+    except InvalidValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _duration(text: str) -> float:
+    """Parse a Go duration ("1m30s") or plain seconds; more than none."""
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
+    if parts and "".join(number + unit for number, unit in parts) == text:
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    elif re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+        seconds = float(text)
+    else:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a duration as 500ms, 2s or 1m30s")
+    if not seconds or not math.isfinite(seconds):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be more than nothing")
+    return seconds

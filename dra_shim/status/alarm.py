@@ -1,0 +1,48 @@
+"""Waiting until something is due that may become due earlier meanwhile."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from math import inf
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Alarm:
+    """Wakes one loop."""
+
+    def __init__(self, clock: Callable[[], float], sleep: Sleep) -> None:
+        """Use a monotonic clock, and its sleep."""
+        self._clock = clock
+        self._sleep = sleep
+        self._stirred = asyncio.Event()
+
+    def stir(self) -> None:
+        """Have the time looked at again."""
+        self._stirred.set()
+
+    async def until(self, due: Callable[[], float]) -> None:
+        """Return when it is due; asked again with each stir, inf for never."""
+        while (left_s := due() - self._clock()) > 0:
+            self._stirred.clear()
+            await self._stir_or(left_s)
+
+    async def stirred(self, longest_s: float) -> None:
+        """Return after a stir, or so many seconds; inf for a stir only."""
+        await self._stir_or(longest_s)
+        self._stirred.clear()
+
+    async def _stir_or(self, seconds: float) -> None:
+        waits = [asyncio.create_task(self._until_stirred())]
+        if seconds < inf:
+            waits.append(asyncio.create_task(self._rest(seconds)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+
+    async def _until_stirred(self) -> None:
+        await self._stirred.wait()
+
+    async def _rest(self, seconds: float) -> None:
+        await self._sleep(seconds)

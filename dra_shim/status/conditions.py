@@ -1,0 +1,223 @@
+"""What is true of each device of a claim, from the two records of it.
+
+Names of conditions and reasons are dranet's where it has them (its Ready, NetworkReady and
+RDMALinkReady, which it only ever sets to True).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv6Interface, ip_interface
+from typing import Final
+
+from dra_shim.status.text import one_line, reason_of
+from dranet_nri.model import AllocatedDevice, Allocation, AttachedDevice, Attachment, Phase
+
+READY: Final = "Ready"
+NETWORK_READY: Final = "NetworkReady"
+RDMA_READY: Final = "RDMALinkReady"
+TYPES: Final = frozenset({READY, NETWORK_READY, RDMA_READY})
+
+DEVICE_READY: Final = "NetworkDeviceReady"
+RDMA_ONLY_READY: Final = "RDMAOnlyDeviceReady"
+OBSERVED: Final = "AdminAccess"
+PENDING: Final = "NetworkDeviceAttachPending"
+DETACHING: Final = "NetworkDeviceDetaching"
+DETACHED: Final = "NetworkDeviceDetached"
+ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"
+RDMA_ATTACH_FAILED: Final = "RDMADeviceAttachFailed"
+
+MAX_MESSAGE: Final = 2048  # bytes; metav1.Condition takes 32768, people read less
+MAX_IPS: Final = 16  # resource.NetworkDeviceDataMaxIPs
+Key = tuple[str, str, str]  # pool, device, share
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition, without its times: those depend on what the server has."""
+
+    type: str
+    true: bool
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkData:
+    """The interface in the pod.
+
+    Attributes:
+        addresses: CIDR notation, in the only form that the API takes.
+    """
+
+    interface: str
+    mac: str
+    addresses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStatus:
+    """One entry of status.devices; share_id is "" where the device is the claim's alone."""
+
+    pool: str
+    device: str
+    share_id: str
+    conditions: tuple[Condition, ...]
+    network: NetworkData | None = None
+
+    @property
+    def key(self) -> Key:
+        """Return what tells it from other entries of ours."""
+        return self.pool, self.device, self.share_id
+
+
+def is_passing(allocation: Allocation, attachment: Attachment | None) -> bool:
+    """Whether the claim is on its way to another state, with nothing to be said against it."""
+    if all(each.admin_access for each in allocation.devices):
+        return False
+    if attachment is None or attachment.pod.uid != allocation.pod.uid:
+        return True
+    return attachment.phase in {Phase.INTENT, Phase.DETACHING} and attachment.failure is None
+
+
+def pending_message(allocation: Allocation, attachment: Attachment | None) -> str:
+    """Say what a claim waits for that is not attached for long; one line."""
+    if attachment is None:
+        return (
+            f"not attached yet: the sandbox of pod {allocation.pod} has not started, or the plugin"
+            " dranet-nri is away; containers that list the claim wait for it"
+        )
+    if attachment.pod.uid != allocation.pod.uid:
+        return f"not attached yet: pod {attachment.pod} has not given the devices back"
+    return "not attached yet: the kernel is at it; see dranet-nri status"
+
+
+def failure_reason(attachment: Attachment) -> str:
+    """Return dranet's word for why the last try failed; "" where none did."""
+    if attachment.failure is None:
+        return ""
+    reason = reason_of(attachment.failure.reason)
+    if reason == ATTACH_FAILED and not any(each.device.key.name for each in attachment.devices):
+        return RDMA_ATTACH_FAILED
+    return reason
+
+
+def device_statuses(
+    allocation: Allocation, attachment: Attachment | None
+) -> tuple[DeviceStatus, ...]:
+    """Return what is true of each device, each once: what is handed over before what looks on."""
+    own = attachment
+    if own is not None and own.pod.uid != allocation.pod.uid:
+        own = None
+    outlook = _outlook(allocation, attachment)
+    given = sorted(_pairs(allocation, own), key=lambda pair: pair[0].admin_access)
+    found: dict[Key, DeviceStatus] = {}
+    for wanted, attached in given:
+        status = _status(allocation, wanted, attached, outlook)
+        found.setdefault(status.key, status)
+    return tuple(found[key] for key in sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Outlook:
+    """What holds for all devices of the claim that are handed over; reason "" if all is well."""
+
+    reason: str = ""
+    message: str = ""
+
+
+def _outlook(allocation: Allocation, attachment: Attachment | None) -> _Outlook:
+    if attachment is None or attachment.pod.uid != allocation.pod.uid:
+        return _Outlook(PENDING, pending_message(allocation, attachment))
+    why = attachment.failure.message if attachment.failure else ""
+    match attachment.phase:
+        case Phase.ATTACHED:
+            return _Outlook()
+        case Phase.HOME:
+            told = f"pod {attachment.pod} has ended, the device is back on the host"
+            return _Outlook(DETACHED, f"{told}; {why}" if why else told)
+        case Phase.DETACHING:
+            told = f"pod {attachment.pod} has ended, the device is on its way back to the host"
+            return _Outlook(failure_reason(attachment) or DETACHING, why or told)
+        case _:
+            reason = failure_reason(attachment) or PENDING
+            return _Outlook(reason, why or pending_message(allocation, attachment))
+
+
+def _pairs(
+    allocation: Allocation, attachment: Attachment | None
+) -> Iterator[tuple[AllocatedDevice, AttachedDevice | None]]:
+    """Yield each device with its record, which are in the same order."""
+    left = list(attachment.devices) if attachment else []
+    for wanted in allocation.devices:
+        same = (
+            each
+            for each in left
+            if (each.request, each.device.name) == (wanted.request, wanted.device.name)
+        )
+        attached = None if wanted.admin_access else next(same, None)
+        if attached is not None:
+            left.remove(attached)
+        yield wanted, attached
+
+
+def _status(
+    allocation: Allocation,
+    wanted: AllocatedDevice,
+    attached: AttachedDevice | None,
+    outlook: _Outlook,
+) -> DeviceStatus:
+    conditions, network = _bad(wanted, attached, outlook), None
+    if wanted.admin_access:
+        text = "observed only: the device stays where it is"
+        conditions = (Condition(READY, true=True, reason=OBSERVED, message=text),)
+    elif attached is not None and not outlook.reason:
+        conditions, network = _good(allocation, attached), _network(attached)
+    return DeviceStatus(wanted.pool, wanted.device.name, wanted.share_id, conditions, network)
+
+
+def _good(allocation: Allocation, device: AttachedDevice) -> tuple[Condition, ...]:
+    named = f" as {device.pod_name}" if device.pod_name else ""
+    where = f"in pod {allocation.pod}{named}"
+    if not device.pod_name and not device.rdma:
+        where = f"on the host, its device files in pod {allocation.pod}"
+    text = one_line("; ".join((where, *device.warnings)), MAX_MESSAGE)
+    if device.pod_name:
+        made = [
+            Condition(READY, true=True, reason=DEVICE_READY, message=text),
+            Condition(NETWORK_READY, true=True, reason=NETWORK_READY),
+        ]
+    else:
+        made = [Condition(READY, true=True, reason=RDMA_ONLY_READY, message=text)]
+    if device.rdma:
+        names = ", ".join(device.rdma_name or each.name for each in device.rdma)
+        made.append(
+            Condition(
+                RDMA_READY, true=True, reason=RDMA_READY, message=one_line(names, MAX_MESSAGE)
+            )
+        )
+    return tuple(made)
+
+
+def _bad(
+    wanted: AllocatedDevice, device: AttachedDevice | None, outlook: _Outlook
+) -> tuple[Condition, ...]:
+    stays = wanted.share_id and wanted.config.interface.ipoib is None
+    types = [READY]
+    types += [NETWORK_READY] if wanted.device.key.name and not stays else []
+    types += [RDMA_READY] if device is not None and device.rdma else []
+    reason, text = outlook.reason or PENDING, one_line(outlook.message, MAX_MESSAGE)
+    return tuple(Condition(each, true=False, reason=reason, message=text) for each in types)
+
+
+def _network(device: AttachedDevice) -> NetworkData | None:
+    if not device.pod_name:
+        return None
+    addresses = dict.fromkeys(each for cidr in device.addresses if (each := _canonical(cidr)))
+    return NetworkData(device.pod_name, device.mac.lower(), tuple(addresses)[:MAX_IPS])
+
+
+def _canonical(cidr: str) -> str:
+    """Return an address in the form that the API takes, "" for one that it does not."""
+    interface = ip_interface(cidr)
+    mapped = isinstance(interface, IPv6Interface) and interface.ip.ipv4_mapped is not None
+    return "" if mapped else str(interface)

@@ -1,0 +1,66 @@
+"""What the reporter tells."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dra_shim.api import ApiError
+from dranet_nri.model import ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A claim's status says what is true of so many devices of ours; 0: they were withdrawn."""
+
+    claim: ObjectRef
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimGone:
+    """There is no such claim any more, so nobody reads its status."""
+
+    claim: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRefused:
+    """The server does not take a claim's status, or the claim can't be read.
+
+    It is left at that until there is something else to say.
+    """
+
+    claim: ObjectRef
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatusNotKept:
+    """The server drops status.devices (gate DRAResourceClaimDeviceStatus); see claims.PROBE_S."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """An event is on the server, with so many occurrences more than before."""
+
+    name: str
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventLost:
+    """An event was not posted, and will not be; why is told once until one is posted."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something failed, and is tried again after that many seconds."""
+
+    error: ApiError
+    retry_s: float
+
+
+Notice = Applied | ClaimGone | ClaimRefused | StatusNotKept | Posted | EventLost | Trouble
+Notify = Callable[[Notice], None]

@@ -1,0 +1,139 @@
+"""Tells the cluster what the node's records say: claim status, and Events.
+
+The plugin has no credentials. What it records, and what preparing notes, is told here within
+seconds; what passes by itself meanwhile is not.
+"""
+
+import asyncio
+import random as random_module
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+
+from dra_shim.api import Api
+from dra_shim.prepare import Notice as PrepareNotice
+from dra_shim.settings import State
+from dra_shim.status import notices
+from dra_shim.status.alarm import Alarm, Sleep
+from dra_shim.status.claims import ClaimWriter
+from dra_shim.status.conditions import is_passing
+from dra_shim.status.occurrences import Occurrence, of_notice
+from dra_shim.status.poster import EventPoster
+from dra_shim.status.records import follow
+from dra_shim.status.verdict import Standing, verdict
+from dranet_nri.model import ObjectRef
+
+
+@dataclass(slots=True)
+class _Known:
+    """A claim with a record.
+
+    Attributes:
+        passing_since: when it was first seen on its way; inf while it is not.
+        again: when to look at it once more.
+    """
+
+    claim: ObjectRef
+    standing: Standing
+    passing_since: float = inf
+    again: float = inf
+
+
+class StatusReporter:
+    """Reports on one node's claims. It can be run again after it failed or was cancelled."""
+
+    def __init__(
+        self,
+        api: Api,
+        state: State,
+        node: str,
+        notify: notices.Notify,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+        random: Callable[[], float] = random_module.random,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            api: the server.
+            state: where records are.
+            node: the node's name.
+            notify: told what came of it; must not raise.
+            clock: seconds that only go up.
+            sleep: waits that many of them.
+            random: 0 to 1.
+            wall: Unix seconds.
+        """
+        self._state = state
+        self._clock = clock
+        self._sleep = sleep
+        self._wall = wall
+        self._writer = ClaimWriter(
+            api, notify, clock=clock, sleep=sleep, random=random, wall=wall
+        )  # fmt: skip
+        self._poster = EventPoster(api, node, notify, clock=clock, sleep=sleep, random=random)
+        self._alarm = Alarm(clock, sleep)
+        self._known: dict[str, _Known] = {}
+
+    def tell(self, notice: PrepareNotice) -> None:
+        """Post what preparing notes, where users should read it."""
+        self.event(*of_notice(notice, self._wall()))
+
+    def event(self, *occurrences: Occurrence) -> None:
+        """Post what happened."""
+        self._poster.add(occurrences)
+
+    async def run(self) -> None:
+        """Report until cancelled.
+
+        Raises:
+            StateError: inotify is not to be had.
+            OSError: a directory of records cannot be read.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._writer.run(), name="status: claims")
+                tasks.create_task(self._poster.run(), name="status: events")
+                tasks.create_task(self._look_again(), name="status: delays")
+                await follow(self._state, tuple(self._known), self._changed, self._sleep)
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from group
+
+    def _changed(self, standings: Mapping[str, Standing]) -> None:
+        for uid, standing in standings.items():
+            record = standing.allocation or standing.attachment
+            known = self._known.get(uid)
+            if record is not None and known is None:
+                known = self._known[uid] = _Known(record.claim, standing)
+            if known is None:
+                continue
+            known.standing = standing
+            if record is None:
+                del self._known[uid]
+            self._judge(known)
+        self._alarm.stir()
+
+    def _judge(self, known: _Known) -> None:
+        now, standing = self._clock(), known.standing
+        allocation = standing.allocation
+        passing = allocation is not None and is_passing(allocation, standing.attachment)
+        known.passing_since = min(known.passing_since, now) if passing else inf
+        found = verdict(standing, max(0.0, now - known.passing_since), self._wall())
+        known.again = known.passing_since + found.again_s if found.again_s < inf else inf
+        self._poster.add(found.occurrences)
+        if found.devices is not None:
+            self._writer.want(known.claim, found.devices, found.patience_s)
+
+    async def _look_again(self) -> None:
+        while True:
+            await self._alarm.until(self._next)
+            now = self._clock()
+            for known in tuple(self._known.values()):
+                if known.again <= now:
+                    self._judge(known)
+
+    def _next(self) -> float:
+        return min((each.again for each in self._known.values()), default=inf)

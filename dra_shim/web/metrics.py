@@ -1,0 +1,303 @@
+"""What the shim counts, fed by what its rooms tell.
+
+Names and labels are dranet's where it has them; ours begin with dra_shim_.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from dra_shim import kubelet, node, prepare, slices, status
+from dra_shim.kubelet import Driver
+from dra_shim.parts import PartFailed
+from dra_shim.prepare import Answer
+from dra_shim.web.process import process_text
+from dranet_nri.model import ObjectRef
+from dranet_nri.prometheus import Counter, Gauge, Histogram, exposition
+
+PREPARE: Final = "PrepareResourceClaims"
+UNPREPARE: Final = "UnprepareResourceClaims"
+METHODS: Final = (PREPARE, UNPREPARE)
+
+
+class CallCounts:
+    """What the kubelet asks for, and what became of each claim."""
+
+    def __init__(self) -> None:
+        """Begin at 0."""
+        self._calls = Counter(
+            "dranet_driver_dra_plugin_requests_total",
+            "Calls of the kubelet; failed if one of its claims was.",
+            ("method", "status"),
+            [(method, result) for method in METHODS for result in ("success", "failed")],
+        )
+        self._seconds = Histogram(
+            "dranet_driver_dra_plugin_requests_latency_seconds",
+            "Duration of the kubelet's calls.",
+            ("method",),
+            [(method,) for method in METHODS],
+        )
+        self._claims = Counter(
+            "dra_shim_claims_total",
+            "Claims by what became of them; ungated: no container is held back for it.",
+            ("result",),
+            [("prepared",), ("prepared_ungated",), ("unprepared",), ("orphan_dropped",)],
+        )
+        self._failures = Counter(
+            "dra_shim_claim_failures_total",
+            "Claims that could not be prepared or unprepared, and sweeps for orphans that failed.",
+            ("method", "kind"),
+            [],
+        )
+        self._registered = Gauge("dra_shim_registered", "1 while the kubelet has us registered.")
+        self._registered.set(0)
+        self._sockets = Counter(
+            "dra_shim_sockets_total",
+            "Sockets for the kubelet that had to be made anew, or could not be.",
+            ("result",),
+            [("replaced",), ("failed",)],
+        )
+        self.families = (
+            *(self._calls, self._seconds, self._claims, self._failures),
+            *(self._registered, self._sockets),
+        )
+
+    def called(self, method: str, seconds: float, *, failed: bool) -> None:
+        """Count a call of the kubelet."""
+        self._calls.add(method, "failed" if failed else "success")
+        self._seconds.observe(seconds, method)
+
+    def on_prepare(self, notice: prepare.Notice) -> None:
+        """Count what became of a claim."""
+        match notice:
+            case prepare.Prepared():
+                self._claims.add("prepared" if notice.gated else "prepared_ungated")
+            case prepare.Unprepared():
+                self._claims.add("unprepared")
+            case prepare.Swept():
+                self._claims.add("orphan_dropped")
+            case prepare.PrepareFailed():
+                self._failures.add(PREPARE, notice.kind)
+            case prepare.UnprepareFailed():
+                self._failures.add(UNPREPARE, notice.kind)
+            case prepare.SweepFailed():
+                self._failures.add("Sweep", "internal")
+            case _:
+                assert_never(notice)
+
+    def on_kubelet(self, notice: kubelet.Notice) -> None:
+        """Count what became of our sockets and our registration."""
+        match notice:
+            case kubelet.Registered():
+                self._registered.set(int(not notice.reason))
+            case kubelet.SocketReplaced():
+                self._sockets.add("replaced")
+                self._registered.set(0)
+            case kubelet.SocketFailed():
+                self._sockets.add("failed")
+            case _:
+                assert_never(notice)
+
+
+class ServerCounts:
+    """What is told to the API server.
+
+    Attributes:
+        published: whether it had all devices at least once.
+    """
+
+    def __init__(self, wall: Callable[[], float]) -> None:
+        """Begin at 0; wall gives Unix seconds."""
+        self.published = False
+        self._wall = wall
+        self._devices = Gauge(
+            "dranet_driver_published_devices_total",
+            "Devices in the node's slices; rdma: of those that the node offers.",
+            ("feature",),
+        )
+        self._rdma = 0
+        self._at = Gauge(
+            "dranet_driver_last_published_time_seconds",
+            "When the server was last known to have all devices, Unix time.",
+        )
+        self._slices = Gauge("dra_shim_slices", "ResourceSlices of the node.")
+        self._writes = Counter("dra_shim_slice_writes_total", "Writes that slices took.")
+        self._refused = Counter(
+            "dra_shim_devices_refused_total", "Devices that the server did not take."
+        )
+        self._lacking = Gauge(
+            "dra_shim_server_lacks_feature", "1 for each feature gate that is off.", ("gate",)
+        )
+        self._status = Counter(
+            "dra_shim_status_applies_total",
+            "Claims whose status was written, refused, or gone.",
+            ("result",),
+            [("applied",), ("refused",), ("gone",), ("not_kept",)],
+        )
+        self._events = Counter(
+            "dra_shim_events_total", "Events by what became of them.", ("result",),
+            [("posted",), ("lost",)],
+        )  # fmt: skip
+        self._errors = Counter(
+            "dra_shim_api_errors_total",
+            "Requests that failed and are tried again.",
+            ("part", "kind"),
+            [],
+        )
+        self.families = (
+            *(self._devices, self._at, self._slices, self._writes, self._refused, self._lacking),
+            *(self._status, self._events, self._errors),
+        )
+
+    def offers(self, rdma: int) -> None:
+        """Take in how many devices with RDMA the node offers."""
+        self._rdma = rdma
+
+    def on_slices(self, notice: slices.Notice) -> None:
+        """Count what became of the node's slices."""
+        match notice:
+            case slices.Published():
+                self.published = True
+                self._devices.set_all({("total",): notice.devices, ("rdma",): self._rdma})
+                self._at.set(round(self._wall(), 3))
+                self._slices.set(notice.slices)
+                self._writes.add(by=notice.writes)
+            case slices.DeviceRefused():
+                self._refused.add()
+            case slices.FeaturesMissing():
+                self._lacking.set_all({(gate.value,): 1 for gate in notice.features})
+            case slices.Trouble():
+                self._errors.add("slices", notice.error.kind)
+            case slices.FieldsDropped():
+                pass  # the log names them
+            case _:
+                assert_never(notice)
+
+    def on_status(self, notice: status.Notice) -> None:
+        """Count what became of claim status and Events."""
+        match notice:
+            case status.Applied():
+                self._status.add("applied")
+            case status.ClaimRefused():
+                self._status.add("refused")
+            case status.ClaimGone():
+                self._status.add("gone")
+            case status.StatusNotKept():
+                self._status.add("not_kept")
+            case status.Posted():
+                self._events.add("posted", by=notice.count)
+            case status.EventLost():
+                self._events.add("lost")
+            case status.Trouble():
+                self._errors.add("status", notice.error.kind)
+            case _:
+                assert_never(notice)
+
+
+class NodeCounts:
+    """What is seen of the node, and how our own parts are."""
+
+    def __init__(self) -> None:
+        """Begin at 0."""
+        self._ailing: set[str] = set()
+        self._seen = 0
+        self._devices = Gauge(
+            "dra_shim_devices", "Devices that the node offers, by health.", ("health",)
+        )
+        self._looks = Counter(
+            "dra_shim_look_troubles_total",
+            "Looks at the node that failed, or that the kernel keeps.",
+            ("result",),
+            [("failed",), ("stuck",)],
+        )
+        self._deaf = Counter(
+            "dra_shim_event_sources_lost_total",
+            "Sources of the kernel's events that are heard no longer.",
+            ("source",),
+            [],
+        )
+        self._parts = Counter(
+            "dra_shim_part_failures_total",
+            "Parts of the shim that failed and were begun anew.",
+            ("part",),
+            [],
+        )
+        self.families = (self._devices, self._looks, self._deaf, self._parts)
+
+    def on_node(self, notice: node.Notice) -> None:
+        """Count what became of the node's devices."""
+        match notice:
+            case node.Seen():
+                self._seen = notice.devices
+                self._ailing -= {name for name, _ in notice.withdrawn}
+            case node.Ailing():
+                self._ailing.add(notice.device)
+            case node.Recovered():
+                self._ailing.discard(notice.device)
+            case node.LookFailed():
+                self._looks.add("failed")
+            case node.LookStuck():
+                self._looks.add("stuck")
+            case node.Deaf():
+                self._deaf.add(notice.source)
+            case _:
+                assert_never(notice)
+        ailing = len(self._ailing)
+        self._devices.set_all({("well",): self._seen - ailing, ("ailing",): ailing})
+
+    def on_part(self, notice: PartFailed) -> None:
+        """Count a part that failed."""
+        self._parts.add(notice.name)
+
+
+class Metrics:
+    """The shim's numbers: calls, server, node. Each takes what its rooms tell."""
+
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        """Begin at 0; wall gives Unix seconds."""
+        self.calls = CallCounts()
+        self.server = ServerCounts(wall)
+        self.node = NodeCounts()
+
+    def on_node(self, notice: node.Notice) -> None:
+        """Count what became of the node's devices, published or not."""
+        if isinstance(notice, node.Seen):
+            self.server.offers(notice.rdma)
+        self.node.on_node(notice)
+
+    def text(self) -> str:
+        """Return everything in Prometheus's format, the process's own numbers included."""
+        parts = (self.calls, self.server, self.node)
+        return exposition(each for part in parts for each in part.families) + process_text()
+
+
+@dataclass(frozen=True, slots=True)
+class MeteredDriver:
+    """A driver whose calls are counted.
+
+    Attributes:
+        clock: monotonic seconds.
+    """
+
+    driver: Driver
+    counts: CallCounts
+    clock: Callable[[], float] = time.monotonic
+
+    async def prepare(
+        self, claims: Sequence[ObjectRef], limit_s: float | None = None
+    ) -> Mapping[str, Answer]:
+        """See Driver."""
+        begin = self.clock()
+        answers = await self.driver.prepare(claims, limit_s)
+        failed = any(each.error for each in answers.values())
+        if claims:  # a probe has none
+            self.counts.called(PREPARE, self.clock() - begin, failed=failed)
+        return answers
+
+    async def unprepare(self, claims: Sequence[ObjectRef]) -> Mapping[str, str]:
+        """See Driver."""
+        begin = self.clock()
+        errors = await self.driver.unprepare(claims)
+        self.counts.called(UNPREPARE, self.clock() - begin, failed=any(errors.values()))
+        return errors

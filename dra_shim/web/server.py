@@ -1,0 +1,176 @@
+"""A small HTTP/1.1 server for pages that are made when they are asked for. h11 speaks HTTP.
+
+It listens on the node's own network, so anybody may knock.
+
+Rules:
+1. A request has few seconds, few bytes, and few others beside it; what is more is turned away.
+2. A page that fails is a 500 with one line, and ends nothing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import h11
+
+from dra_shim.address import Address
+
+REQUEST_S: Final = 30.0  # for a request to arrive, and for its answer to leave
+MAX_CONNECTIONS: Final = 64
+MAX_HEAD: Final = 16 << 10  # bytes
+_PIECE: Final = 16 << 10
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is answered."""
+
+    text: str
+    status: int = 200
+    content_type: str = _TEXT
+
+
+MakePage = Callable[[], Awaitable[Page]]
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """The pages can be had at that address."""
+
+    address: Address
+
+
+class WebServer:
+    """Serves pages by path."""
+
+    def __init__(
+        self,
+        address: Address,
+        pages: Mapping[str, MakePage],
+        notify: Callable[[Listening], None],
+        *,
+        request_s: float = REQUEST_S,
+    ) -> None:
+        """Prepare; nothing is opened before run.
+
+        Args:
+            address: where to listen; port 0 for any that is free.
+            pages: path → what makes the page.
+            notify: told where it listens, port and all.
+            request_s: seconds for a request to arrive, and for its answer to leave.
+        """
+        self._address = address
+        self._pages = pages
+        self._notify = notify
+        self._request_s = request_s
+        self._talks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            OSError: the address can't be had.
+        """
+        host, port = self._address.host or None, self._address.port
+        server = await asyncio.start_server(self._connected, host, port, limit=_PIECE)
+        try:
+            port = server.sockets[0].getsockname()[1]
+            self._notify(Listening(Address(self._address.host, port)))
+            await server.serve_forever()
+        finally:
+            server.close()
+            for talk in self._talks:
+                talk.cancel()
+            if self._talks:
+                await asyncio.wait(self._talks)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talk = asyncio.current_task()
+        assert talk is not None
+        if len(self._talks) >= MAX_CONNECTIONS:
+            writer.transport.abort()
+            return
+        self._talks.add(talk)
+        try:
+            with suppress(OSError, TimeoutError, h11.LocalProtocolError, asyncio.CancelledError):
+                await _Talk(reader, writer, self._pages, self._request_s).run()
+        finally:
+            self._talks.discard(talk)
+            writer.transport.abort() if talk.cancelling() else writer.close()
+
+
+class _Talk:
+    """One connection."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        pages: Mapping[str, MakePage],
+        request_s: float,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._pages = pages
+        self._request_s = request_s
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
+
+    async def run(self) -> None:
+        """Answer until either side has enough."""
+        while True:
+            try:
+                async with asyncio.timeout(self._request_s):
+                    request = await self._next_request()
+            except h11.RemoteProtocolError as error:
+                await self._answer(Page(f"{error}\n", error.error_status_hint), "GET")
+                return
+            if request is None:
+                return
+            await self._answer(await self._page(request), request.method.decode())
+            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+                return
+            self._http.start_next_cycle()
+
+    async def _next_request(self) -> h11.Request | None:
+        """Return what is asked for, None if nobody asks any more. A body is not waited for."""
+        while True:
+            event = self._http.next_event()
+            if event is h11.NEED_DATA:
+                self._http.receive_data(await self._reader.read(_PIECE))
+            elif isinstance(event, h11.Request):
+                if self._http.their_state is not h11.DONE:
+                    self._http.next_event()  # the end of a request without a body
+                return event
+            elif isinstance(event, h11.ConnectionClosed) or event is h11.PAUSED:
+                return None
+
+    async def _page(self, request: h11.Request) -> Page:
+        if request.method not in {b"GET", b"HEAD"}:
+            return Page("only GET and HEAD\n", 405)
+        make = self._pages.get(request.target.partition(b"?")[0].decode("ascii", "replace"))
+        if make is None:
+            return Page(f"there are {', '.join(self._pages)}\n", 404)
+        try:
+            return await make()
+        except Exception as error:  # noqa: BLE001 - one page's fault must not end the server
+            return Page(f"internal error: {error!r}\n", 500)
+
+    async def _answer(self, page: Page, method: str) -> None:
+        body = page.text.encode()
+        headers = [("Content-Type", page.content_type), ("Content-Length", str(len(body)))]
+        if self._http.their_state is not h11.DONE:
+            headers.append(("Connection", "close"))
+        self._send(h11.Response(status_code=page.status, headers=headers))
+        if method != "HEAD":
+            self._send(h11.Data(data=body))
+        self._send(h11.EndOfMessage())
+        async with asyncio.timeout(self._request_s):
+            await self._writer.drain()
+
+    def _send(self, event: h11.Event) -> None:
+        data = self._http.send(event)
+        if data:
+            self._writer.write(data)

@@ -1,0 +1,104 @@
+"""A node without a kernel: what a test says is there, announced as a kernel would.
+
+It obeys the same contract as the live one (tests/contract/test_node_host.py).
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Event
+
+from dra_shim.node.host import Stir
+from dra_shim.node.notices import Notify
+from dranet_nri.inventory import DefaultRoute, HostFacts, NetDevice, PciFunction
+from dranet_nri.model import Link
+
+
+class FakeHost:
+    """A node.
+
+    Attributes:
+        facts: what there is; who assigns them changes the node without a word.
+        error: what a look fails with, None for none.
+        looks: for each look, whether it was at everything.
+        may_look: a look waits until it is set.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.facts = HostFacts()
+        self.error: Exception | None = None
+        self.looks: list[bool] = []
+        self.may_look = Event()
+        self.may_look.set()
+        self._stir: Stir | None = None
+
+    @contextmanager
+    def listening(self, stir: Stir, notify: Notify) -> Iterator[None]:
+        """See Host."""
+        self._stir = stir
+        try:
+            yield
+        finally:
+            self._stir = None
+
+    def look(self, *, whole: bool) -> HostFacts:
+        """See Host."""
+        self.looks.append(whole)
+        facts = self.facts
+        self.may_look.wait()
+        if self.error is not None:
+            raise self.error
+        return facts
+
+    def announce(self) -> None:
+        """Tell whoever listens that something may be different."""
+        if self._stir is not None:
+            self._stir()
+
+    def add_nic(self, name: str, address: str = "") -> None:
+        """Add a link that is up and has a carrier.
+
+        Args:
+            name: of the link.
+            address: of its PCI function, "" for a virtual one.
+        """
+        index = 1 + max((each.link.index for each in self.facts.netdevs), default=1)
+        link = Link(index, name, bus="pci" * bool(address), parent=address, up=True, carrier=True)
+        netdev = NetDevice(link, pci=address, virtual=not address)
+        functions = (PciFunction(address, 2, "ice"),) if address else ()
+        self._become((*self.facts.netdevs, netdev), (*self.facts.functions, *functions))
+
+    def take_link(self, name: str) -> None:
+        """Take a link away, as a move into a pod does; its PCI function stays."""
+        self._become(each for each in self.facts.netdevs if each.link.name != name)
+
+    def unplug(self, name: str) -> None:
+        """Take a link's carrier away."""
+        self._become(
+            replace(each, link=replace(each.link, carrier=False))
+            if each.link.name == name
+            else each
+            for each in self.facts.netdevs
+        )
+
+    def remove_function(self, address: str) -> None:
+        """Remove a PCI function and its links."""
+        self._become(
+            (each for each in self.facts.netdevs if each.pci != address),
+            (each for each in self.facts.functions if each.address != address),
+        )
+
+    def route_through(self, name: str) -> None:
+        """Let the default route go through a link."""
+        indexes = (each.link.index for each in self.facts.netdevs if each.link.name == name)
+        routes = tuple(DefaultRoute(4, 0, (index,)) for index in indexes)
+        self.facts = replace(self.facts, default_routes=routes)
+        self.announce()
+
+    def _become(
+        self, netdevs: Iterable[NetDevice], functions: Iterable[PciFunction] | None = None
+    ) -> None:
+        kept = self.facts.functions if functions is None else tuple(functions)
+        self.facts = replace(self.facts, netdevs=tuple(netdevs), functions=kept)
+        self.announce()

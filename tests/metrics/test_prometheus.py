@@ -1,0 +1,101 @@
+"""The text of what is counted, read back by Prometheus's own Python parser."""
+
+from math import inf, nan
+
+import pytest
+
+from dranet_nri.prometheus import Counter, Gauge, Histogram, exposition
+from tests.fakes.scrape import Scrape
+
+
+def test_what_can_happen_is_there_before_it_does() -> None:
+    counter = Counter("a_total", "A.", ("result",), (("good",), ("bad",)))
+    plain = Counter("b_total", "B.")
+
+    scrape = Scrape(exposition((counter, plain)))
+
+    assert scrape.value("a_total", result="good") == 0
+    assert scrape.value("a_total", result="bad") == 0
+    assert scrape.value("b_total") == 0
+
+
+def test_counts_grow_by_label_known_or_not() -> None:
+    counter = Counter("a_total", "A.", ("result",), (("good",),))
+
+    counter.add("good")
+    before = counter.text()
+    counter.add("good", by=2)
+    counter.add("new")
+
+    scrape = Scrape(counter.text())
+    assert scrape.value("a_total", result="good") == 3
+    assert scrape.value("a_total", result="new") == 1
+    assert Scrape(before).value("a_total", result="good") == 1
+
+
+def test_a_gauge_says_what_is_so_now() -> None:
+    gauge = Gauge("g", "G.", ("phase",))
+    assert Scrape(gauge.text()).values == {}
+
+    gauge.set_all({("one",): 1, ("two",): 2})
+    gauge.text()
+    gauge.set_all({("two",): 3})
+
+    assert list(Scrape(gauge.text()).values.values()) == [3]
+    assert Scrape(gauge.text()).value("g", phase="two") == 3
+
+
+def test_a_gauge_that_says_the_same_again_makes_the_same_text() -> None:
+    gauge = Gauge("g", "G.")
+    gauge.set(1)
+    before = gauge.text()
+
+    gauge.set(1)
+
+    assert gauge.text() is before
+
+
+def test_a_bucket_holds_all_that_took_no_longer() -> None:
+    histogram = Histogram("h", "H.", ("kind",), bounds=(0.1, 1.0))
+
+    for seconds in (0.1, 0.11, 1.0, 7.0):
+        histogram.observe(seconds, "x")
+
+    scrape = Scrape(histogram.text())
+    buckets = {le: scrape.value("h_bucket", kind="x", le=le) for le in ("0.1", "1.0", "+Inf")}
+    assert buckets == {"0.1": 1, "1.0": 3, "+Inf": 4}
+    assert scrape.value("h_count", kind="x") == 4
+    assert scrape.value("h_sum", kind="x") == pytest.approx(8.21)
+
+
+def test_a_histogram_without_labels_begins_at_0() -> None:
+    scrape = Scrape(Histogram("h", "H.").text())
+
+    assert scrape.value("h_count") == 0
+    assert scrape.value("h_bucket", le="10.0") == 0
+
+
+@pytest.mark.parametrize("value", ['say "no"', "C:\\new", "two\nlines", "ä", ""])
+def test_any_label_comes_back_as_it_was(value: str) -> None:
+    counter = Counter("a_total", "A.", ("text",))
+
+    counter.add(value)
+
+    assert Scrape(counter.text()).value("a_total", text=value) == 1
+
+
+@pytest.mark.parametrize("value", [0, 7, 0.25, 1e-9, 1.7e300, inf, -inf])
+def test_any_number_comes_back_as_it_was(value: float) -> None:
+    gauge = Gauge("g", "G.")
+
+    gauge.set(value)
+
+    assert Scrape(gauge.text()).value("g") == value
+
+
+def test_no_number_is_said_as_such() -> None:
+    gauge = Gauge("g", "G.")
+
+    gauge.set(nan)
+
+    assert gauge.text().endswith("\ng NaN\n")

@@ -1,0 +1,207 @@
+"""What is offered: what is there or in a pod, less what is unsafe, less what nobody wants."""
+
+import pytest
+
+from dra_shim.cel import SelectorError
+from dra_shim.kubelet import DeviceHealth
+from dra_shim.node.view import AWAY, WORDS, Choice, View, view_of
+from dra_shim.slices.health import NO_CARRIER, PORT_DOWN, VANISHED
+from dranet_nri.inventory import DefaultRoute, HostFacts, NetDevice, RdmaDevice, RdmaPort
+from dranet_nri.model import Device, DeviceKey, Link
+from tests.fakes.host import FakeHost
+from tests.slices.pools import PF, function, nic
+
+NODE = "node-1"
+PCI = "pci-0000-8a-00-0"
+VF = "0000:8a:00.2"
+ALL = Choice(filter="")
+
+
+def view(facts: HostFacts, *known: Device, choice: Choice = ALL) -> View:
+    return view_of(NODE, facts, known, choice)
+
+
+def virtual(*names: str) -> HostFacts:
+    host = FakeHost()
+    for name in names:
+        host.add_nic(name)
+    return host.facts
+
+
+def hca(name: str, state: str = "ACTIVE") -> RdmaDevice:
+    return RdmaDevice(name, "pci", PF, PF, ports=(RdmaPort(1, state, link_layer="InfiniBand"),))
+
+
+HELD = Device(
+    PCI,
+    DeviceKey("pci", PF, "eth1", PF),
+    (("dra.net/ifName", "eth1"), ("dra.net/mtu", 9000)),
+)
+
+
+def test_what_is_there_is_offered_by_name() -> None:
+    found = view(virtual("b", "a"))
+
+    assert list(found.devices) == ["a", "b"]
+    assert [each.name for each in found.goods.offers] == ["a", "b"]
+    assert {each.pool for each in found.goods.offers} == {NODE}
+    assert found.health == tuple(DeviceHealth(NODE, name, healthy=True) for name in "ab")
+    assert found.ills == {}
+
+
+def test_nothing_is_a_view_too() -> None:
+    assert view(HostFacts()) == View()
+
+
+def test_rdma_devices_are_counted() -> None:
+    facts = HostFacts((function(),), (nic("ib0", up=False),), (hca("mlx5_0"),))
+
+    assert view(facts).rdma == 1
+    assert view(virtual("a")).rdma == 0
+
+
+# --------------------------------------------------------------------------- in pods
+
+
+def test_a_device_in_a_pod_keeps_its_last_facts_and_nobody_knows_how_it_is() -> None:
+    found = view(HostFacts((function(),)), HELD)
+
+    assert found.devices[PCI].attribute("dra.net/mtu") == 9000
+    assert found.devices[PCI].attribute("dra.net/pciAddress") == PF
+    assert found.health == (DeviceHealth(NODE, PCI, healthy=None, message=AWAY),)
+    assert found.goods.offers[0].taints == ()
+
+
+def test_a_virtual_device_in_a_pod_is_offered_though_nothing_of_it_is_here() -> None:
+    held = Device("mv0", DeviceKey("", "", "mv0"), (("dra.net/ifName", "mv0"),))
+
+    found = view(HostFacts(), held)
+
+    assert found.devices == {"mv0": held}
+    assert found.health[0].healthy is None
+
+
+def test_a_device_that_is_recorded_and_still_here_is_as_it_is_here() -> None:
+    found = view(HostFacts((function(),), (nic("eth1"),)), HELD)
+
+    assert found.devices[PCI].attribute("dra.net/mtu") == 1500
+    assert found.health == (DeviceHealth(NODE, PCI, healthy=True),)
+
+
+def test_an_rdma_device_that_stays_on_the_host_tells_how_it_is() -> None:
+    held = Device(PCI, DeviceKey("pci", PF, "ib0", PF), (), ("mlx5_0",))
+    facts = HostFacts((function(),), (), (hca("mlx5_0", "DOWN"),))
+
+    assert view(facts, held).ills == {PCI: PORT_DOWN}
+    assert view(HostFacts((function(),), (), (hca("mlx5_0"),)), held).health[0].healthy is True
+
+
+def test_hardware_that_vanished_from_under_a_pod_stays_and_is_tainted() -> None:
+    found = view(HostFacts(), HELD)
+
+    assert [(each.name, each.taints[0].value) for each in found.goods.offers] == [(PCI, VANISHED)]
+    assert found.health[0].healthy is False
+    assert found.health[0].message == f"Vanished: {WORDS[VANISHED]}"
+
+
+def test_hardware_that_vanished_and_is_nobodys_is_offered_no_longer() -> None:
+    assert view(HostFacts()).devices == {}
+
+
+def test_a_nic_without_a_carrier_is_tainted() -> None:
+    found = view(HostFacts((function(),), (nic("eth1", carrier=False),)))
+
+    assert found.ills == {PCI: NO_CARRIER}
+    assert [each.value for each in found.goods.offers[0].taints] == [NO_CARRIER]
+    assert found.health[0] == DeviceHealth(
+        NODE, PCI, healthy=False, message="NoCarrier: its link is up and has no carrier"
+    )
+
+
+def test_a_pf_and_its_vf_draw_on_one_counter() -> None:
+    facts = HostFacts((function(), function(VF, PF)), (nic("eth1"), nic("eth1v0", VF)))
+
+    assert len(view(facts).goods.counters) == 1
+
+
+# --------------------------------------------------------------------------- what is wanted
+
+
+def test_the_filter_is_held_against_devices_in_pods_too() -> None:
+    choice = Choice(filter='attributes["dra.net/mtu"].IntValue < 9000')
+
+    found = view(HostFacts((function(),)), HELD, choice=choice)
+
+    assert found.devices == {}
+    assert found.left_out == ((PCI, "dropped by --filter"),)
+
+
+def test_veths_are_not_offered_unless_they_are_asked_for() -> None:
+    facts = HostFacts(netdevs=(NetDevice(Link(9, "eth9", kind="veth"), virtual=True),))
+
+    assert view(facts, choice=Choice()).devices == {}
+    assert list(view(facts).devices) == ["eth9"]
+
+
+def test_shared_devices_are_offered_to_several() -> None:
+    choice = Choice(filter="", shared='attributes["dra.net/ifName"].StringValue == "a"')
+
+    found = view(virtual("a", "b"), choice=choice)
+
+    assert [(each.name, each.shared) for each in found.goods.offers] == [("a", True), ("b", False)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kept"),
+    [
+        ("eth1", [PCI]),
+        ("pci-*", [PCI]),
+        ("0000:8a:*", [PCI]),
+        ("mlx5_[0-3]", [PCI]),
+        ("a?", []),
+        ("", []),
+    ],
+)
+def test_a_device_is_included_by_any_of_its_names(pattern: str, kept: list[str]) -> None:
+    facts = HostFacts((function(),), (nic("eth1"), *virtual("a").netdevs), (hca("mlx5_0"),))
+
+    found = view(facts, choice=Choice(filter="", include=("zzz", pattern)))
+
+    assert list(found.devices) == kept
+    assert ("a", "dropped by --include") in found.left_out
+
+
+def test_what_is_excluded_stays_out_also_when_it_is_included() -> None:
+    choice = Choice(filter="", include=("*",), exclude=("x", "b*"))
+
+    found = view(virtual("a", "b1"), choice=choice)
+
+    assert list(found.devices) == ["a"]
+    assert [each.name for each in found.goods.offers] == ["a"]
+    assert [each.device for each in found.health] == ["a"]
+    assert found.left_out == (("b1", "dropped by --exclude b*"),)
+
+
+def test_patterns_tell_upper_from_lower_case() -> None:
+    assert list(view(virtual("a"), choice=Choice(filter="", exclude=("A",))).devices) == ["a"]
+
+
+def test_what_is_unsafe_cannot_be_included() -> None:
+    facts = virtual("a", "b")
+    uplink = facts.netdevs[0].link.index
+    facts = HostFacts(facts.functions, facts.netdevs, (), (DefaultRoute(4, 0, (uplink,)),))
+
+    found = view(facts, choice=Choice(filter="", include=("a",)))
+
+    assert found.devices == {}
+    assert dict(found.left_out)["a"] == "the node's default route goes through it"
+
+
+@pytest.mark.parametrize("choice", [Choice(filter="("), Choice(shared="device.x(")])
+def test_an_expression_that_is_none_is_refused_before_anything_is_seen(choice: Choice) -> None:
+    with pytest.raises(SelectorError):
+        choice.check()
+
+
+def test_good_expressions_pass() -> None:
+    Choice(shared="true").check()

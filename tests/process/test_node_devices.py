@@ -1,0 +1,438 @@
+"""When a node's devices are looked at, and what is offered, known and told after each look."""
+
+import asyncio
+from errno import EINTR
+from pathlib import Path
+
+import pytest
+
+from dra_shim.cel import SelectorError
+from dra_shim.kubelet import HealthReport
+from dra_shim.node import Ailing, Choice, LookFailed, LookStuck, Recovered, Seen
+from dra_shim.node.devices import DOUBT_S
+from dra_shim.node.pace import FIRST_PAUSE_S, LONGEST_PAUSE_S, LONGEST_S, QUIET_S
+from dra_shim.slices.health import NO_CARRIER
+from dranet_nri.errors import KernelError
+from dranet_nri.inventory import HostFacts
+from tests.fakes.host import FakeHost
+from tests.process.node_bench import RESCAN_S, Bench
+from tests.process.plugin_bench import finish
+
+PF = "0000:8a:00.0"
+PCI = "pci-0000-8a-00-0"
+TROUBLE = KernelError("dump links", EINTR, "changed under the reader")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def facts_with(name: str) -> HostFacts:
+    """Return what a node shows that has this link."""
+    host = FakeHost()
+    host.add_nic(name)
+    return host.facts
+
+
+# --------------------------------------------------------------------------- when
+
+
+def test_everything_is_offered_at_once_and_told_by_name(bench: Bench) -> None:
+    bench.host.add_nic("a")
+    bench.host.add_nic("b")
+
+    async def scene() -> None:
+        async with bench.running():
+            assert bench.offers == [["a", "b"]]
+            assert bench.host.looks == [True]
+            assert bench.notices == [Seen(2, 0, ("a", "b"), ())]
+
+    finish(scene())
+
+
+def test_a_node_with_nothing_offers_nothing_instead_of_keeping_silent(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            assert bench.offers == [[]]
+            assert bench.notices == []
+
+    finish(scene())
+
+
+def test_news_are_looked_at_when_no_more_come(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.add_nic("a")
+            await bench.clock.until_asleep(QUIET_S)
+            bench.clock.pass_time(QUIET_S / 2)
+            bench.host.add_nic("b")
+            bench.clock.pass_time(QUIET_S / 2)
+            await bench.clock.until_asleep(QUIET_S / 2)
+            assert bench.offers == [[]]
+
+            await bench.rest(QUIET_S / 2)
+
+            assert bench.offers == [[], ["a", "b"]]
+            assert bench.host.looks == [True, False]
+
+    finish(scene())
+
+
+def test_news_that_never_end_are_looked_at_all_the_same(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            start = bench.clock()
+            while len(bench.offers) == 1:
+                bench.host.announce()
+                await asyncio.sleep(0.002)
+                bench.clock.pass_time(QUIET_S / 2)
+                await asyncio.sleep(0.002)
+            assert bench.clock() - start <= LONGEST_S + QUIET_S
+
+    finish(scene())
+
+
+def test_what_nobody_announced_is_found_after_a_minute(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.facts = facts_with("a")
+
+            await bench.rest(RESCAN_S)
+
+            assert bench.offers == [[], ["a"]]
+            assert bench.host.looks == [True, True]
+
+    finish(scene())
+
+
+def test_what_is_announced_while_it_looks_is_looked_at_next(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.may_look.clear()
+            bench.host.add_nic("a")
+            await bench.clock.until_asleep(QUIET_S)
+            bench.clock.pass_time(QUIET_S)
+            await bench.until(lambda: len(bench.host.looks) == 2)
+            bench.host.add_nic("b")
+            bench.host.may_look.set()
+            await bench.until(lambda: len(bench.offers) == 2)
+            await bench.settle()
+
+            assert bench.offers == [[], ["a"], ["a", "b"]]
+
+    finish(scene())
+
+
+def test_an_expression_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SelectorError):
+        Bench(tmp_path, Choice(filter="attributes["))
+
+
+# --------------------------------------------------------------------------- trouble
+
+
+def test_nothing_is_withdrawn_because_a_look_failed(bench: Bench) -> None:
+    bench.host.add_nic("a")
+
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.error = TROUBLE
+            bench.host.take_link("a")
+            await bench.settle()
+
+            assert bench.offers == [["a"]]
+            assert bench.said(LookFailed) == [LookFailed(TROUBLE, FIRST_PAUSE_S)]
+            assert (await bench.device("a")).name == "a"
+            assert await bench.health() == {"a": True}
+
+            bench.host.error = None
+            await bench.rest(FIRST_PAUSE_S)
+
+            assert bench.offers == [["a"], []]
+            assert bench.host.looks == [True, False, True]
+
+    finish(scene())
+
+
+def test_after_long_trouble_nobody_knows_how_devices_are(bench: Bench) -> None:
+    bench.host.add_nic("a")
+
+    async def scene() -> None:
+        async with bench.running():
+            await bench.rest(RESCAN_S)
+            bench.host.error = TROUBLE
+            bench.host.announce()
+            await bench.settle()
+            start, pause_s = bench.clock(), FIRST_PAUSE_S
+            while bench.clock() - start < DOUBT_S:
+                assert await bench.health() == {"a": True}
+                await bench.rest(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+            (report,) = (await bench.devices.health(None)).devices
+            assert (report.healthy, report.message) == (
+                None,
+                f"the node cannot be looked at: {TROUBLE}",
+            )
+            assert bench.offers == [["a"], ["a"]]
+
+            bench.host.error = None
+            await bench.rest(pause_s)
+            assert await bench.health() == {"a": True}
+
+    finish(scene())
+
+
+def test_trouble_at_the_start_offers_nothing_until_the_node_was_seen(bench: Bench) -> None:
+    bench.host.add_nic("a")
+    bench.host.error = OSError(24, "Too many open files")
+
+    async def scene() -> None:
+        task = asyncio.create_task(bench.devices.run())
+        await bench.clock.until_asleep(FIRST_PAUSE_S)
+        assert bench.offers == []
+
+        bench.host.error = None
+        await bench.rest(FIRST_PAUSE_S)
+
+        assert bench.offers == [["a"]]
+        task.cancel()
+        await asyncio.wait({task})
+
+    finish(scene())
+
+
+def test_a_look_that_hangs_is_told_and_the_loop_goes_on(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, patience_s=0.01)
+    bench.host.add_nic("a")
+
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.may_look.clear()
+            bench.host.announce()
+            await bench.clock.until_asleep(QUIET_S)
+            bench.clock.pass_time(QUIET_S)
+            await bench.until(lambda: bool(bench.said(LookStuck)))
+
+            assert bench.said(LookStuck)[0].seconds == 0.01
+            assert (await bench.device("a")).name == "a"
+
+    finish(scene())
+
+
+def test_run_again_it_looks_at_everything_and_answers_who_asked_meanwhile(bench: Bench) -> None:
+    bench.host.add_nic("a")
+
+    async def scene() -> None:
+        async with bench.running():
+            pass
+        asked = asyncio.create_task(bench.devices.devices(["b"]))
+        bench.host.add_nic("b")
+        await asyncio.sleep(0)
+        async with bench.running():
+            assert list(await asked) == ["b"]
+            assert bench.offers[-1] == ["a", "b"]
+            bench.host.add_nic("c")
+            await bench.settle()
+
+            assert bench.offers[-1] == ["a", "b", "c"]
+
+    finish(scene())
+
+
+def test_what_happened_while_it_did_not_run_is_seen_when_it_does(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            pass
+        bench.host.add_nic("a")
+        async with bench.running():
+            assert bench.offers == [[], ["a"]]
+            assert bench.host.looks == [True, True]
+
+    finish(scene())
+
+
+# --------------------------------------------------------------------------- what becomes different
+
+
+def test_a_device_that_is_gone_is_withdrawn_and_told(bench: Bench) -> None:
+    bench.host.add_nic("a")
+    bench.host.add_nic("eth1", PF)
+
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.remove_function(PF)
+            await bench.settle()
+
+            assert bench.offers[-1] == ["a"]
+            assert bench.notices[-1] == Seen(1, 0, (), ((PCI, "gone from the node"),))
+
+    finish(scene())
+
+
+def test_a_device_that_becomes_the_uplink_is_withdrawn_with_the_reason(bench: Bench) -> None:
+    bench.host.add_nic("a")
+    bench.host.add_nic("b")
+
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.route_through("a")
+            await bench.settle()
+            why = "the node's default route goes through it"
+            assert bench.notices[-1] == Seen(1, 0, (), (("a", why),))
+
+            bench.host.route_through("b")
+            await bench.settle()
+            assert bench.offers[-1] == ["a"]
+
+    finish(scene())
+
+
+def test_a_device_that_ails_is_tainted_until_it_recovers(bench: Bench) -> None:
+    bench.host.add_nic("eth1", PF)
+    plugged = bench.host.facts
+
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.unplug("eth1")
+            await bench.settle()
+            assert bench.ailing() == {PCI: NO_CARRIER}
+            assert bench.said(Ailing) == [Ailing(PCI, NO_CARRIER)]
+
+            bench.host.announce()
+            await bench.settle()
+            assert bench.said(Ailing) == [Ailing(PCI, NO_CARRIER)]
+
+            bench.host.facts = plugged
+            bench.host.announce()
+            await bench.settle()
+            assert bench.ailing() == {}
+            assert bench.said(Recovered) == [Recovered(PCI)]
+
+    finish(scene())
+
+
+# --------------------------------------------------------------------------- Prepare asks
+
+
+def test_a_device_that_is_known_costs_no_look(bench: Bench) -> None:
+    bench.host.add_nic("a")
+
+    async def scene() -> None:
+        async with bench.running():
+            found = await bench.devices.devices(["a"])
+
+            assert list(found) == ["a"]
+            assert bench.host.looks == [True]
+
+    finish(scene())
+
+
+def test_for_a_name_that_is_not_known_everything_is_looked_at_once_more(bench: Bench) -> None:
+    bench.host.add_nic("a")
+
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.facts = facts_with("late")
+
+            found = await bench.devices.devices(["late", "never"])
+
+            assert list(found) == ["late"]
+            assert bench.host.looks == [True, True]
+            assert bench.offers[-1] == ["late"]
+
+    finish(scene())
+
+
+def test_many_who_ask_at_once_share_a_look_that_begins_after_they_asked(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.may_look.clear()
+            first = asyncio.create_task(bench.devices.devices(["a"]))
+            await bench.until(lambda: len(bench.host.looks) == 2)
+            later = [asyncio.create_task(bench.devices.devices(["a"])) for _ in range(10)]
+            await asyncio.sleep(0)
+            bench.host.add_nic("a")
+            bench.host.may_look.set()
+
+            assert [list(found) for found in await asyncio.gather(first, *later)][1:] == [
+                ["a"]
+            ] * 10
+            assert bench.host.looks == [True, True, True]
+
+    finish(scene())
+
+
+def test_a_look_for_prepare_serves_as_the_one_that_was_due(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.may_look.clear()
+            asked = asyncio.create_task(bench.devices.devices(["a"]))
+            await bench.until(lambda: len(bench.host.looks) == 2)
+            bench.clock.pass_time(RESCAN_S)
+            await bench.until(lambda: not bench.clock.asleep())
+            bench.host.may_look.set()
+            await asked
+            await bench.clock.until_asleep(RESCAN_S)
+
+            assert bench.host.looks == [True, True]
+
+    finish(scene())
+
+
+def test_a_node_that_cannot_be_looked_at_is_an_answer_too(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.error = TROUBLE
+            with pytest.raises(KernelError, match="changed under the reader"):
+                await bench.devices.devices(["a"])
+
+            assert bench.said(LookFailed) == [LookFailed(TROUBLE, FIRST_PAUSE_S)]
+            bench.host.error = None
+            bench.host.facts = facts_with("a")
+            await bench.rest(FIRST_PAUSE_S)
+            assert bench.offers[-1] == ["a"]
+
+    finish(scene())
+
+
+def test_who_asks_before_it_runs_waits_for_the_first_look(bench: Bench) -> None:
+    bench.host.add_nic("a")
+
+    async def scene() -> None:
+        asked = asyncio.create_task(bench.devices.devices(["a"]))
+        await asyncio.sleep(0)
+        async with bench.running():
+            assert list(await asked) == ["a"]
+
+    finish(scene())
+
+
+# --------------------------------------------------------------------------- health
+
+
+def test_health_is_said_at_once_and_again_only_when_it_is_another(bench: Bench) -> None:
+    bench.host.add_nic("eth1", PF)
+
+    async def scene() -> None:
+        assert await bench.devices.health(None) == HealthReport(0, ())
+        async with bench.running():
+            first = await bench.devices.health(0)
+            assert [(each.pool, each.device, each.healthy) for each in first.devices] == [
+                ("node-1", PCI, True)
+            ]
+            waiting = [asyncio.create_task(bench.devices.health(first.number)) for _ in range(3)]
+            bench.host.announce()
+            await bench.settle()
+            assert (await bench.devices.health(None)) == first
+            assert not any(each.done() for each in waiting)
+
+            bench.host.unplug("eth1")
+            await bench.settle()
+            for each in waiting:
+                report = await each
+                assert report.number == first.number + 1
+                assert report.devices[0].healthy is False
+
+    finish(scene())

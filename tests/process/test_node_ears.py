@@ -1,0 +1,133 @@
+"""Sources of events on an event loop: what is heard, and what becomes of one that fails."""
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from errno import ENETDOWN
+from pathlib import Path
+
+import pytest
+
+from dra_shim.node import Deaf, Notice
+from dra_shim.node.host import Ears
+from dranet_nri.errors import KernelError
+from dranet_nri.facts.netevents import NetEvent, NetEventKind
+from dranet_nri.facts.scan import Scanner
+from dranet_nri.facts.touched import Event
+from dranet_nri.facts.udev import DeviceEvent
+from tests.fakes.sysfs import FakeSysfs
+from tests.process.plugin_bench import finish
+
+PF = "0000:8a:00.0"
+
+
+class Told:
+    """A source that a test tells what to tell."""
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe()
+        self._next: tuple[Event, ...] | Exception = ()
+
+    def close(self) -> None:
+        os.close(self._reading)
+        os.close(self._writing)
+
+    def fileno(self) -> int:
+        return self._reading
+
+    def pending(self) -> Iterable[Event]:
+        if isinstance(self._next, Exception):
+            raise self._next
+        os.read(self._reading, 1)
+        return self._next
+
+    def tell(self, told: tuple[Event, ...] | Exception) -> None:
+        self._next = told
+        os.write(self._writing, b".")
+
+
+@pytest.fixture
+def source() -> Iterator[Told]:
+    made = Told()
+    yield made
+    made.close()
+
+
+async def turns() -> None:
+    """Let the event loop look a few times at what is readable."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+class Listener:
+    """What is heard of a made-up sysfs."""
+
+    def __init__(self, root: Path) -> None:
+        self.host = FakeSysfs(root)
+        self.scanner = Scanner(root)
+        self.scanner.scan(whole=True)
+        self.stirs = 0
+        self.notices: list[Notice] = []
+        self._stirred = asyncio.Event()
+
+    def stir(self) -> None:
+        self.stirs += 1
+        self._stirred.set()
+
+    async def stirred(self) -> None:
+        await self._stirred.wait()
+        self._stirred.clear()
+
+    def functions(self) -> list[str]:
+        return [each.address for each in self.scanner.scan(whole=False).functions]
+
+
+def test_what_matters_stirs_and_is_read_next(tmp_path: Path, source: Told) -> None:
+    async def scene() -> None:
+        it = Listener(tmp_path)
+        with ExitStack() as stack:
+            Ears(stack, it.scanner, it.stir, it.notices.append).hear("source", source)
+            source.tell((DeviceEvent("add", "net", "eth0"),))
+            await turns()
+            assert it.stirs == 0
+
+            it.host.pci(PF)
+            source.tell((DeviceEvent("add", "pci", PF),))
+            await it.stirred()
+            assert it.functions() == [PF]
+            assert it.notices == []
+
+    finish(scene())
+
+
+@pytest.mark.parametrize("error", [KernelError("read", ENETDOWN), OSError(ENETDOWN, "down")])
+def test_a_source_that_fails_is_told_left_and_everything_read(
+    tmp_path: Path, source: Told, error: Exception
+) -> None:
+    async def scene() -> None:
+        it = Listener(tmp_path)
+        with ExitStack() as stack:
+            Ears(stack, it.scanner, it.stir, it.notices.append).hear("source", source)
+            it.host.pci(PF)
+            source.tell(error)
+            await it.stirred()
+            await turns()
+
+            assert (it.stirs, it.notices) == (1, [Deaf("source", error)])
+            assert it.functions() == [PF]
+
+    finish(scene())
+
+
+def test_nothing_is_heard_when_the_stack_is_unwound(tmp_path: Path, source: Told) -> None:
+    async def scene() -> None:
+        it = Listener(tmp_path)
+        with ExitStack() as stack:
+            Ears(stack, it.scanner, it.stir, it.notices.append).hear("source", source)
+        source.tell((NetEvent(NetEventKind.LOST),))
+        await turns()
+
+        assert it.stirs == 0
+
+    finish(scene())

@@ -1,0 +1,85 @@
+"""`dra-shim run`: the flags, dranet's among them."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from dra_shim.address import Address
+from dra_shim.run_settings import RunSettings, add_run_flags, settings_from
+from dra_shim.settings import State
+from dranet_nri.facts.host import node_name
+
+
+def parsed(*flags: str) -> RunSettings:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    add_run_flags(parser)
+    return settings_from(parser.parse_args(flags))
+
+
+def test_without_flags_everything_is_as_the_values_say() -> None:
+    assert parsed() == RunSettings(node=node_name())
+
+
+def test_flags_of_dranet_mean_what_they_mean_there() -> None:
+    settings = parsed(
+        "--v=4", "--hostname-override=node-1", "--bind-address=:9178", "--filter=",
+        "--kubelet-root-dir=/data/kubelet", "--kubeconfig=/etc/admin.conf",
+        "--inventory-max-poll-interval=1m30s",
+    )  # fmt: skip
+    assert settings == RunSettings(
+        node="node-1",
+        kubeconfig=Path("/etc/admin.conf"),
+        bind_address=Address("", 9178),
+        kubelet_root=Path("/data/kubelet"),
+        filter="",
+        rescan_s=90.0,
+        verbose=True,
+    )
+
+
+def test_flags_of_dranet_that_decide_nothing_are_taken_and_named() -> None:
+    settings = parsed(
+        "--move-ib-interfaces=false", "--db-path", "/var/run/dranet/dranet.db",
+        "--inventory-min-poll-interval=2s",
+    )  # fmt: skip
+    assert [name for name, _ in settings.ignored] == [
+        "--db-path",
+        "--inventory-min-poll-interval",
+        "--move-ib-interfaces",
+    ]
+    assert all(why for _, why in settings.ignored)
+    assert not parsed("-v", "2").verbose
+
+
+def test_flags_of_our_own() -> None:
+    settings = parsed(
+        "--state-dir", "/a", "--run-dir", "/b", "--shared", "true", "--azure-size", "Standard_X",
+        "--first-valid-config", "--log-format", "json", "--verbose", "--include", "pci-*",
+        "--exclude", "eth0", "--exclude", "mlx5_?",
+    )  # fmt: skip
+    assert settings.state == State(Path("/a"), Path("/b"))
+    assert (settings.shared, settings.azure_size) == ("true", "Standard_X")
+    assert (settings.include, settings.exclude) == (("pci-*",), ("eth0", "mlx5_?"))
+    assert settings.first_valid_config
+    assert settings.log_json
+    assert settings.verbose
+
+
+@pytest.mark.parametrize("text", ["9177", ":65536", ""])
+def test_what_is_no_address_is_refused_by_name(text: str) -> None:
+    with pytest.raises(argparse.ArgumentError, match="must be HOST:PORT"):
+        parsed(f"--bind-address={text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("500ms", 0.5), ("1h1m1s", 3661.0), ("1.5s", 1.5), ("7", 7.0)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parsed(f"--inventory-max-poll-interval={text}").rescan_s == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "1d", "-1s", "1s1", "0s", "nan", "0"])
+def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
+    with pytest.raises(argparse.ArgumentError, match="--inventory-max-poll-interval"):
+        parsed(f"--inventory-max-poll-interval={text}")

@@ -1,0 +1,264 @@
+"""`dra-shim doctor`: what it asks, and what it concludes."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from dra_shim.api import NODE, SLICE
+from dra_shim.checkup import (
+    RIGHTS,
+    kubelet_findings,
+    record_findings,
+    right_findings,
+    server_findings,
+)
+from dra_shim.kubelet import dra_services, sockets_of
+from dra_shim.kubelet.plugin import WATCH_S, KubeletPlugin
+from dra_shim.settings import State
+from dra_shim.slices.layout import slice_name
+from dranet_nri.model import AllocatedDevice, Allocation, Failure, ObjectRef, Phase
+from dranet_nri.report import Finding, Grade
+from dranet_nri.state.store import AllocationStore, AttachmentStore
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster import nic
+from tests.fakes.exchange import Told
+from tests.process.api_bench import talking
+from tests.process.plugin_bench import finish
+from tests.process.prepare_bench import attach
+
+ROOT = Path(__file__).parents[2]
+NODE_1 = "node-1"
+CLAIM = ObjectRef("ai", "nics", "u1")
+POD = ObjectRef("ai", "train", "p1")
+OTHER = ObjectRef("ai", "left", "u9")
+T = TypeVar("T")
+
+
+async def all_of(findings: AsyncIterator[T]) -> list[T]:
+    return [each async for each in findings]
+
+
+def slice_of(name: str, *devices: str) -> dict[str, Any]:
+    pool = {"name": NODE_1, "generation": 1, "resourceSliceCount": 1}
+    listed = [{"name": each} for each in devices]
+    spec = {"driver": "dra.net", "nodeName": NODE_1, "pool": pool, "devices": listed}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+# --------------------------------------------------------------------------- the server
+
+
+def test_a_server_that_has_everything() -> None:
+    async def scene() -> None:
+        async with talking() as (_, api):
+            await api.create(NODE, {"metadata": {"name": NODE_1}})
+            await api.create(SLICE, slice_of(slice_name(NODE_1, 0), "a", "b"))
+
+            assert await all_of(server_findings(api, NODE_1)) == [
+                Finding("API server", Grade.OK, "serves resource.k8s.io/v1"),
+                Finding("node", Grade.OK, NODE_1),
+                Finding("slices", Grade.OK, "2 devices in 1 slices"),
+            ]
+
+    finish(scene())
+
+
+def test_a_node_of_another_name_and_slices_of_another_hand() -> None:
+    async def scene() -> None:
+        async with talking() as (_, api):
+            await api.create(SLICE, slice_of("node-1-dra.net-x7k2p"))
+
+            _, node, foreign, none = await all_of(server_findings(api, NODE_1))
+
+            assert (node.grade, "--hostname-override" in node.text) == (Grade.BAD, True)
+            assert (foreign.grade, "two drivers" in foreign.text) == (Grade.WARNING, True)
+            assert (none.grade, "dranet-nri inventory" in none.text) == (Grade.WARNING, True)
+
+    finish(scene())
+
+
+def test_a_server_that_does_not_answer_is_asked_nothing_else() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            server.fail(None, times=9)
+
+            (finding,) = await all_of(server_findings(api, NODE_1))
+
+            assert (finding.subject, finding.grade) == ("API server", Grade.BAD)
+
+    finish(scene())
+
+
+def test_slices_that_may_not_be_listed() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            await api.create(NODE, {"metadata": {"name": NODE_1}})
+            server.fail(Told(403, b"", {}), lambda each: each.path.endswith("/resourceslices"))
+
+            *_, finding = await all_of(server_findings(api, NODE_1))
+
+            assert (finding.subject, finding.grade) == ("slices", Grade.BAD)
+
+    finish(scene())
+
+
+def test_rights_that_are_missing_are_named_with_what_fails() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            whole = await all_of(right_findings(api))
+            server.denied = {("get", "pods"), ("patch", "resourceclaims/status")}
+            missing = await all_of(right_findings(api))
+
+        assert whole == [Finding("rights", Grade.OK, f"all {len(RIGHTS)} that are needed")]
+        assert [(each.grade, each.text.partition(";")[0]) for each in missing] == [
+            (Grade.BAD, "may not get pods: no claim can be prepared"),
+            (
+                Grade.WARNING,
+                "may not patch resourceclaims/status: claims do not show their devices",
+            ),
+        ]
+
+    finish(scene())
+
+
+def test_rights_that_cannot_be_asked() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            server.fail(Told(500, b"", {}))
+            (finding,) = await all_of(right_findings(api))
+            assert finding.grade is Grade.WARNING
+
+    finish(scene())
+
+
+# --------------------------------------------------------------------------- the kubelet
+
+
+class Idle:
+    """A driver that has nothing to do."""
+
+    async def prepare(self, claims: object, limit_s: float | None = None) -> dict[str, Any]:
+        return {}
+
+    async def unprepare(self, claims: object) -> dict[str, str]:
+        return {}
+
+
+def test_sockets_that_answer_and_sockets_that_do_not(tmp_path: Path) -> None:
+    async def scene() -> None:
+        (tmp_path / "plugins_registry").mkdir()
+        (tmp_path / "plugins").mkdir()
+        sockets = sockets_of(tmp_path, "dra.net")
+        (before,) = await all_of(kubelet_findings(sockets))
+        assert (before.grade, "dra-shim run" in before.text) == (Grade.BAD, True)
+
+        clock = FakeClock()
+        plugin = KubeletPlugin(
+            "dra.net", sockets, dra_services(Idle()), lambda _: None, sleep=clock.sleep
+        )
+        serving = asyncio.create_task(plugin.run())
+        await clock.until_asleep(WATCH_S)
+        (there,) = await all_of(kubelet_findings(sockets))
+        serving.cancel()
+        await asyncio.wait((serving,))
+        assert there.grade is Grade.OK
+
+    finish(scene())
+
+
+# --------------------------------------------------------------------------- the records
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(tmp_path / "state", tmp_path / "run")
+
+
+def prepared(state: State) -> None:
+    device = AllocatedDevice("nic", NODE_1, nic("a"))
+    store = AllocationStore(state.allocations)
+    store.put(Allocation(CLAIM, POD, (device,), "c0ffee", "boot1"))
+    store.close()
+
+
+def test_nothing_is_prepared(state: State) -> None:
+    assert list(record_findings(state)) == [
+        Finding("records", Grade.OK, "no claim is prepared on this node")
+    ]
+    assert not state.directory.exists(), "nothing is changed"
+
+
+@pytest.mark.parametrize(
+    ("phase", "grade"), [(Phase.ATTACHED, Grade.OK), (Phase.INTENT, Grade.NOTE)]
+)
+def test_a_claim_is_told_with_its_pod_and_how_far_it_is(
+    state: State, phase: Phase, grade: Grade
+) -> None:
+    prepared(state)
+    (waiting,) = record_findings(state)
+    assert (waiting.subject, waiting.grade) == ("claim ai/nics", Grade.NOTE)
+
+    attach(state, CLAIM, POD, "a", phase)
+
+    assert list(record_findings(state)) == [
+        Finding("claim ai/nics", grade, f"pod ai/train: {phase}")
+    ]
+
+
+def test_a_claim_that_failed_says_why(state: State) -> None:
+    prepared(state)
+    attach(state, CLAIM, POD, "a", Phase.FAILED)
+    with AttachmentStore(state.attachments) as attachments:
+        (record,) = attachments.records()
+        failure = Failure("NetworkDeviceAttachFailed", "device a: is gone", 1)
+        attachments.put(replace(record, failure=failure))
+
+    (finding,) = record_findings(state)
+
+    assert finding.grade is Grade.BAD
+    assert finding.text.endswith("NetworkDeviceAttachFailed: device a: is gone")
+
+
+def test_devices_that_a_pod_kept_and_records_that_are_broken(state: State) -> None:
+    attach(state, OTHER, POD, "a", Phase.ATTACHED)
+    state.allocations.mkdir(parents=True)
+    (state.allocations / "u7.json").write_text("{")
+
+    broken, kept, none = record_findings(state)
+
+    assert (broken.subject, broken.grade) == ("record u7", Grade.BAD)
+    assert (kept.subject, kept.grade) == ("claim ai/left", Grade.WARNING)
+    assert none.grade is Grade.OK
+
+
+# --------------------------------------------------------------------------- the verb
+
+
+def test_the_verb_says_all_of_it_and_fails_where_something_is_bad(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "dra_shim", "doctor", "--kubelet-root-dir", str(tmp_path),
+               "--state-dir", str(tmp_path / "s"), "--run-dir", str(tmp_path / "r"))  # fmt: skip
+    environ = {name: each for name, each in os.environ.items() if "KUBERNETES" not in name}
+    runs = [
+        subprocess.run(
+            (*command, *flags), env=environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+            text=True, check=False, timeout=50,
+        )
+        for flags in ((), ("--output", "json"))
+    ]  # fmt: skip
+    table, document = runs
+    assert [each.returncode for each in runs] == [1, 1], table.stderr
+    found = [Finding(**each) for each in json.loads(document.stdout)["findings"]]
+    assert [(each.subject, each.grade) for each in found] == [
+        ("API server", Grade.BAD),
+        ("kubelet", Grade.BAD),
+        ("records", Grade.OK),
+    ]
+    assert len(table.stdout.splitlines()) == 3

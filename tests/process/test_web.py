@@ -1,0 +1,195 @@
+"""The shim's pages over real HTTP: what is served, to whom, and what nobody gets."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from httpx2 import AsyncClient, Response
+
+from dra_shim.address import Address, parse_address
+from dra_shim.web import Listening, WebServer
+from dra_shim.web.server import MAX_CONNECTIONS, Page
+from dranet_nri.errors import InvalidValueError
+
+
+async def hello() -> Page:
+    """Return a page."""
+    return Page("hello\n")
+
+
+async def broken() -> Page:
+    """Fail."""
+    raise RuntimeError("oops")
+
+
+PAGES: Mapping[str, Callable[[], Awaitable[Page]]] = {"/hello": hello, "/broken": broken}
+
+
+@asynccontextmanager
+async def served(*, request_s: float = 60.0) -> AsyncIterator[int]:
+    """Serve PAGES on a free port of the loopback; yield the port."""
+    listening: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
+    server = WebServer(Address("127.0.0.1", 0), PAGES, listening.set_result, request_s=request_s)
+    task = asyncio.create_task(server.run())
+    either: set[asyncio.Future[Any]] = {task, listening}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        yield listening.result().address.port
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+    assert task.cancelled()
+
+
+def asked(method: str, path: str) -> Response:
+    """Return the answer to one request."""
+
+    async def scene() -> Response:
+        async with served() as port, AsyncClient() as client:
+            return await client.request(method, f"http://127.0.0.1:{port}{path}")
+
+    return asyncio.run(scene())
+
+
+def said_to(data: bytes, *, request_s: float = 60.0) -> bytes:
+    """Send bytes; return all that comes back until the end of the connection."""
+
+    async def scene() -> bytes:
+        async with served(request_s=request_s) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(data)
+            try:
+                return await reader.read()
+            finally:
+                writer.close()
+
+    return asyncio.run(scene())
+
+
+def test_a_page_is_served_as_text() -> None:
+    answer = asked("GET", "/hello?whatever=1")
+
+    assert answer.status_code == 200
+    assert answer.text == "hello\n"
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+
+
+def test_head_is_the_same_without_the_text() -> None:
+    answer = asked("HEAD", "/hello")
+
+    assert answer.status_code == 200
+    assert answer.headers["content-length"] == "6"
+    assert answer.content == b""
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "said"),
+    [
+        ("GET", "/", 404, "there are /hello, /broken"),
+        ("GET", "/hello/", 404, "there are"),
+        ("POST", "/hello", 405, "only GET and HEAD"),
+        ("GET", "/broken", 500, "internal error: RuntimeError('oops')"),
+    ],
+)
+def test_what_is_not_served_is_said_in_one_line(
+    method: str, path: str, status: int, said: str
+) -> None:
+    answer = asked(method, path)
+
+    assert answer.status_code == status
+    assert said in answer.text
+    assert answer.text.count("\n") == 1
+
+
+def test_one_connection_serves_many_requests() -> None:
+    request = b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"
+    last = b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+    assert said_to(request * 3 + last).count(b"hello\n") == 4
+
+
+def test_a_request_with_a_body_is_the_last_of_its_connection() -> None:
+    head = b"POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
+
+    answer = said_to(head + b"x" * 10)
+
+    assert answer.startswith(b"HTTP/1.1 405 ")
+    assert b"connection: close" in answer.lower()
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS\r\n\r\n", b"400"),
+        (b"GET /hello HTTP/1.1\r\n\r\n", b"400"),  # without Host
+        (b"GET /hello HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 40_000, b"431"),
+    ],
+    ids=["tls", "no-host", "huge"],
+)
+def test_what_is_no_request_is_refused(data: bytes, status: bytes) -> None:
+    assert said_to(data).startswith(b"HTTP/1.1 " + status + b" ")
+
+
+@pytest.mark.parametrize("data", [b"", b"GET /hello HTT"], ids=["silent", "slow"])
+def test_who_does_not_finish_a_request_is_hung_up_on(data: bytes) -> None:
+    assert said_to(data, request_s=0.01) == b""
+
+
+def test_one_too_many_is_turned_away_and_the_others_are_served() -> None:
+    async def scene() -> tuple[bytes, bytes]:
+        async with served() as port:
+            held = [
+                await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS)
+            ]
+            for reader, writer in held:
+                writer.write(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n")
+                await reader.readuntil(b"hello\n")
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                turned_away = await reader.read()
+            except ConnectionResetError:
+                turned_away = b""
+            held[0][1].write(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n")
+            served_still = await held[0][0].readuntil(b"hello\n")
+            for _, each in (*held, (reader, writer)):
+                each.close()
+            return turned_away, served_still
+
+    turned_away, served_still = asyncio.run(scene())
+
+    assert turned_away == b""
+    assert served_still.endswith(b"hello\n")
+
+
+def test_an_address_that_is_taken_ends_the_server_with_the_reason() -> None:
+    async def scene() -> None:
+        async with served() as port:
+            await WebServer(Address("127.0.0.1", port), PAGES, lambda _: None).run()
+
+    with pytest.raises(OSError, match="address already in use"):
+        asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":9177", Address("", 9177)),
+        ("127.0.0.1:80", Address("127.0.0.1", 80)),
+        ("localhost:0", Address("localhost", 0)),
+        ("[::1]:9177", Address("::1", 9177)),
+        ("[fe80::1%eth0]:65535", Address("fe80::1%eth0", 65535)),
+    ],
+)
+def test_an_address_is_read_and_shown_alike(text: str, address: Address) -> None:
+    assert parse_address(text) == address
+    assert str(address) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "9177", ":", ":x", ":65536", "::1:80", "[::1]", "[]:1", "a:1:2"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(InvalidValueError, match="must be HOST:PORT"):
+        parse_address(text)

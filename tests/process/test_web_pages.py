@@ -1,0 +1,381 @@
+"""Metrics and health of both processes, as Prometheus and probes get them."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpx2 import AsyncClient
+
+from dra_shim import kubelet, node, prepare, slices, status
+from dra_shim.address import Address
+from dra_shim.api import ConflictError, UnavailableError
+from dra_shim.kubelet import Registered, sockets_of
+from dra_shim.parts import PartFailed
+from dra_shim.prepare import Answer
+from dra_shim.slices import Feature
+from dra_shim.web import (
+    Checks,
+    Listening,
+    MeteredDriver,
+    Metrics,
+    PluginSigns,
+    WebServer,
+    pages,
+)
+from dranet_nri import heartbeat
+from dranet_nri.files import RealFs
+from dranet_nri.heartbeat import Heartbeat
+from dranet_nri.meter import Meter
+from dranet_nri.model import ObjectRef
+from tests.fakes.scrape import Scrape, counted
+from tests.process.kubelet_bench import Node, short_directory
+
+CLAIM = ObjectRef("default", "nics", "claim-nics")
+POD = ObjectRef("default", "web", "pod-web")
+NOW = 5000.0
+
+
+@dataclass
+class Site:
+    """A shim's pages, beside a plugin's directory."""
+
+    run: Path
+    checks: Checks
+    metrics: Metrics = field(default_factory=lambda: Metrics(wall=lambda: 1.8e9))
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Ask for a page over HTTP; return status and text."""
+        return asyncio.run(self.got(path))
+
+    async def got(self, path: str) -> tuple[int, str]:
+        """See get."""
+        listening: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
+        served = pages(self.metrics, PluginSigns(self.run, lambda: NOW), self.checks)
+        server = WebServer(Address("127.0.0.1", 0), served, listening.set_result)
+        task = asyncio.create_task(server.run())
+        either: set[asyncio.Future[Any]] = {task, listening}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        port = listening.result().address.port
+        async with AsyncClient() as client:
+            answer = await client.get(f"http://127.0.0.1:{port}{path}")
+        task.cancel()
+        await asyncio.wait({task})
+        return answer.status_code, answer.text
+
+    def scrape(self) -> Scrape:
+        """Return the metrics."""
+        code, text = self.get("/metrics")
+        assert code == 200
+        return Scrape(text)
+
+
+async def fine() -> str:
+    """Say that a kubelet is answered."""
+    return ""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Return one whose checks pass."""
+    return Site(tmp_path, Checks(fine, lambda: "", lambda: True))
+
+
+# ----------------------------------------------------------------------- metrics
+
+
+def test_what_dranet_has_is_there_under_its_names(site: Site) -> None:
+    site.metrics.on_node(node.Seen(9, 4, (), ()))
+    site.metrics.server.on_slices(slices.Published(8, 1, 2))
+
+    scrape = site.scrape()
+
+    for method in ("PrepareResourceClaims", "UnprepareResourceClaims"):
+        for result in ("success", "failed"):
+            labels = {"method": method, "status": result}
+            assert scrape.value("dranet_driver_dra_plugin_requests_total", **labels) == 0
+        latency = "dranet_driver_dra_plugin_requests_latency_seconds_count"
+        assert scrape.value(latency, method=method) == 0
+    assert scrape.value("dranet_driver_published_devices_total", feature="total") == 8
+    assert scrape.value("dranet_driver_published_devices_total", feature="rdma") == 4
+    assert scrape.value("dranet_driver_last_published_time_seconds") == 1.8e9
+    assert scrape.value("process_start_time_seconds") > 1.6e9
+    assert scrape.value("process_resident_memory_bytes") > 1 << 20
+    assert scrape.value("process_cpu_seconds_total") > 0
+    assert scrape.value("process_open_fds") > 2
+
+
+def test_the_plugins_numbers_are_served_with_ours(site: Site) -> None:
+    meter = Meter()
+    meter.hooks.answered("RunPodSandbox", "noop", 0.0001)
+    (site.run / "metrics.prom").write_text(meter.text())
+    heartbeat.store(RealFs(), site.run, Heartbeat(7, NOW - 12.5, serving=True))
+
+    scrape = site.scrape()
+
+    hooks = "dranet_driver_nri_plugin_requests_total"
+    assert scrape.value(hooks, method="RunPodSandbox", status="noop") == 1
+    assert scrape.value("dra_shim_plugin_heartbeat_age_seconds") == 12.5
+    assert scrape.value("dra_shim_plugin_alive") == 1
+    assert scrape.value("dra_shim_plugin_metrics_readable") == 1
+
+
+def test_numbers_of_a_plugin_that_fell_silent_are_marked(site: Site) -> None:
+    (site.run / "metrics.prom").write_text(Meter().text())
+    heartbeat.store(RealFs(), site.run, Heartbeat(7, NOW - 3600, serving=True))
+
+    scrape = site.scrape()
+
+    assert scrape.value("dra_shim_plugin_heartbeat_age_seconds") == 3600
+    assert scrape.value("dra_shim_plugin_alive") == 0
+    assert scrape.value("dranet_nri_connects_total") == 0
+
+
+def test_without_a_plugin_ours_are_served_alone(site: Site) -> None:
+    scrape = site.scrape()
+
+    assert scrape.value("dra_shim_plugin_alive") == 0
+    assert scrape.value("dra_shim_plugin_metrics_readable") == 0
+    assert counted("dra_shim_plugin_heartbeat_age_seconds") not in scrape.values
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"dranet_nri_serving 1",  # cut
+        b"process_cpu_seconds_total 1\n",
+        b"dra_shim_registered 1\n",
+        b"# TYPE dranet_nri_x gauge\n\n",
+        b"dranet_nri_\xff 1\n",
+        b"dranet_nri_x 1\n" * 100_000,
+    ],
+    ids=["cut", "ours", "shim", "blank", "bytes", "huge"],
+)
+def test_a_file_that_is_not_the_plugins_spoils_nothing(site: Site, content: bytes) -> None:
+    (site.run / "metrics.prom").write_bytes(content)
+
+    scrape = site.scrape()
+
+    assert scrape.value("dra_shim_plugin_metrics_readable") == 0
+    assert not any(name.startswith("dranet_nri_") for name in scrape.families)
+
+
+ERROR = UnavailableError("get Node n", "timed out")
+TOLD = [
+    (prepare.Prepared(CLAIM, POD, gated=True), "dra_shim_claims_total", {"result": "prepared"}, 1),
+    (
+        prepare.Prepared(CLAIM, POD, gated=False),
+        "dra_shim_claims_total",
+        {"result": "prepared_ungated"},
+        1,
+    ),
+    (prepare.Unprepared(CLAIM), "dra_shim_claims_total", {"result": "unprepared"}, 1),
+    (
+        prepare.Swept(CLAIM, POD, "gone"),
+        "dra_shim_claims_total",
+        {"result": "orphan_dropped"},
+        1,
+    ),
+    (
+        prepare.PrepareFailed(CLAIM, "no", kind="late"),
+        "dra_shim_claim_failures_total",
+        {"method": "PrepareResourceClaims", "kind": "late"},
+        1,
+    ),
+    (
+        prepare.UnprepareFailed(CLAIM, "no", kind="io"),
+        "dra_shim_claim_failures_total",
+        {"method": "UnprepareResourceClaims", "kind": "io"},
+        1,
+    ),
+    (
+        prepare.SweepFailed(OSError()),
+        "dra_shim_claim_failures_total",
+        {"method": "Sweep", "kind": "internal"},
+        1,
+    ),
+    (Registered(), "dra_shim_registered", {}, 1),
+    (Registered("no"), "dra_shim_registered", {}, 0),
+    (kubelet.SocketReplaced("/x", "gone"), "dra_shim_sockets_total", {"result": "replaced"}, 1),
+    (kubelet.SocketFailed("no"), "dra_shim_sockets_total", {"result": "failed"}, 1),
+    (slices.Published(8, 3, 2), "dra_shim_slices", {}, 3),
+    (slices.Published(8, 3, 2), "dra_shim_slice_writes_total", {}, 2),
+    (slices.DeviceRefused("nic", "no"), "dra_shim_devices_refused_total", {}, 1),
+    (
+        slices.FeaturesMissing(frozenset({Feature.TAINTS})),
+        "dra_shim_server_lacks_feature",
+        {"gate": "DRADeviceTaints"},
+        1,
+    ),
+    (
+        slices.Trouble(ERROR, 1.0),
+        "dra_shim_api_errors_total",
+        {"part": "slices", "kind": "unavailable"},
+        1,
+    ),
+    (slices.FieldsDropped("s", frozenset()), "dra_shim_devices_refused_total", {}, 0),
+    (status.Applied(CLAIM, 2), "dra_shim_status_applies_total", {"result": "applied"}, 1),
+    (status.ClaimRefused(CLAIM, "no"), "dra_shim_status_applies_total", {"result": "refused"}, 1),
+    (status.ClaimGone(CLAIM), "dra_shim_status_applies_total", {"result": "gone"}, 1),
+    (status.StatusNotKept(), "dra_shim_status_applies_total", {"result": "not_kept"}, 1),
+    (status.Posted("e", "Failed", 3), "dra_shim_events_total", {"result": "posted"}, 3),
+    (status.EventLost("no"), "dra_shim_events_total", {"result": "lost"}, 1),
+    (
+        status.Trouble(ConflictError("apply", "other"), 1.0),
+        "dra_shim_api_errors_total",
+        {"part": "status", "kind": "conflict"},
+        1,
+    ),
+    (node.Seen(4, 2, (), ()), "dra_shim_devices", {"health": "well"}, 4),
+    (node.Ailing("nic", "NoCarrier"), "dra_shim_devices", {"health": "ailing"}, 1),
+    (node.LookFailed(OSError(), 1.0), "dra_shim_look_troubles_total", {"result": "failed"}, 1),
+    (node.LookStuck("x", 9.0), "dra_shim_look_troubles_total", {"result": "stuck"}, 1),
+    (node.Deaf("udev", OSError()), "dra_shim_event_sources_lost_total", {"source": "udev"}, 1),
+    (PartFailed("slices", OSError(), 1.0), "dra_shim_part_failures_total", {"part": "slices"}, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("notice", "name", "labels", "value"), TOLD, ids=lambda each: type(each).__name__
+)
+def test_what_rooms_tell_is_counted(
+    site: Site, notice: object, name: str, labels: dict[str, str], value: float
+) -> None:
+    metrics = site.metrics
+    match type(notice).__module__.split("."):
+        case ["dra_shim", "prepare", _]:
+            metrics.calls.on_prepare(notice)  # type: ignore[arg-type]
+        case ["dra_shim", "kubelet", _]:
+            metrics.calls.on_kubelet(notice)  # type: ignore[arg-type]
+        case ["dra_shim", "slices", _]:
+            metrics.server.on_slices(notice)  # type: ignore[arg-type]
+        case ["dra_shim", "status", _]:
+            metrics.server.on_status(notice)  # type: ignore[arg-type]
+        case ["dra_shim", "node", _]:
+            metrics.on_node(notice)  # type: ignore[arg-type]
+        case _:
+            metrics.node.on_part(notice)  # type: ignore[arg-type]
+
+    assert Scrape(metrics.text()).value(name, **labels) == value
+
+
+def test_a_device_is_ailing_until_it_is_well_or_gone(site: Site) -> None:
+    tell = site.metrics.on_node
+    tell(node.Seen(3, 0, ("a", "b", "c"), ()))
+    tell(node.Ailing("a", "NoCarrier"))
+    tell(node.Ailing("b", "NoCarrier"))
+    assert Scrape(site.metrics.text()).value("dra_shim_devices", health="well") == 1
+
+    tell(node.Recovered("a"))
+    tell(node.Seen(2, 0, (), (("b", "unplugged"),)))
+
+    scrape = Scrape(site.metrics.text())
+    assert scrape.value("dra_shim_devices", health="well") == 2
+    assert scrape.value("dra_shim_devices", health="ailing") == 0
+
+
+class Driver:
+    """Answers as it is told."""
+
+    def __init__(self, error: str) -> None:
+        self.error = error
+
+    async def prepare(self, claims: object, limit_s: float | None = None) -> dict[str, Answer]:
+        """See Driver."""
+        return {"one": Answer(), "two": Answer(error=self.error)}
+
+    async def unprepare(self, claims: object) -> dict[str, str]:
+        """See Driver."""
+        return {"one": "", "two": self.error}
+
+
+@pytest.mark.parametrize(("error", "result"), [("", "success"), ("no", "failed")])
+def test_a_call_fails_with_one_of_its_claims(site: Site, error: str, result: str) -> None:
+    ticks = iter((10.0, 10.3, 20.0, 20.7))
+    driver = MeteredDriver(Driver(error), site.metrics.calls, lambda: next(ticks))
+
+    async def scene() -> None:
+        assert len(await driver.prepare([CLAIM], 45.0)) == 2
+        assert len(await driver.unprepare([CLAIM])) == 2
+
+    asyncio.run(scene())
+
+    scrape = Scrape(site.metrics.text())
+    for method, seconds in (("PrepareResourceClaims", 0.3), ("UnprepareResourceClaims", 0.7)):
+        labels = {"method": method, "status": result}
+        assert scrape.value("dranet_driver_dra_plugin_requests_total", **labels) == 1
+        latency = "dranet_driver_dra_plugin_requests_latency_seconds"
+        assert scrape.value(f"{latency}_sum", method=method) == pytest.approx(seconds)
+
+
+def test_a_probe_without_claims_is_no_call(site: Site) -> None:
+    asyncio.run(MeteredDriver(Driver(""), site.metrics.calls).prepare([]))
+
+    labels = {"method": "PrepareResourceClaims", "status": "success"}
+    scrape = Scrape(site.metrics.text())
+    assert scrape.value("dranet_driver_dra_plugin_requests_total", **labels) == 0
+
+
+# ----------------------------------------------------------------------- health
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Return a directory for sockets."""
+    with short_directory() as directory:
+        yield directory
+
+
+def test_health_is_asked_of_our_own_sockets(home: Path) -> None:
+    at_kubelet = Node(home)
+    metrics = Metrics()
+    checks = Checks.of(at_kubelet.sockets, at_kubelet.plugin, lambda: metrics.server.published)
+    site = Site(home, checks, metrics)
+
+    async def scene() -> list[tuple[int, str]]:
+        async with at_kubelet.registered():
+            well = await site.got("/healthz")
+            unpublished = await site.got("/readyz")
+            metrics.server.on_slices(slices.Published(0, 0, 0))
+            ready = await site.got("/readyz")
+            at_kubelet.sockets.service.unlink()
+            return [well, unpublished, ready, await site.got("/healthz")]
+
+    well, unpublished, ready, ill = asyncio.run(scene())
+    at_kubelet.close()
+
+    assert well == (200, "ok\n")
+    assert unpublished == (503, "devices not published yet\n")
+    assert ready == (200, "ok\n")
+    assert ill[0] == 503
+    assert ill[1].startswith("a kubelet would not be answered: UNAVAILABLE")
+
+
+def test_who_is_not_registered_is_not_ready_and_says_why(home: Path) -> None:
+    at_kubelet = Node(home)
+    site = Site(home, Checks.of(at_kubelet.sockets, at_kubelet.plugin, lambda: True))
+
+    async def scene() -> list[tuple[int, str]]:
+        silent = await site.got("/readyz")
+        async with at_kubelet.running():
+            return [silent, await site.got("/readyz")]
+
+    silent, troubled = asyncio.run(scene())
+    at_kubelet.close()
+
+    assert silent == (503, "not registered at the kubelet: it has said nothing yet\n")
+    assert troubled[0] == 503
+    assert "is the kubelet's directory right" in troubled[1]
+
+
+def test_without_sockets_nobody_is_alive(home: Path) -> None:
+    at_kubelet = Node(home)
+    checks = Checks.of(sockets_of(home / "x", "dra.net"), at_kubelet.plugin, lambda: True)
+
+    code, said = Site(home, checks).get("/healthz")
+    at_kubelet.close()
+
+    assert code == 503
+    assert "UNAVAILABLE" in said

@@ -1,0 +1,89 @@
+"""The examples keep the rules that all of them share."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dra_shim.claims import ResourceClaimTemplate, load_manifests, parse_manifests
+from tests.shim.story_nodes import EXAMPLES, example
+
+FILES = sorted(EXAMPLES.rglob("*.yaml"))
+
+
+def objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object within a document, from outside in."""
+    if isinstance(value, dict):
+        yield value
+        for each in value.values():
+            yield from objects(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from objects(each)
+
+
+def all_objects(directory: Path) -> list[dict[str, Any]]:
+    """Return every object in the files of a directory and those below."""
+    return [
+        each
+        for path in sorted(directory.rglob("*.yaml"))
+        for document in load_manifests(path.read_text())
+        for each in objects(document)
+    ]
+
+
+def test_there_are_examples() -> None:
+    assert len(FILES) > 20
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(EXAMPLES)))
+def test_every_manifest_is_valid(path: Path) -> None:
+    assert parse_manifests(path.read_text())
+
+
+def test_images_are_pinned_and_name_no_registry() -> None:
+    every = all_objects(EXAMPLES)
+    tagged = {each["name"] for each in every if "newTag" in each}
+    images = {each["image"] for each in every if isinstance(each.get("image"), str)}
+
+    assert images
+    for image in images:
+        first, _, rest = image.partition("/")
+        assert not (rest and re.search("[.:]", first)), image
+        assert ":" in image or image in tagged, image
+
+
+@pytest.mark.parametrize("story", sorted(each for each in EXAMPLES.iterdir() if each.is_dir()))
+def test_pods_name_claims_that_are_there_and_containers_name_the_pods(story: Path) -> None:
+    every = all_objects(story)
+    known = {each["metadata"]["name"] for each in every if "Resource" in each.get("kind", "")}
+    for pod in (each for each in every if "resourceClaims" in each):
+        names = {entry["name"] for entry in pod["resourceClaims"]}
+        for entry in pod["resourceClaims"]:
+            assert {entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")} & known
+        for container in pod["containers"]:
+            listed = container.get("resources", {}).get("claims", [])
+            assert {each["name"] for each in listed} <= names
+
+
+def test_both_versions_of_the_gke_templates_say_the_same() -> None:
+    texts = []
+    for version in ("v1", "v1beta1"):
+        found = example(f"gke-nccl/{version}/templates.yaml")
+        specs = [each.spec for each in found if isinstance(each, ResourceClaimTemplate)]
+        texts.append(re.sub(r"path='[^']*'", "", str(specs)))
+
+    assert texts[0] == texts[1]
+    assert "pcieRoot" in texts[0]
+
+
+def test_the_mpijobs_differ_in_names_only() -> None:
+    aligned, unaligned = (
+        (EXAMPLES / f"numa-training/mpijob-{case}.yaml").read_text()
+        for case in ("aligned", "unaligned")
+    )
+
+    assert unaligned.replace("unaligned", "aligned") == aligned
+    assert len(set(aligned.splitlines()) - set(unaligned.splitlines())) == 2
