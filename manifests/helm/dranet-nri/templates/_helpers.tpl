@@ -1,0 +1,34 @@
+{{- define "dranet.name" -}}
+{{- default "dranet" .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "dranet.fullname" -}}
+{{- $name := include "dranet.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dranet.labels" -}}
+app: {{ include "dranet.name" . }}
+k8s-app: dranet
+{{- end -}}
+
+{{- define "dranet.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{- define "dranet.user" -}}
+system:serviceaccount:{{ .Release.Namespace }}:{{ include "dranet.fullname" . }}
+{{- end -}}
+
+{{- /* What has a value is a flag, false and "" included. */ -}}
+{{- define "dranet.flag" -}}
+{{- if not (kindIs "invalid" .value) }}
+- {{ printf "--%s=%v" .name .value | quote }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,166 @@
+"""The DaemonSet gives each part what it needs, and the programs know what it tells them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dra_shim.kubelet.sockets import sockets_of
+from dra_shim.settings import KUBELET_ROOT, STATE
+from dranet_nri.model import DRIVER_NAME
+from dranet_nri.settings import CDI, NRI_SOCKET, RUN
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "manifests"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+PACKAGES = {"dra-shim": "dra_shim", "dranet-nri": "dranet_nri"}
+MIB = {"Mi": 1, "Gi": 1024}
+
+
+def documents(path: Path) -> list[Any]:
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+(DAEMON_SET,) = documents(MANIFESTS / "base/daemonset.yaml")
+POD = DAEMON_SET["spec"]["template"]["spec"]
+SHIM, PLUGIN = POD["containers"]
+VOLUMES = {each["name"]: each for each in POD["volumes"]}
+
+
+def mounts(container: Any, *, writable: bool) -> dict[str, str]:
+    """Return where a container sees what of the host: path inside to path on the host."""
+    return {
+        each["mountPath"]: VOLUMES[each["name"]]["hostPath"]["path"]
+        for each in container["volumeMounts"]
+        if "hostPath" in VOLUMES[each["name"]] and each.get("readOnly", False) is not writable
+    }
+
+
+def same(*paths: Path) -> dict[str, str]:
+    return {str(path): str(path) for path in paths}
+
+
+@pytest.mark.parametrize(
+    ("container", "added"),
+    [
+        pytest.param(SHIM, None, id="the shim"),
+        pytest.param(PLUGIN, ["NET_ADMIN", "SYS_ADMIN"], id="the plugin"),
+    ],
+)
+def test_a_container_has_the_capabilities_of_the_table(container: Any, added: Any) -> None:
+    given = {"drop": ["ALL"]} | ({"add": added} if added else {})
+
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": given,
+    }
+
+
+def test_both_are_confined_as_far_as_a_node_can() -> None:
+    assert POD["securityContext"] == {
+        "runAsUser": 0,
+        "runAsGroup": 0,
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "seLinuxOptions": {"type": "spc_t"},
+    }
+    assert not {"hostPID", "hostIPC", "shareProcessNamespace", "initContainers"} & POD.keys()
+
+
+def test_each_writes_its_own_directories() -> None:
+    sockets = sockets_of(KUBELET_ROOT, DRIVER_NAME)
+
+    assert mounts(SHIM, writable=True) == same(
+        sockets.registration.parent, sockets.service.parent, STATE
+    )
+    assert mounts(PLUGIN, writable=True) == {
+        **same(NRI_SOCKET.parent, Path("/var/run/netns"), CDI, RUN),
+        "/host/proc/sys/net": "/proc/sys/net",
+    }
+
+
+def test_each_reads_what_the_other_writes() -> None:
+    assert mounts(SHIM, writable=False) == same(RUN)
+    assert mounts(PLUGIN, writable=False) == same(STATE)
+
+
+def test_the_shim_alone_has_a_token() -> None:
+    (account, *_) = documents(MANIFESTS / "base/access.yaml")
+    token = next(name for name, each in VOLUMES.items() if "projected" in each)
+    having = [each["name"] for each in POD["containers"] if token in str(each["volumeMounts"])]
+
+    assert having == ["dranet"]
+    assert (account["kind"], account["automountServiceAccountToken"]) == ("ServiceAccount", False)
+    assert POD["automountServiceAccountToken"] is False
+
+
+def test_namespaces_of_pods_that_come_later_are_seen() -> None:
+    (netns,) = (each for each in PLUGIN["volumeMounts"] if each["name"] == "netns")
+
+    assert netns["mountPropagation"] == "HostToContainer"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *((*each["command"], *each["args"]) for each in (SHIM, PLUGIN)),
+        *(tuple(PLUGIN[f"{kind}Probe"]["exec"]["command"]) for kind in ("startup", "readiness")),
+    ],
+    ids=" ".join,
+)
+def test_a_program_knows_its_flags(line: tuple[str, ...]) -> None:
+    program, verb, *flags = line
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    importlib.import_module(f"{PACKAGES[program]}.commands.{verb}").add_flags(parser)
+
+    parser.parse_args(flags)
+
+
+def test_there_are_never_two_on_a_node() -> None:
+    assert DAEMON_SET["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"] == 0
+    assert POD["priorityClassName"] == "system-node-critical"
+    assert POD["tolerations"] == [{"operator": "Exists"}]
+
+
+@pytest.mark.parametrize(
+    ("container", "budget"), [(PLUGIN, 44), (SHIM, 60)], ids=["the plugin", "the shim"]
+)
+def test_what_is_asked_for_is_the_budget_and_some_room(container: Any, budget: int) -> None:
+    wanted, most = (container["resources"][kind]["memory"] for kind in ("requests", "limits"))
+
+    assert budget <= int(wanted[:-2]) * MIB[wanted[-2:]] <= budget * 1.1
+    assert int(most[:-2]) * MIB[most[-2:]] >= 4 * budget
+
+
+def test_names_and_labels_are_dranets() -> None:
+    assert (DAEMON_SET["metadata"]["name"], SHIM["name"]) == ("dranet", "dranet")
+    assert DAEMON_SET["spec"]["selector"] == {"matchLabels": {"app": "dranet"}}
+    classes = {each["metadata"]["name"] for each in documents(MANIFESTS / "base/classes.yaml")}
+    assert {"dranet", "dranet.net", "dra.net"} <= classes
+
+
+def test_images_are_of_this_version_and_none_is_the_latest() -> None:
+    (base,) = documents(MANIFESTS / "base/kustomization.yaml")
+
+    assert base["images"] == [{"name": "localhost/dranet-nri", "newTag": VERSION}]
+    assert [
+        path for path in MANIFESTS.rglob("*.yaml") if ":latest" in path.read_text()
+    ] == []  # fmt: skip
+
+
+def test_snippets_for_runtimes_can_be_read() -> None:
+    nri = "io.containerd.nri.v1.nri"
+    old = tomllib.loads((MANIFESTS / "node/containerd/config-1.7.toml").read_text())
+    new = tomllib.loads((MANIFESTS / "node/containerd/config-2.toml").read_text())
+    crio = tomllib.loads((MANIFESTS / "node/crio/10-dranet.conf").read_text())
+
+    assert [each["plugins"][nri]["disable"] for each in (old, new)] == [False, False]
+    assert old["plugins"]["io.containerd.grpc.v1.cri"]["enable_cdi"] is True
+    assert str(CDI) in old["plugins"]["io.containerd.grpc.v1.cri"]["cdi_spec_dirs"]
+    assert crio["crio"]["nri"]["enable_nri"] is True

@@ -1,0 +1,79 @@
+"""The chart's schema knows its values, and those of dranet's chart. Rendering: tests/cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.manifests.test_base import VERSION
+
+CHART = Path(__file__).parents[2] / "manifests/helm/dranet-nri"
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+DRANETS = {
+    "nameOverride", "fullnameOverride", "image.repository", "image.tag", "image.pullPolicy",
+    "imagePullSecrets", "rbac.create", "podAnnotations", "podLabels", "logVerbosity",
+    "metricsPort", "metricsPath", "args.filter", "args.dbPath", "args.inventoryMinPollInterval",
+    "args.inventoryMaxPollInterval", "args.inventoryPollBurst", "args.moveIBInterfaces",
+    "args.cloudProviderHint", "args.profileProvider", "args.webhookURL", "args.featureGates",
+    "kubeletRootDir", "extraVolumes", "extraVolumeMounts", "nodeSelector", "affinity",
+    "tolerations", "resources.requests", "resources.limits", "serviceAccount.annotations", "global",
+}  # fmt: skip
+
+
+def resolved(schema: Any) -> Any:
+    """Return what a schema refers to."""
+    reference = schema.get("$ref", "")
+    return SCHEMA["definitions"][reference.rpartition("/")[2]] if reference else schema
+
+
+def known(schema: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths of all values that a schema names."""
+    for name, each in schema.get("properties", {}).items():
+        inner = resolved(each)
+        if "properties" in inner:
+            yield from known(inner, f"{path}{name}.")
+        else:
+            yield f"{path}{name}"
+
+
+def closed(schema: Any) -> bool:
+    """Whether a schema refuses what it does not name, all the way down."""
+    if "properties" not in schema:
+        return True
+    inner = (resolved(each) for each in schema["properties"].values())
+    return schema.get("additionalProperties") is False and all(map(closed, inner))
+
+
+def given(values: Any, path: str, paths: set[str]) -> Iterator[str]:
+    """Yield the paths of values, as deep as the schema names them."""
+    for name, each in values.items():
+        here = f"{path}{name}"
+        if here in paths:
+            yield here
+        else:
+            yield from given(each, f"{here}.", paths)
+
+
+def test_each_value_is_in_the_schema_and_has_a_default() -> None:
+    paths = set(known(SCHEMA))
+
+    assert set(given(VALUES, "", paths)) == paths
+
+
+def test_a_value_that_nobody_knows_is_refused() -> None:
+    assert closed(SCHEMA)
+
+
+def test_dranets_values_are_known() -> None:
+    assert set(known(SCHEMA)) >= DRANETS
+
+
+def test_the_chart_is_of_this_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+
+    assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
