@@ -17,7 +17,7 @@ import pytest
 from tests.box.claims import Allocated, allocate, release, release_all
 from tests.box.containerd import Containerd, Options
 from tests.box.cri import ContainerSpec, Cri, CriError, Pod
-from tests.box.nics import Nic, host_state, ip
+from tests.box.nics import Nic, changes, host_state, ip
 from tests.box.plugin import Plugin
 from tests.box.refusals import refused
 from tests.box.waiting import wait_until
@@ -63,19 +63,7 @@ def assert_home(before: dict[str, object]) -> None:
     try:
         wait_until("the host to be as it was", lambda: host_state() == before, 60)
     except TimeoutError as error:
-        raise AssertionError(_changes(before, host_state())) from error
-
-
-def _changes(before: dict[str, object], now: dict[str, object]) -> str:
-    """Return a line for each row that went (-) or came (+)."""
-    lines: list[str] = []
-    for kind in sorted(now):
-        was, is_ = before[kind], now[kind]
-        assert isinstance(was, list)
-        assert isinstance(is_, list)
-        lines += (f"- {kind} {row}" for row in was if row not in is_)
-        lines += (f"+ {kind} {row}" for row in is_ if row not in was)
-    return "\n".join(lines)
+        raise AssertionError(changes(before, host_state())) from error
 
 
 def start_pod(cri: Cri, name: str, nics: Sequence[Nic]) -> tuple[Pod, str]:

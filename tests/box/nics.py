@@ -141,6 +141,18 @@ def host_state(netns: str = "") -> dict[str, object]:
     }
 
 
+def changes(before: dict[str, object], now: dict[str, object]) -> str:
+    """Return a line for each row of the host's state that went (-) or came (+)."""
+    lines: list[str] = []
+    for kind in sorted(now):
+        was, is_ = before[kind], now[kind]
+        assert isinstance(was, list)
+        assert isinstance(is_, list)
+        lines += (f"- {kind} {row}" for row in was if row not in is_)
+        lines += (f"+ {kind} {row}" for row in is_ if row not in was)
+    return "\n".join(lines)
+
+
 def _dump(*options: str) -> Iterator[tuple[str, list[str]]]:
     """Return what ip shows, by kind. One process for all of it: emulated, each takes 50 ms."""
     done = subprocess.run(

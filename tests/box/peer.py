@@ -6,13 +6,12 @@ command a connection, so commands may run side by side: one JSON object on one l
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-import socketserver
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
+from tests.box import lines
 from tests.box.cri import ExecResult
 from tests.box.place import DEADLINE_S, NODE
 from tests.box.waiting import wait_until
@@ -43,13 +42,7 @@ class Peer:
             ConnectionError: The peer is not there.
         """
         with socket.create_connection((self.uplink, PORT), DEADLINE_S + 30) as connection:
-            connection.sendall(json.dumps(command).encode() + b"\n")
-            with connection.makefile("rb") as replies:
-                line = replies.readline()
-        if not line:
-            raise ConnectionResetError(f"the peer ended without an answer to {command}")
-        exit_code, stdout, stderr = cast(tuple[int, str, str], json.loads(line))
-        return ExecResult(exit_code, stdout, stderr)
+            return ExecResult(*lines.ask(connection, command))
 
     def _listens(self) -> bool:
         try:
@@ -58,22 +51,14 @@ class Peer:
             return False
 
 
-class _Command(socketserver.StreamRequestHandler):
-    def handle(self) -> None:
-        command = cast(list[str], json.loads(self.rfile.readline()))
-        result = NODE.run(*command)
-        answer = (result.exit_code, result.stdout, result.stderr)
-        self.wfile.write(json.dumps(answer).encode() + b"\n")
-
-
-class _Server(socketserver.ThreadingTCPServer):
-    daemon_threads = True
+def _answer(command: list[str]) -> tuple[int, str, str]:
+    result = NODE.run(*command)
+    return result.exit_code, result.stdout, result.stderr
 
 
 def main() -> None:
     """Serve until the machine is switched off."""
-    with _Server((os.environ["BOX_PEER"], PORT), _Command) as server:
-        server.serve_forever()
+    lines.serve((os.environ["BOX_PEER"], PORT), _answer)
 
 
 if __name__ == "__main__":

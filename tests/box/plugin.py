@@ -28,6 +28,7 @@ class Plugin:
     """Starts, stops and kills `dranet-nri run`."""
 
     command: tuple[str, ...] = ("dranet-nri",)
+    log_file: Path = LOG
 
     def __init__(self, *flags: str) -> None:
         self._flags = flags
@@ -38,11 +39,11 @@ class Plugin:
         """Start it; return once the runtime has synchronised it."""
         ALLOCATIONS.mkdir(parents=True, exist_ok=True)
         self._seen = len(self.log())
-        with LOG.open("ab") as log:
+        with self.log_file.open("ab") as log:
             command = (*self.command, "run", "--verbose", *self._flags)
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         if wait:
-            wait_until("the plugin serves", lambda: "serving" in self.since())
+            wait_until(f"{self.command[0]} to serve", self._serves)
 
     def stop(self) -> None:
         """End it as the kubelet does."""
@@ -75,11 +76,16 @@ class Plugin:
 
     def log(self) -> str:
         """Return what it said since the box was made."""
-        return LOG.read_text(errors="replace") if LOG.exists() else ""
+        log = self.log_file
+        return log.read_text(errors="replace") if log.exists() else ""
 
     def since(self) -> str:
         """Return what it said since it was last started."""
         return self.log()[self._seen :]
+
+    def _serves(self) -> bool:
+        assert self.running, f"{self.command[0]} ended:\n{self.since()[-4000:]}"
+        return "serving" in self.since()
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:

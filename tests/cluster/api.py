@@ -53,6 +53,10 @@ class Api:
         """Create an object in the collection at this path; return it as the server keeps it."""
         return self._request("POST", path, body)
 
+    def replace(self, path: str, body: Object) -> Object:
+        """Replace the object at this path; return it as the server keeps it."""
+        return self._request("PUT", path, body)
+
     def delete(self, path: str) -> None:
         """Delete the object at this path without a grace period."""
         self._request("DELETE", path, {"gracePeriodSeconds": 0})

@@ -1,4 +1,4 @@
-"""Tests in this directory run against a real control plane on this machine: hack/test cluster."""
+"""Tests in this directory run against a real Kubernetes on this machine: hack/test cluster."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ import pytest
 
 from tests.capability import lacking
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.driver import Driver
+from tests.cluster.node import Node
+from tests.cluster.pods import Pods
 from tests.cluster.workload import Workload
 from tests.reporting import reporting
 
 
 def logs(item: pytest.Item) -> Iterator[tuple[str, str]]:
-    """Return the ends of the logs of the control planes that a test uses."""
+    """Return the ends of the logs of the control planes that a test uses, and of the node."""
     assert isinstance(item, pytest.Function)
     for value in item.funcargs.values():
         if isinstance(value, ControlPlane):
             yield from value.tails()
+    for node in running:
+        yield from node.tails()
 
 
+running: list[Node] = []  # a fixture of a fixture that failed is not known to the test
 pytest_runtest_makereport = reporting(logs)
 
 
@@ -41,6 +47,26 @@ def cluster(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield plane
 
 
+@pytest.fixture(scope="module")
+def node(
+    cluster: ControlPlane, programs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Node]:
+    """Return the node that the tests of a module share, ready for pods; no other test sees it."""
+    with Node(cluster, programs, tmp_path_factory.mktemp("node")) as node:
+        running.append(node)
+        yield node
+        running.remove(node)
+
+
+@pytest.fixture(scope="module")
+def driver(cluster: ControlPlane, node: Node) -> Iterator[Driver]:
+    """Return the driver at work on the node."""
+    driver = Driver(cluster, node)
+    driver.start()
+    yield driver
+    driver.stop()
+
+
 @pytest.fixture
 def workload(cluster: ControlPlane) -> Iterator[Workload]:
     """Return a namespace and a node of the test's own, with two devices; all gone afterwards."""
@@ -48,3 +74,11 @@ def workload(cluster: ControlPlane) -> Iterator[Workload]:
     workload.create()
     yield workload
     workload.delete()
+
+
+@pytest.fixture
+def pods(cluster: ControlPlane, node: Node) -> Iterator[Pods]:
+    """Return a namespace for pods on the node; all gone afterwards."""
+    pods = Pods(cluster)
+    yield pods
+    pods.remove()

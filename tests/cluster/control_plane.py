@@ -6,6 +6,7 @@ without leader election, all else as released. What they keep and log is in one 
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 from collections.abc import Generator, Mapping
@@ -14,12 +15,17 @@ from pathlib import Path
 from typing import Final, Self
 
 from tests.cluster.api import HOST, Api, answers
+from tests.cluster.inside import GATEWAY, SERVICE
 from tests.cluster.pki import Authority, Identity
 from tests.cluster.program import Port, Program
 
 SERVICES: Final = "10.96.0.0/16"  # the addresses of services; nobody routes them
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
-NAMES: Final = (f"IP:{HOST}", "IP:10.96.0.1", "DNS:localhost", "DNS:kubernetes.default.svc")
+NAMES: Final = (
+    *(f"IP:{address}" for address in (HOST, GATEWAY, SERVICE)),
+    "DNS:localhost",
+    "DNS:kubernetes.default.svc",
+)
 # Served by every release so far, and on by default in none from 1.34 on.
 BETAS: Final = "resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true"
 KUBECTL_DEADLINE_S: Final = 60
@@ -74,12 +80,41 @@ class ControlPlane:
     def api(self, token: str = "") -> Api:
         """Return a client of the API server: the administrator's, or that of a token's user."""
         who = token or self._admin
-        return Api(self._ports["api"].number, self._authority.certificate, who)
+        return Api(self.api_port, self._authority.certificate, who)
 
     @property
     def kubeconfig(self) -> Path:
         """Return the administrator's."""
         return self._kubeconfig
+
+    @property
+    def api_port(self) -> int:
+        """Return the port of the loopback that the API server listens at."""
+        return self._ports["api"].number
+
+    @property
+    def authority(self) -> Path:
+        """Return the certificate of the authority that all of the cluster trust."""
+        return self._authority.certificate
+
+    @property
+    def nodes(self) -> Path:
+        """Return the Unix socket of the proxy that the API server reaches kubelets through."""
+        return self._directory / "nodes.sock"
+
+    def kubeconfig_of(self, user: str, *groups: str, address: str) -> Path:
+        """Return the kubeconfig of a new user, who finds the API server under this address."""
+        identity = self._authority.issue_client(user, *groups)
+        return self._write_kubeconfig(user.replace(":", "-"), identity, address)
+
+    def stop_api(self) -> None:
+        """Have no API server; etcd and the controllers go on."""
+        self._api_server.stop()
+
+    def start_api(self) -> None:
+        """Have it again."""
+        ready = partial(answers, self.api_port, "/readyz", self._authority.certificate)
+        self._api_server.start(ready)
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         """Run kubectl as the administrator; return what it printed.
@@ -110,7 +145,7 @@ class ControlPlane:
         ca = self._authority.certificate
         number = {name: port.number for name, port in self._ports.items()}
         self._etcd.start(partial(answers, number["etcd"], "/health"))
-        self._api_server.start(partial(answers, number["api"], "/readyz", ca))
+        self.start_api()
         self._controllers.start(partial(answers, number["controllers"], "/healthz", ca))
         self._scheduler.start(partial(answers, number["scheduler"], "/readyz", ca))
 
@@ -169,7 +204,22 @@ class ControlPlane:
             "service-account-signing-key-file": account_key,
             "service-cluster-ip-range": SERVICES,
             "endpoint-reconciler-type": "none",  # which refuses an address of the loopback
+            "egress-selector-config-file": self._write_egress(),
+            "kubelet-client-certificate": self._admin.certificate,
+            "kubelet-client-key": self._admin.key,
         }
+
+    def _write_egress(self) -> Path:
+        """Have the API server reach nodes through a proxy: their addresses mean nothing here."""
+        proxy = {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": str(self.nodes)}}}
+        document = {
+            "apiVersion": "apiserver.k8s.io/v1beta1",
+            "kind": "EgressSelectorConfiguration",
+            "egressSelections": [{"name": "cluster", "connection": proxy}],
+        }
+        path = self._directory / "egress.json"
+        path.write_text(json.dumps(document))
+        return path
 
     def _client_flags(self, name: str, port: str) -> Flags:
         user = f"system:{name}"
@@ -186,14 +236,19 @@ class ControlPlane:
             "service-account-private-key-file": account_key,
             "root-ca-file": self._authority.certificate,
             "use-service-account-credentials": "true",
+            # Made-up nodes say once that they are ready. A busy machine needs its time.
+            "node-monitor-grace-period": "10m",
         }
 
-    def _write_kubeconfig(self, name: str, identity: Identity) -> Path:
+    def _write_kubeconfig(self, name: str, identity: Identity, address: str = HOST) -> Path:
         cluster = {
-            "server": self._url("api"),
-            "certificate-authority": str(self._authority.certificate),
+            "server": f"https://{address}:{self.api_port}",
+            "certificate-authority-data": _text(self._authority.certificate),
         }
-        user = {"client-certificate": str(identity.certificate), "client-key": str(identity.key)}
+        user = {
+            "client-certificate-data": _text(identity.certificate),
+            "client-key-data": _text(identity.key),
+        }
         document = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -205,3 +260,7 @@ class ControlPlane:
         path = self._directory / f"{name}.kubeconfig"
         path.write_text(json.dumps(document))
         return path
+
+
+def _text(file: Path) -> str:
+    return base64.b64encode(file.read_bytes()).decode()

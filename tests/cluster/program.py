@@ -39,6 +39,11 @@ class Port:
         self._socket.close()
 
 
+def tail(log: Path) -> str:
+    """Return the end of a log."""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
+
+
 class Program:
     """One program. Made stopped. The kernel kills it when the thread that started it ends."""
 
@@ -80,9 +85,7 @@ class Program:
 
     def tail(self) -> str:
         """Return the end of its log."""
-        if not self._log.exists():
-            return ""
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
+        return tail(self._log) if self._log.exists() else ""
 
     def _is(self, ready: Callable[[], object]) -> bool:
         assert self._process is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -14,7 +15,9 @@ NODES: Final = "/api/v1/nodes"
 NAMESPACES: Final = "/api/v1/namespaces"
 RESOURCES: Final = "/apis/resource.k8s.io/v1"
 SLICES: Final = f"{RESOURCES}/resourceslices"
-ROOM: Final = {"cpu": "4", "memory": "8Gi", "pods": "20"}
+LINUX: Final = {"kubernetes.io/os": "linux"}
+HOSTNAME: Final = "kubernetes.io/hostname"
+ROOM: Final = {"cpu": "96", "memory": "1900Gi", "pods": "110"}
 DEVICES: Final = [
     {"name": name, "attributes": {"dra.net/ifName": {"string": interface}}}
     for name, interface in (("nic0", "eth0"), ("nic1", "eth1"))
@@ -26,7 +29,7 @@ _numbers = itertools.count(1)
 class Workload:
     """What one test owns. Its node and its namespace have the same name.
 
-    The node says once that it is ready, so the controllers believe in it for 50 s.
+    The node says once that it is ready, so the controllers believe in it for ten minutes.
     """
 
     def __init__(self, cluster: ControlPlane) -> None:
@@ -37,7 +40,7 @@ class Workload:
     def create(self) -> None:
         """Create all; return when pods can be created and the node can have them."""
         self.api.create(NAMESPACES, {"metadata": {"name": self.name}})
-        self.api.create(NODES, _node(self.name))
+        self.api.create(NODES, node_of(self.name))
         self.api.create(SLICES, slice_of(self.name, {"devices": DEVICES}))
         account = f"{NAMESPACES}/{self.name}/serviceaccounts/default"
         wait_until("a service account for pods", lambda: self._exists(account))
@@ -46,7 +49,8 @@ class Workload:
     def delete(self) -> None:
         """Delete all; the pods and claims of the namespace go on their own."""
         for path in (SLICES, NODES, NAMESPACES):
-            self.api.delete(f"{path}/{self.name}")
+            if self._exists(f"{path}/{self.name}"):  # a driver takes a slice for its own
+                self.api.delete(f"{path}/{self.name}")
 
     def apply(self, manifest: str) -> None:
         """Have kubectl apply a manifest, to this namespace unless it says another."""
@@ -74,12 +78,22 @@ class Workload:
         return "taints" not in self.api.get(f"{NODES}/{self.name}")["spec"]
 
 
-def _node(name: str) -> Object:
+def node_of(
+    name: str, labels: Mapping[str, str] | None = None, taints: Sequence[Mapping[str, str]] = ()
+) -> Object:
+    """Return a Node that is ready from now on, for ten minutes.
+
+    Args:
+        name: its name, and its host's.
+        labels: further ones.
+        taints: as in its spec.
+    """
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     ready = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
     condition = ready | {"lastHeartbeatTime": now, "lastTransitionTime": now}
     return {
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "metadata": {"name": name, "labels": {**LINUX, HOSTNAME: name, **(labels or {})}},
+        "spec": {"taints": list(taints)},
         "status": {"capacity": ROOM, "allocatable": ROOM, "conditions": [condition]},
     }
 

@@ -1,0 +1,147 @@
+"""Helm renders from the chart what the base has, takes dranet's values and refuses what is none."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dra_shim.commands import run
+from tests.capability import lacking
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.installed import BASE, MANIFESTS
+
+CHART = MANIFESTS / "helm/dranet-nri"
+DEADLINE_S = 60
+# Values of each kind that dranet's chart has, and ours; and what becomes of them.
+ARGS: dict[str, Any] = {
+    "filter": "",
+    "dbPath": "/var/run/dranet/x.db",
+    "inventoryMinPollInterval": "2s",
+    "inventoryPollBurst": 5,
+    "moveIBInterfaces": False,
+    "webhookURL": "unix:///run/x.sock",
+    "profileProvider": "webhook",
+    "featureGates": "DRAListTypeAttributes=true",
+    "exclude": ["eth*", "0000:8a:*"],
+}
+FLAGS = {
+    "--filter=",
+    "--db-path=/var/run/dranet/x.db",
+    "--inventory-min-poll-interval=2s",
+    "--inventory-poll-burst=5",
+    "--move-ib-interfaces=false",
+    "--webhook-url=unix:///run/x.sock",
+    "--profile-provider=webhook",
+    "--feature-gates=DRAListTypeAttributes=true",
+    "--exclude=eth*",
+    "--exclude=0000:8a:*",
+}
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """Return the program."""
+    path = os.environ.get("BOX_HELM")
+    if not path:
+        lacking("Go 1.26 or newer", "install it and run ./hack/test cluster")
+    return Path(path)
+
+
+def said(helm: Path, *words: str) -> tuple[int, str]:
+    """Return how helm ended and all it said."""
+    done = subprocess.run(
+        (helm, *words), capture_output=True, text=True, check=False, timeout=DEADLINE_S
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def rendered(helm: Path, **values: Any) -> list[Any]:
+    """Return what the chart renders, in the order of the base."""
+    flags = (f"--set-json={name}={json.dumps(each)}" for name, each in values.items())
+    status, text = said(helm, "template", "dranet", str(CHART), "--namespace=kube-system", *flags)
+    assert status == 0, text
+    return sorted(filter(None, yaml.safe_load_all(text)), key=identity)
+
+
+def identity(document: Any) -> tuple[str, str]:
+    return document["kind"], document["metadata"]["name"]
+
+
+def daemon_set(documents: list[Any]) -> Any:
+    (found,) = (each for each in documents if each["kind"] == "DaemonSet")
+    return found["spec"]["template"]["spec"]
+
+
+def test_the_chart_renders_the_base(helm: Path, cluster: ControlPlane) -> None:
+    base = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(BASE))))
+
+    assert rendered(helm) == sorted(base, key=identity)
+
+
+def test_helm_has_no_complaint(helm: Path) -> None:
+    status, text = said(helm, "lint", "--strict", str(CHART))
+
+    assert status == 0, text
+
+
+def test_dranets_values_become_flags(helm: Path) -> None:
+    shim, _ = daemon_set(rendered(helm, args=ARGS, metricsPort=9999, logVerbosity=4))["containers"]
+
+    own = {"--hostname-override=$(NODE_NAME)", "--log-format=json"}
+    assert {*shim["args"]} == own | FLAGS | {"--bind-address=:9999", "--v=4"}
+    assert shim["ports"][0]["containerPort"] == 9999
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    run.add_flags(parser)
+    assert parser.parse_args(shim["args"]).exclude == ARGS["exclude"]
+
+
+def test_another_kubelet_root_is_mounted_and_told(helm: Path) -> None:
+    pod = daemon_set(rendered(helm, kubeletRootDir="/data/kubelet"))
+    shim = pod["containers"][0]
+
+    assert "--kubelet-root-dir=/data/kubelet" in shim["args"]
+    assert "/var/lib/kubelet" not in str(pod)
+    assert {"/data/kubelet/plugins_registry", "/data/kubelet/plugins/dra.net"} <= {
+        each["mountPath"] for each in shim["volumeMounts"]
+    }
+
+
+def test_a_release_of_another_name_is_of_one_piece(helm: Path) -> None:
+    documents = rendered(helm, fullnameOverride="nics", nameOverride="nics")
+    text = json.dumps(documents)
+
+    assert "system:serviceaccount:kube-system:nics" in text
+    assert daemon_set(documents)["serviceAccountName"] == "nics"
+    assert "kube-system:dranet" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said_of"),
+    [
+        ("flter", "x", "flter"),
+        ("args", {"filtr": "x"}, "filtr"),
+        ("args", {"dbPath": "/tmp/x"}, "dbPath"),
+        ("args", {"inventoryMinPollInterval": "2"}, "inventoryMinPollInterval"),
+        ("args", {"cloudProviderHint": "aws"}, "cloudProviderHint"),
+        ("args", {"profileProvider": "webhook"}, "webhookURL"),
+        ("args", {"exclude": "eth0"}, "exclude"),
+        ("image", {"tag": "latest"}, "tag"),
+        ("nri", {"rdmaMode": "both"}, "rdmaMode"),
+    ],
+)
+def test_what_is_no_value_is_refused_by_name(
+    helm: Path, name: str, value: Any, said_of: str
+) -> None:
+    status, text = said(
+        helm, "template", "dranet", str(CHART), f"--set-json={name}={json.dumps(value)}"
+    )
+
+    assert status != 0
+    assert said_of in text
