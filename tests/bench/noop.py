@@ -13,6 +13,7 @@ from typing import Final, cast
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.attacher import Attacher
+from dranet_nri.connection import Outcome
 from dranet_nri.connection.hooks import Hooks
 from dranet_nri.connection.link import Link
 from dranet_nri.daemon import SystemClock
@@ -194,7 +195,12 @@ async def handling(hooks: Plugin, hook: str) -> list[float]:
     loop = asyncio.get_running_loop()
     near, far = socket.socketpair()
     far.setblocking(False)  # noqa: FBT003 - the socket's own signature
-    shell = Hooks(hooks, time.monotonic, asyncio.sleep, lambda _notice: None)
+    counts = hooks.attacher.meter.hooks
+
+    def answered(hook: str, _pod: Pod, outcome: Outcome, seconds: float) -> None:
+        counts.answered(hook, outcome, seconds)
+
+    shell = Hooks(hooks, time.monotonic, asyncio.sleep, lambda _notice: None, answered)
 
     def deliver(link: Link, event: Event, arrival: float) -> None:
         if isinstance(event, PodEvent | ContainerEvent):

@@ -66,6 +66,16 @@ def keep(tally: Tally) -> None:
         say(f"not kept: {error}")
 
 
+def known(what: str) -> bool:
+    """Whether an earlier run that this one goes on from left such a line, and all went well."""
+    found = RESULTS.exists() and any(
+        each.what.startswith(what) and not each.failed for each in load((RESULTS,))
+    )
+    if found:
+        say(f"{what}: known from before")
+    return found
+
+
 def load(paths: Iterable[Path]) -> tuple[Tally, ...]:
     """Return the lines of several runs."""
     lines = (line for path in paths for line in path.read_text().splitlines())
