@@ -18,9 +18,12 @@ U32: Final = struct.Struct("=I")
 U64: Final = struct.Struct("=Q")
 TYPE_MASK: Final = 0x3FFF  # NLA_TYPE_MASK: without NLA_F_NESTED and NLA_F_NET_BYTEORDER
 HEADER_LEN: Final = 16  # struct nlmsghdr
+REMEMBERED: Final = 1024  # requests, of half a KiB each
 
 Value = str | int | bytes | Mapping[str, object] | Sequence[Mapping[str, object]]
 Attributes = Sequence[tuple[str, Value]]
+
+_written: dict[tuple[type, str], bytes] = {}  # requests by what they hold
 
 
 def walk(data: bytes, offset: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -143,6 +146,9 @@ def attribute(kind: int, payload: bytes) -> bytes:
 def encode(message: type, fields: Mapping[str, int], attrs: Attributes) -> bytes:
     """Return a request's body as pyroute2 encodes it.
 
+    A node's NICs come and go with the same few addresses and routes, and encoding one takes
+    longer than the kernel does to heed it, so that the last requests are remembered.
+
     Args:
         message: a pyroute2 message class.
         fields: of the fixed part, by pyroute2's names; the others are 0.
@@ -151,6 +157,16 @@ def encode(message: type, fields: Mapping[str, int], attrs: Attributes) -> bytes
     Raises:
         LookupError: the message has no such attribute; pyroute2 would leave it out silently.
     """
+    key = message, repr((fields, attrs))
+    body = _written.get(key)
+    if body is None:
+        if len(_written) >= REMEMBERED:
+            _written.clear()
+        body = _written[key] = _encoded(message, fields, attrs)
+    return body
+
+
+def _encoded(message: type, fields: Mapping[str, int], attrs: Attributes) -> bytes:
     request = message()
     for name, _ in attrs:
         if not request.valid_nla(name):

@@ -229,11 +229,14 @@ class _Shape:
 
     def to_json(self, value: object) -> object:
         _expect(value, self._kind)
-        result = {
-            slot.key: _at(slot.key, slot.codec.to_json, item)
-            for slot in self._slots
-            if (item := getattr(value, slot.name)) != slot.default
-        }
+        result: dict[str, object] = {}
+        for slot in self._slots:
+            item = getattr(value, slot.name)
+            if item != slot.default:
+                try:
+                    result[slot.key] = slot.codec.to_json(item)
+                except MisfitError as misfit:
+                    raise misfit.under(slot.key) from None
         _apply(self._whole, value)
         return result
 

@@ -5,7 +5,18 @@ from errno import EBADMSG
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.netlink.codec import ATTRIBUTE, address, attribute, attributes, u8, u32, u64
+from dranet_nri.kernel.messages import AddressMessage, RouteMessage
+from dranet_nri.netlink.codec import (
+    ATTRIBUTE,
+    REMEMBERED,
+    address,
+    attribute,
+    attributes,
+    encode,
+    u8,
+    u32,
+    u64,
+)
 
 
 def test_an_attribute_that_is_longer_than_what_came_ends_the_walk() -> None:
@@ -41,3 +52,29 @@ def test_short_numbers_are_kernel_errors() -> None:
 def test_addresses_of_no_known_length_are_kernel_errors(size: int) -> None:
     with pytest.raises(KernelError, match=f"address of {size} bytes"):
         address(bytes(size))
+
+
+def test_requests_that_differ_in_anything_are_not_taken_for_each_other() -> None:
+    v4 = {"family": 2, "prefixlen": 24, "index": 5}
+    seen = {
+        encode(AddressMessage, v4, [("IFA_LOCAL", "10.1.0.5")]),
+        encode(AddressMessage, v4, [("IFA_LOCAL", "10.1.0.6")]),
+        encode(AddressMessage, v4, [("IFA_ADDRESS", "10.1.0.5")]),
+        encode(AddressMessage, v4 | {"index": 6}, [("IFA_LOCAL", "10.1.0.5")]),
+        encode(AddressMessage, v4, [("IFA_FLAGS", 1), ("IFA_LOCAL", "10.1.0.5")]),
+        encode(AddressMessage, v4, [("IFA_LOCAL", "10.1.0.5"), ("IFA_FLAGS", 1)]),
+    }
+    assert len(seen) == 6
+    assert encode(RouteMessage, {"family": 2}, []) != encode(AddressMessage, {"family": 2}, [])
+
+
+def test_a_request_is_the_same_when_it_is_remembered_and_after_it_was_forgotten() -> None:
+    def request(index: int) -> bytes:
+        return encode(AddressMessage, {"family": 2, "index": index}, [("IFA_LOCAL", "10.1.0.5")])
+
+    first = request(1)
+    assert first[4:8] == (1).to_bytes(4, "little")
+    assert request(1) == first
+    for index in range(2, REMEMBERED + 3):
+        request(index)
+    assert request(1) == first
