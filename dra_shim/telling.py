@@ -56,6 +56,8 @@ class Telling:
                 log.info(
                     "prepared", claim=str(notice.claim), pod=str(notice.pod), gated=notice.gated
                 )
+            case prepare.PrepareWaits():
+                log.info("prepare waits", claim=str(notice.claim), reason=notice.message)
             case prepare.Unprepared():
                 log.info("unprepared", claim=str(notice.claim))
             case prepare.PrepareFailed():

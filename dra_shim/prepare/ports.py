@@ -64,6 +64,14 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
+class PrepareWaits:
+    """A claim cannot be prepared yet; it is tried again before the kubelet is answered."""
+
+    claim: ObjectRef
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class PrepareFailed:
     """A claim could not be prepared; the kubelet will ask again.
 
@@ -114,5 +122,7 @@ class SweepFailed:
     cause: Exception
 
 
-Notice = Prepared | PrepareFailed | Unprepared | UnprepareFailed | Swept | SweepFailed
+Notice = (
+    Prepared | PrepareWaits | PrepareFailed | Unprepared | UnprepareFailed | Swept | SweepFailed
+)
 Notify = Callable[[Notice], None]

@@ -27,6 +27,7 @@ from dra_shim.prepare.ports import (
     PodSource,
     Prepared,
     PrepareFailed,
+    PrepareWaits,
     Unprepared,
     UnprepareFailed,
 )
@@ -234,7 +235,9 @@ class Preparer:
                 try:
                     return await self._attempt(asked, trial)
                 except (NotYetError, KernelError) as error:
-                    trial.trouble = str(error)
+                    if trial.trouble != str(error):
+                        trial.trouble = str(error)
+                        self._notify(PrepareWaits(asked, trial.trouble))
                     wanted_s = error.after_s if isinstance(error, UnavailableError) else 0.0
                 await self._sleep(max(pause_s, wanted_s))
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)

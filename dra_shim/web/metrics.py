@@ -83,6 +83,8 @@ class CallCounts:
                 self._failures.add(UNPREPARE, notice.kind)
             case prepare.SweepFailed():
                 self._failures.add("Sweep", "internal")
+            case prepare.PrepareWaits():
+                pass  # what becomes of it counts
             case _:
                 assert_never(notice)
 

@@ -10,6 +10,8 @@ import pytest
 from dra_shim.ledger import Ledger
 from dra_shim.prepare import (
     Answer,
+    Prepared,
+    PrepareWaits,
     UnavailableError,
 )
 from dra_shim.prepare.preparer import LONGEST_S, MARGIN_S
@@ -70,6 +72,10 @@ def test_a_device_that_another_claim_has_is_waited_for(bench: Bench) -> None:
     answer = later(bench, claim, None, None, unprepare_the_other)
 
     assert (answer.error, len(answer.devices)) == ("", 1)
+    assert bench.notices == [  # each reason once, however often it was met
+        PrepareWaits(claim, "device a: in use by claim ai/other of pod ai/inference"),
+        Prepared(claim, POD, gated=True),
+    ]
 
 
 def test_who_has_the_device_is_told_when_the_kubelets_time_is_over(bench: Bench) -> None:
