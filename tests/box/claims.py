@@ -125,7 +125,7 @@ def allocate(
         stdin="\n---\n".join(json.dumps(each) for each in documents),
         node=node,
     )
-    assert done.exit_code == 0, done.stderr
+    assert done.exit_code == 0, f"exit status {done.exit_code}: {done.stderr}"
     claims = json.loads(done.stdout)["claims"]
     ids = tuple(each["id"] for each in claims[0]["cdi"])
     return Allocated(claims[0]["uid"], ids, done.stderr)
@@ -134,7 +134,7 @@ def allocate(
 def release(pod_uid: str, node: Place = NODE) -> None:
     """Release every claim of the pod."""
     done = shim("release", "--pod", pod_uid, node=node)
-    assert done.exit_code == 0, done.stderr
+    assert done.exit_code == 0, f"exit status {done.exit_code}: {done.stderr}"
 
 
 def release_all() -> None:

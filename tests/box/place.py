@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from tests.box.cri import Cri, ExecResult, Mount
+from tests.box.waiting import PATIENCE
 
 # Binds the node's programs into a container, whose own image has busybox and nothing else.
 PROGRAMS: Final = tuple(
@@ -18,7 +19,7 @@ PROGRAMS: Final = tuple(
         ("/etc/libibverbs.d", "/etc/libibverbs.d"),
     )
 )
-DEADLINE_S: Final = 60
+DEADLINE_S: Final = int(60 * PATIENCE)
 PATH: Final = "/usr/sbin:/usr/bin:/bin"
 
 
@@ -40,7 +41,7 @@ class Node:
     netns: str = ""
 
     def run(self, *command: str) -> ExecResult:
-        """Run a command; it is killed after a minute, and ends with 124 then."""
+        """Run a command; it is killed after DEADLINE_S, and ends with 124 then."""
         where = ("ip", "netns", "exec", self.netns) if self.netns else ()
         limited = ("timeout", "--kill-after=5", str(DEADLINE_S), *where, *command)
         done = subprocess.run(limited, capture_output=True, text=True, check=False)
