@@ -3,12 +3,12 @@
 errors.py    what goes wrong
 requests.py  what we ask, as values: paths, queries, bodies
 replies.py   what is answered: objects, lists, events, errors
-access.py    where the server is and who we are
+access.py    where the server is and who we are; tokens.py, kubeconfig.py what says so
 client.py    requests sent
 mirror.py    a copy of some objects, kept by list and watch
 """
 
-from dra_shim.api.access import access_of, connect, from_kubeconfig, in_cluster
+from dra_shim.api.access import Access, access_of, connect, in_cluster
 from dra_shim.api.client import Api
 from dra_shim.api.errors import (
     ApiError,
@@ -33,6 +33,7 @@ __all__ = [
     "POD",
     "REVIEW",
     "SLICE",
+    "Access",
     "Api",
     "ApiError",
     "Cause",
@@ -52,7 +53,6 @@ __all__ = [
     "UnavailableError",
     "access_of",
     "connect",
-    "from_kubeconfig",
     "in_cluster",
     "name_of",
     "uid_of",

@@ -13,10 +13,9 @@ from dataclasses import replace
 from typing import Final
 
 import httpx2
-from lightkube.core.exceptions import ConfigError as AccessConfigError
 
 from dra_shim.api import requests
-from dra_shim.api.errors import NotServedError, UnavailableError
+from dra_shim.api.errors import CredentialsError, NotServedError, UnavailableError
 from dra_shim.api.replies import (
     Event,
     Listing,
@@ -246,7 +245,7 @@ class Api:
         except httpx2.HTTPError as error:
             reason = f"no connection to {host}: {str(error) or type(error).__name__}"
             raise UnavailableError(str(asked), reason) from error
-        except (AccessConfigError, OSError) as error:  # a token that cannot be read
+        except (CredentialsError, OSError) as error:
             raise UnavailableError(str(asked), str(error)) from error
 
 

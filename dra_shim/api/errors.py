@@ -8,6 +8,8 @@ ApiError                what was asked, why it failed, what to do
 ├── ConflictError       the object changed or is there already, or is another one
 ├── ExpiredError        the state to go on from is forgotten: list anew
 └── InvalidError        the server does not take what was sent; says which fields
+
+CredentialsError        nothing was asked, for we cannot say who we are
 """
 
 from collections.abc import Sequence
@@ -33,6 +35,10 @@ class ApiError(DranetError):
         self.subject = subject
         self.reason = reason
         self.remedy = remedy
+
+
+class CredentialsError(DranetError):
+    """There is no token to present, now."""
 
 
 class UnavailableError(ApiError):

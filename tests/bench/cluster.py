@@ -10,15 +10,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from os import environ
 from pathlib import Path
 from typing import Final
 
 import httpx2
-from lightkube.config.client_adapter import verify_cluster
-from lightkube.config.models import User
 
-from dra_shim.api import NODE, Api, from_kubeconfig
+from dra_shim.api import NODE, Api, connect
+from dra_shim.api.kubeconfig import from_kubeconfig
 from dra_shim.slices import Goods, Notice, Published, Publisher, Trouble, goods_of
 from dranet_nri.model import Device, DeviceKey
 from tests.bench.table import Row, machine, render, say
@@ -109,9 +109,7 @@ def nic(number: int) -> Device:
 
 def clients(kubeconfig: Path) -> Callable[[], httpx2.AsyncClient]:
     """Return what makes clients of the server; certificates are read once."""
-    config = from_kubeconfig(kubeconfig)
-    context = verify_cluster(config.cluster, config.user or User(), config.abs_file)
-    return lambda: httpx2.AsyncClient(base_url=config.cluster.server, verify=context, timeout=60)
+    return partial(connect, from_kubeconfig(kubeconfig))
 
 
 async def measure(plane: ControlPlane, count: int) -> list[Row]:

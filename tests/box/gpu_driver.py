@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from dra_shim.api import SLICE, Api, ConflictError, connect, from_kubeconfig
+from dra_shim.api import SLICE, Api, ConflictError, connect
+from dra_shim.api.kubeconfig import from_kubeconfig
 from dra_shim.kubelet import KubeletPlugin, Sockets, dra_services, sockets_of
 from dra_shim.prepare import Answer, ClaimSource, PreparedDevice
 from dra_shim.sources import ServerSource

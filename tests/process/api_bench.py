@@ -1,14 +1,14 @@
 """A client and the server it talks to, for one test."""
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
-from lightkube.config.kubeconfig import KubeConfig
-from lightkube.config.models import Cluster, User
-
-from dra_shim.api import Api, connect
+from dra_shim.api import Access, Api, connect
 from dra_shim.api.client import ANSWER_S, WATCH_MARGIN_S
+from dra_shim.api.tokens import TokenFile
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.http import served
 
@@ -62,10 +62,9 @@ async def client_of(
     margin_s: float = WATCH_MARGIN_S,
 ) -> AsyncIterator[Api]:
     """Return a client of a server."""
-    user = User(token_file=token_file or None)
-    config = KubeConfig.from_one(cluster=Cluster(server=url), user=user).get()
-    assert config is not None
-    api = Api(connect(config), answer_s=answer_s, margin_s=margin_s)
+    auth = TokenFile(Path(token_file)) if token_file else None
+    access = Access(url, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), auth)
+    api = Api(connect(access), answer_s=answer_s, margin_s=margin_s)
     try:
         yield api
     finally:
