@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from dranet_nri.model import DRIVER_NAME
 from tests.box.nics import changes
 from tests.box.waiting import wait_until
 from tests.cluster.api import Object
@@ -14,7 +15,7 @@ from tests.cluster.node import Node
 from tests.cluster.pods import Pods
 from tests.cluster.workload import SLICES
 
-MANIFEST: Final = """
+CLAIM: Final = """
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
 metadata: {name: dranet}
@@ -34,7 +35,8 @@ spec:
         selectors:
         - cel:
             expression: device.attributes["dra.net"].?ifName.orValue("") == "NIC"
----
+"""
+POD: Final = """
 apiVersion: v1
 kind: Pod
 metadata: {name: POD}
@@ -91,13 +93,17 @@ class Driver:
 
     def published(self) -> list[str]:
         """Return the interfaces in the node's slices, sorted."""
-        slices: list[Object] = self._api.get(SLICES)["items"]
         return sorted(
             device["attributes"]["dra.net/ifName"]["string"]
-            for each in slices
-            if each["spec"].get("nodeName") == self.node.name
+            for each in self.slices()
             for device in each["spec"]["devices"]
         )
+
+    def slices(self) -> list[Object]:
+        """Return the node's slices of our driver, or of one before us."""
+        slices: list[Object] = self._api.get(SLICES)["items"]
+        here = {"nodeName": self.node.name, "driver": DRIVER_NAME}
+        return [each for each in slices if here.items() <= each["spec"].items()]
 
     def is_on_node(self, nic: str) -> bool:
         """Tell whether the node has the NIC, rather than a pod."""
@@ -113,7 +119,7 @@ class Driver:
 
 def apply(pods: Pods, pod: str, nic: str) -> None:
     """Create a pod whose one container lists a claim for this NIC."""
-    pods.apply(MANIFEST.replace("POD", pod).replace("NIC", nic))
+    pods.apply(f"{CLAIM}---{POD}".replace("POD", pod).replace("NIC", nic))
 
 
 def links_of(pods: Pods, pod: str) -> dict[str, list[str]]:

@@ -47,14 +47,28 @@ class Pods:
         """Return a claim, None if there is none."""
         return self._get(f"{RESOURCES}/namespaces/{self.namespace}/resourceclaims/{name}")
 
-    def wait_running(self, pod: str) -> None:
+    def wait_running(self, pod: str, deadline_s: float = PATIENCE_S) -> None:
         """Return once all containers of the pod run."""
-        wait_until(f"pod {pod} to run", lambda: self._runs(pod), PATIENCE_S)
+        wait_until(f"pod {pod} to run", lambda: self._runs(pod), deadline_s)
 
     def delete(self, pod: str, *, grace_s: int = 1) -> None:
-        """Delete a pod, and return once its node has let go of it."""
-        self._kubectl("delete", "pod", pod, f"--grace-period={grace_s}", "--wait=false")
+        """Delete a pod, and return once its node has let go of it; with grace_s 0, at once."""
+        self.begin_deletion(pod, grace_s=grace_s)
+        self.wait_gone(pod)
+
+    def begin_deletion(self, pod: str, *, grace_s: int = 1) -> None:
+        """Have a pod deleted. Without force, kubectl makes one second of none."""
+        force = () if grace_s else ("--force",)
+        self._kubectl("delete", "pod", pod, f"--grace-period={grace_s}", "--wait=false", *force)
+
+    def wait_gone(self, pod: str) -> None:
+        """Return once there is no such pod."""
         wait_until(f"pod {pod} to be gone", lambda: self.get(pod) is None, PATIENCE_S)
+
+    def container(self, pod: str) -> str:
+        """Return the runtime's id of a pod's one container."""
+        (status,) = self._statuses(pod)
+        return str(status["containerID"]).partition("://")[2]
 
     def restarts(self, pod: str) -> int:
         """Return how often the containers of a pod were started again."""

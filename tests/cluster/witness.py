@@ -1,0 +1,54 @@
+"""Pods whose containers write down, on the node, which links they had when they started."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from tests.box import image
+from tests.cluster.api import Object
+from tests.cluster.driver import CLAIM
+from tests.cluster.node import Node
+from tests.cluster.pods import Pods
+
+BOOK: Final = "/tmp/witnessed"  # a directory of the node, a file a pod, a line a start
+NOTE: Final = "echo $(ls /sys/class/net) >>{path}"
+
+
+def apply_witness(pods: Pods, pod: str, nic: str, *, restarts: bool = True) -> None:
+    """Create a pod that claims this NIC and stays; its container starts again if it may."""
+    document = witness(pod, {"resourceClaimName": pod}, restarts=restarts, stays=True)
+    claim = CLAIM.replace("POD", pod).replace("NIC", nic)
+    pods.apply(f"{claim}---\n{json.dumps(document)}\n")
+
+
+def witness(name: str, claim: dict[str, str], *, restarts: bool, stays: bool) -> Object:
+    """Return a pod whose one container lists a claim.
+
+    Args:
+        name: the pod's, and its file's.
+        claim: where it comes from, as in the pod's spec.
+        restarts: whether a container that ended is started again.
+        stays: whether the container goes on when it has written what it saw.
+    """
+    note = NOTE.format(path=f"{BOOK}/{name}")
+    container = {
+        "name": "main",
+        "image": image.NAME,
+        "command": ["sh", "-c", f"{note}; exec sleep 1000000" if stays else note],
+        "resources": {"claims": [{"name": "nic"}]},
+        "volumeMounts": [{"name": "book", "mountPath": BOOK}],
+    }
+    spec = {
+        "nodeSelector": {"kubernetes.io/hostname": "box"},
+        "resourceClaims": [{"name": "nic", **claim}],
+        "containers": [container],
+        "restartPolicy": "Always" if restarts else "Never",
+        "volumes": [{"name": "book", "hostPath": {"path": BOOK, "type": "DirectoryOrCreate"}}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def witnessed(node: Node, pod: str) -> list[set[str]]:
+    """Return the links that a pod's container had, start by start."""
+    return [{*line.split()} for line in node.run("cat", f"{BOOK}/{pod}").stdout.splitlines()]
