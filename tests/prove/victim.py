@@ -19,6 +19,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
+from dranet_nri import heartbeat
 from dranet_nri.daemon import Daemon
 from dranet_nri.files import RealFs
 from dranet_nri.gate import Gate
@@ -27,6 +28,7 @@ from dranet_nri.kernel.netlink import NetlinkSession
 from dranet_nri.log import configure
 from dranet_nri.model import Attachment
 from dranet_nri.plan.ops import Op
+from dranet_nri.pulse import METRICS
 from tests.box.waiting import PATIENCE
 from tests.prove.site import Site
 
@@ -93,19 +95,23 @@ def _lay_in_files(burn: Callable[[str], None]) -> None:
     plain_write, plain_replace, plain_unlink = RealFs.write, RealFs.replace, RealFs.unlink
     plain_close = Gate.close
 
+    def tell(what: str, path: Path) -> None:
+        if not any(name in path.name for name in (heartbeat.NAME, METRICS)):
+            burn(f"{what} {path.parent.name}/{path.name}")
+
     def write(fs: RealFs, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
         plain_write(fs, path, data, mode, durable=durable)
-        burn(f"staged {_short(path)}")
+        tell("staged", path)
 
     def replace(fs: RealFs, source: Path, target: Path) -> None:
         plain_replace(fs, source, target)
-        burn(f"renamed {_short(target)}")
+        tell("renamed", target)
 
     def unlink(fs: RealFs, path: Path) -> None:
         there = path.exists()
         plain_unlink(fs, path)
         if there:
-            burn(f"removed {_short(path)}")
+            tell("removed", path)
 
     def close(gate: Gate, claim_uid: str) -> None:
         plain_close(gate, claim_uid)
@@ -115,10 +121,6 @@ def _lay_in_files(burn: Callable[[str], None]) -> None:
     RealFs.replace = replace  # type: ignore[method-assign, assignment]
     RealFs.unlink = unlink  # type: ignore[method-assign, assignment]
     Gate.close = close  # type: ignore[method-assign, assignment]
-
-
-def _short(path: Path) -> str:
-    return f"{path.parent.name}/{path.name}"
 
 
 def serve(site: Site, last: int, word: str) -> None:
