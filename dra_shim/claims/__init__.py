@@ -29,7 +29,6 @@ from dra_shim.claims.kinds import (
     ResourceClaimTemplate,
     Toleration,
 )
-from dra_shim.claims.manifests import load_manifests
 from dra_shim.claims.names import parse_label, parse_subdomain
 from dra_shim.claims.offers import (
     Capacity,
@@ -70,7 +69,6 @@ __all__ = [
     "Taint",
     "Taken",
     "Toleration",
-    "load_manifests",
     "parse_document",
     "parse_label",
     "parse_manifests",

@@ -13,7 +13,6 @@ from dra_shim.claims.kinds import (
     ResourceClaim,
     ResourceClaimTemplate,
 )
-from dra_shim.claims.manifests import load_manifests
 from dra_shim.claims.names import parse_label, parse_subdomain
 from dra_shim.claims.offers import ResourceSlice
 from dra_shim.claims.slices import slice_spec
@@ -49,6 +48,9 @@ def parse_manifests(text: str) -> tuple[Document, ...]:
     Raises:
         ConfigError: every violation of every document.
     """
+    # YAML costs 1.4 MiB, and a daemon reads none.
+    from dra_shim.claims.manifests import load_manifests
+
     found: list[Document] = []
     violations: list[str] = []
     documents = load_manifests(text)

@@ -278,14 +278,24 @@ def test_lookups_that_are_not_of_the_device_are_not_rewritten() -> None:
     assert with_empty_domains("device.attributes['a']") == "device.attributes[?'a'].orValue({})"
 
 
-def test_the_cel_library_is_not_imported_until_a_selector_is_compiled() -> None:
-    program = "import sys, dra_shim.cel; print('cel_expr_python.cel' in sys.modules)"
+@pytest.mark.parametrize(
+    ("work", "loaded"),
+    [
+        ("import dra_shim.daemon", set()),
+        ("from dra_shim.node import Choice; Choice().check()", set()),
+        ("from dra_shim.node import Choice; Choice('true').check()", {"cel_expr_python"}),
+        ("from dra_shim.claims import parse_manifests; parse_manifests('')", {"yaml"}),
+    ],
+)
+def test_what_is_large_is_loaded_by_those_who_need_it(work: str, loaded: set[str]) -> None:
+    large = "{'cel_expr_python', 'lightkube', 'yaml'}"
+    program = f"import sys; {work}; print(sorted({large} & sys.modules.keys()))"
 
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
 
-    assert done.stdout == "False\n"
+    assert done.stdout == f"{sorted(loaded)}\n"
 
 
 # --------------------------------------------------------------------------- values
@@ -325,6 +335,17 @@ def test_dranets_default_filter_drops_veth_and_keeps_the_rest() -> None:
     untyped = device("pci-x", rdma=True)
 
     assert filter_devices(DEFAULT_FILTER, [DEVICE, veth, untyped]) == (DEVICE, untyped)
+
+
+@pytest.mark.parametrize(
+    "value", ["veth", "", "Veth", "device", 0, 1, True, Version("1.0.0"), None], ids=repr
+)
+def test_the_default_filter_answers_as_the_library_does(value: AttributeValue | None) -> None:
+    subject = device(rdma=True) if value is None else device(rdma=True, type=value)
+
+    for judge in (filter_devices, matching_devices):
+        by_library = judge(f"({DEFAULT_FILTER})", [subject])
+        assert judge(DEFAULT_FILTER, [subject]) == by_library
 
 
 @pytest.mark.parametrize(
