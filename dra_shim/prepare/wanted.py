@@ -75,25 +75,29 @@ def claim_asked_for(document: Mapping[str, object] | None, asked: ObjectRef) -> 
 def consumer_of(claim: AllocatedClaim, recorded: Allocation | None) -> Consumer:
     """Return the pod that the claim is for; the one on record, if that still uses it.
 
+    A claim of a PodGroup (gate DRAWorkloadResourceClaims) names the group, not its pods.
+
     Raises:
         RefusedError: it is for none, for several, or for something else than a pod.
     """
     users = claim.consumers
     if not users:
         raise RefusedError(f"claim {claim.ref}: is reserved for no pod; delete the pod")
-    if takes_devices(claim) and len(users) > 1:
+    pods = [each for each in users if each.resource == "pods"]
+    groups = [each for each in users if each not in pods]
+    if groups and (takes_devices(claim) or not pods):
         raise RefusedError(
-            f"claim {claim.ref}: is used by {len(users)} pods ({', '.join(map(str, users))}), and "
+            f"claim {claim.ref}: is reserved for {', '.join(map(str, groups))}, which is no pod, "
+            "and a device goes to one pod; take the claim out of the PodGroup and give each pod its "
+            "own: resourceClaimTemplateName in spec.resourceClaims of the pods"
+        )
+    if takes_devices(claim) and len(pods) > 1:
+        raise RefusedError(
+            f"claim {claim.ref}: is used by {len(pods)} pods ({', '.join(map(str, pods))}), and "
             "a device can be in one only; give each its own with a ResourceClaimTemplate"
         )
     known = recorded.pod.uid if recorded else ""
-    user = next((each for each in users if each.uid == known), users[0])
-    if user.resource != "pods":
-        raise RefusedError(
-            f"claim {claim.ref}: is reserved for {user}, and a device goes to one pod; give each "
-            "pod its own with a ResourceClaimTemplate"
-        )
-    return user
+    return next((each for each in pods if each.uid == known), pods[0])
 
 
 def takes_devices(claim: AllocatedClaim) -> bool:

@@ -95,7 +95,12 @@ GANG = [user("gang", "g1", apiGroup="scheduling.k8s.io", resource="podgroups")]
     [
         ([], "is reserved for no pod"),
         (TWO, "is used by 2 pods (train, other), and a device can be in one only"),
-        (GANG, "is reserved for podgroups.scheduling.k8s.io/gang, and a device goes to one pod"),
+        (GANG, "is reserved for podgroups.scheduling.k8s.io/gang, which is no pod, and a device"),
+        (
+            GANG,
+            "take the claim out of the PodGroup and give each pod its own: resourceClaimTemplate",
+        ),
+        ([*TWO, *GANG], "is reserved for podgroups.scheduling.k8s.io/gang, which is no pod"),
     ],
 )
 def test_a_claim_that_is_not_one_pods_is_refused(users: Any, words: str) -> None:
@@ -117,6 +122,15 @@ def test_a_claim_that_only_observes_may_be_of_several_pods_and_stays_with_the_re
     assert consumer_of(wanted, None).uid == "p1"
     assert consumer_of(wanted, of_the_second).uid == "p2"
     assert consumer_of(wanted, of_one_that_left).uid == "p1"
+
+
+def test_a_claim_that_only_observes_is_the_pods_though_a_group_has_it_too() -> None:
+    shared = claim(result("a", adminAccess=True), users=[*GANG, *TWO])
+    of_the_group = claim(result("a", adminAccess=True), users=GANG)
+
+    assert consumer_of(shared, None).uid == "p1"
+    with pytest.raises(RefusedError, match="gang, which is no pod"):
+        consumer_of(of_the_group, None)
 
 
 def test_the_pod_as_the_server_has_it_may_have_the_claim() -> None:
