@@ -88,8 +88,8 @@ def consumer_of(claim: AllocatedClaim, recorded: Allocation | None) -> Consumer:
     if groups and (takes_devices(claim) or not pods):
         raise RefusedError(
             f"claim {claim.ref}: is reserved for {', '.join(map(str, groups))}, which is no pod, "
-            "and a device goes to one pod; take the claim out of the PodGroup and give each pod its "
-            "own: resourceClaimTemplateName in spec.resourceClaims of the pods"
+            "and a device goes to one pod; take the claim out of the PodGroup and give each pod "
+            "its own: resourceClaimTemplateName in spec.resourceClaims of the pods"
         )
     if takes_devices(claim) and len(pods) > 1:
         raise RefusedError(
