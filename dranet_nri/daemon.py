@@ -35,6 +35,7 @@ from dranet_nri.files import RealFs
 from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.kernel.netlink import NetlinkKernel
+from dranet_nri.kernel.sysctl import check_root
 from dranet_nri.log import logger
 from dranet_nri.meter import GIVING
 from dranet_nri.model import Pod
@@ -154,6 +155,7 @@ class Daemon:
         Raises:
             InvalidValueError: a setting is not usable.
         """
+        check_root(settings.proc)
         self._settings = settings
         self._log: structlog.typing.FilteringBoundLogger = logger("daemon")
         dialled = Endpoint(settings.name, settings.index, str(settings.nri_socket))

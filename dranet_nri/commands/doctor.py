@@ -74,8 +74,7 @@ def findings(rdma: Sequence[RdmaDevice], seen: Checkup) -> Iterator[Finding]:
     for device in rdma:
         yield from _device(device)
         yield from _files(device, seen)
-    for path in seen.unlinked:
-        yield Finding(path, Grade.BAD, "the kernel has it and /dev has not: udev makes it")
+    yield from _unlinked(seen)
     if rdma:
         yield _memlock(seen.memlock)
     if any(port.link_layer == "InfiniBand" for device in rdma for port in device.ports):
@@ -171,6 +170,18 @@ def _files(device: RdmaDevice, seen: Checkup) -> Iterator[Finding]:
     for kind, module, grade, need in _KINDS:
         if kind not in has and not (kind == "umad" and device.protocol not in {"ib", "roce"}):
             yield Finding(device.name, grade, f"has no {kind} file, {need}: modprobe {module}")
+
+
+def _unlinked(seen: Checkup) -> Iterator[Finding]:
+    if seen.unlinked and seen.own_dev:
+        text = (
+            "this container has a /dev of its own, so nothing tells whether the host's has the "
+            f"kernel's {len(seen.unlinked)} files; on the host: ls /dev/infiniband"
+        )
+        yield Finding("/dev/infiniband", Grade.NOTE, text)
+        return
+    for path in seen.unlinked:
+        yield Finding(path, Grade.BAD, "the kernel has it and /dev has not: udev makes it")
 
 
 def _memlock(limit: int | None) -> Finding:

@@ -57,6 +57,7 @@ class Checkup:
         mode: None where there is no RDMA device, or no RDMA in the kernel.
         files: RDMA device -> those of KINDS that the kernel has for it.
         unlinked: paths of character devices that the kernel has and /dev has not.
+        own_dev: whether that /dev is a container's own, in which the host's files don't appear.
         memlock: this process's own limit in bytes, None for none.
         modules: names of those that are loaded or built in, as /sys/module shows them.
         nvidia: NVIDIA's driver in its own words, "" if there is none.
@@ -67,6 +68,7 @@ class Checkup:
     mode: RdmaMode | None = None
     files: Mapping[str, frozenset[str]] | None = None
     unlinked: tuple[str, ...] = ()
+    own_dev: bool = False
     memlock: int | None = None
     modules: frozenset[str] = frozenset()
     nvidia: str = ""
@@ -100,11 +102,23 @@ def look(rdma: Sequence[RdmaDevice], places: Places) -> Checkup:
         unlinked=tuple(
             path for path in paths if not (places.dev / path.removeprefix("/dev/")).exists()
         ),
+        own_dev=_mounted(places.dev, places.proc) not in {"", "devtmpfs"},
         memlock=None if limit == resource.RLIM_INFINITY else limit,
         modules=modules,
         nvidia=nvidia,
         containerd=containerd_file(places.containerd),
     )
+
+
+def _mounted(path: Path, proc: Path) -> str:
+    """Return the kind of filesystem that is mounted there, "" for none (proc_pid_mountinfo(5))."""
+    try:
+        lines = (proc / "self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    mounts = [line.split(" ") for line in lines]
+    kinds = [each[each.index("-") + 1] for each in mounts if "-" in each and each[4] == str(path)]
+    return kinds[-1] if kinds else ""
 
 
 def release(text: str) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from socket import AF_INET, AF_INET6
 from typing import Final
 
-from dranet_nri.errors import KernelError
+from dranet_nri.errors import InvalidValueError, KernelError
 from dranet_nri.model import Sysctl
 from dranet_nri.netlink.codec import attributes
 
@@ -70,6 +70,22 @@ SET_BY_CLAIMS: Final = frozenset(
 )
 
 VALUE_LEN: Final = 64  # all of them are numbers
+
+
+def check_root(proc_root: Path) -> None:
+    """See that there is a procfs with sysctls of the network, or at least its sys/net.
+
+    Without, nothing would be read of what a move resets, and NICs would come home changed.
+
+    Raises:
+        InvalidValueError: there is none.
+    """
+    directory = Path(_path(str(proc_root), "default", "ipv4"))
+    if not directory.is_dir():
+        raise InvalidValueError(
+            f"--proc {proc_root}: is no procfs: {directory} is not there; mount the host's "
+            f"/proc/sys/net at {proc_root}/sys/net"
+        )
 
 
 def read_defaults(proc_root: str) -> tuple[Sysctl, ...]:

@@ -257,6 +257,7 @@ def test_a_launched_instance_serves_its_socket_and_ends_with_it(site: Site) -> N
         (("--nri-socket", "/" + "a" * 200), 1, "longer than 107 bytes"),
         (("--run-dir", "/proc/nosuch/run"), 1, "/proc/nosuch"),
         (("--run-dir", "/dev/null/run"), 1, "/dev/null/run"),
+        (("--proc", "/dev"), 1, "--proc /dev: is no procfs: /dev/sys/net/ipv4/conf/default is not"),
         (("--nosuch",), 2, "unrecognized arguments: --nosuch"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",

@@ -100,6 +100,34 @@ def test_a_file_that_is_not_in_dev_is_bad() -> None:
     assert graded("/dev/infiniband/uverbs0", seen).startswith("bad the kernel has it")
 
 
+def test_nobody_knows_the_hosts_files_from_within_a_containers_own_dev() -> None:
+    seen = replace(WELL, unlinked=("/dev/infiniband/uverbs0",), own_dev=True)
+
+    assert graded("/dev/infiniband", seen).startswith("note this container has a /dev of its own")
+    assert not [each for each in findings((HCA,), seen) if "uverbs0" in each.subject]
+
+
+@pytest.mark.parametrize(
+    ("mounts", "whose"),
+    [
+        ("23 1 0:5 / {dev} rw - devtmpfs udev rw", "host"),
+        ("23 1 0:50 / {dev} rw,nosuid shared:7 - tmpfs tmpfs rw", "container"),
+        ("23 1 0:50 / {dev} rw - tmpfs tmpfs rw\n24 23 0:5 / {dev} rw - devtmpfs udev rw", "host"),
+        ("23 1 0:50 / {dev}/shm rw - tmpfs shm rw", "host"),
+        ("garbage", "host"),
+        ("", "host"),
+    ],
+    ids=["host", "container", "the host's on top", "another place", "garbage", "nothing"],
+)
+def test_whose_dev_it_is_stands_among_the_mounts(tmp_path: Path, mounts: str, whose: str) -> None:
+    places = Places(tmp_path / "sys", tmp_path / "proc", tmp_path / "dev", tmp_path / "none")
+    if mounts:
+        (places.proc / "self").mkdir(parents=True)
+        (places.proc / "self/mountinfo").write_text(mounts.format(dev=places.dev) + "\n")
+
+    assert look((), places).own_dev is (whose == "container")
+
+
 def test_a_port_that_is_down_and_a_blank_guid_are_warnings() -> None:
     down = replace(PORT, state="DOWN", phys_state="Polling", rate="")
     blank = replace(HCA, node_guid="0000:0000:0000:0000", ports=(down, RdmaPort(2)))
