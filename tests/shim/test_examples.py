@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dra_shim.claims import ResourceClaimTemplate, load_manifests, parse_manifests
+from dra_shim.claims import ResourceClaimTemplate, parse_manifests
+from dra_shim.claims.manifests import load_manifests
 from tests.shim.story_nodes import EXAMPLES, example
 
 FILES = sorted(EXAMPLES.rglob("*.yaml"))
