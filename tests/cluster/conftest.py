@@ -10,6 +10,7 @@ import pytest
 
 from tests.capability import lacking
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.daemons import Daemons
 from tests.cluster.driver import Driver
 from tests.cluster.node import Node
 from tests.cluster.pods import Pods
@@ -21,7 +22,7 @@ def logs(item: pytest.Item) -> Iterator[tuple[str, str]]:
     """Return the ends of the logs of the control planes that a test uses, and of the node."""
     assert isinstance(item, pytest.Function)
     for value in item.funcargs.values():
-        if isinstance(value, ControlPlane):
+        if isinstance(value, ControlPlane | Daemons):
             yield from value.tails()
     for node in running:
         yield from node.tails()

@@ -10,6 +10,7 @@ import pytest
 
 from dranet_nri.edits import METADATA_ROOT
 from tests.box.nics import SWITCH
+from tests.box.place import checked
 from tests.box.waiting import wait_until
 from tests.cluster.driver import Driver, links_of
 from tests.cluster.inside import NICS
@@ -175,7 +176,7 @@ def gpus(driver: Driver, pods: Pods) -> Iterator[None]:
     pid = driver.node.run("sh", "-c", GPU_DRIVER).stdout.strip()
     wait_until("slices of GPUs", lambda: _gpu_slices(pods), 60)
     yield
-    driver.node.run("kill", pid)
+    checked(driver.node, "sh", "-c", 'kill "$0"', pid)
     for name in _gpu_slices(pods):
         pods.api.delete(f"{SLICES}/{name}")
 

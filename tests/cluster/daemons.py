@@ -1,0 +1,118 @@
+"""The driver as manifests/base installs it on a real node: a DaemonSet, from our image."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+from typing import Final
+
+from tests.box.place import checked
+from tests.box.waiting import wait_until
+from tests.cluster.api import Object
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.driver import Driver
+from tests.cluster.inside import HAS_INTERFACE
+from tests.cluster.installed import BASE, SPACE, Installed
+from tests.cluster.node import Node
+
+KUSTOMIZATION: Final = f"""
+resources: [base]
+patches:
+- target: {{kind: DaemonSet, name: dranet}}
+  patch: |
+    - op: add
+      path: /spec/template/spec/containers/0/args/-
+      value: '--filter={HAS_INTERFACE}'
+"""
+READY_S: Final = 240.0
+GONE_S: Final = 90.0
+RECORDS: Final = "/var/lib/dranet-nri /run/dranet-nri /var/run/cdi/dra.net-*"
+SPACED: Final = "--namespace=kube-system"
+DAEMON_SET: Final = "daemonset/dranet"
+
+
+class Daemons(Driver):
+    """The base, changed only in that it offers veths. Made without being installed.
+
+    Args:
+        cluster: Where it is installed.
+        node: The cluster's node, which gets our image.
+        directory: For its kustomization; it exists.
+    """
+
+    def __init__(self, cluster: ControlPlane, node: Node, directory: Path) -> None:
+        super().__init__(cluster, node)
+        node.load(Path(os.environ["BOX_OCI"]))
+        shutil.copytree(BASE, directory / "base")
+        (directory / "kustomization.yaml").write_text(KUSTOMIZATION)
+        self._directory = directory
+        self._cluster = cluster
+        self._installed = Installed(cluster, directory)
+
+    def install(self) -> None:
+        """Install it, unless it is; return once it is ready."""
+        self._installed.apply(self._directory)
+        self.wait_ready()
+
+    def uninstall(self) -> None:
+        """Take it away as the README says; return once its pods are gone."""
+        self._cluster.kubectl("delete", f"--kustomize={self._directory}", "--ignore-not-found")
+        wait_until("the DaemonSet's pods to be gone", lambda: not self._pods(), GONE_S)
+
+    def forget(self) -> None:
+        """Make the node one that never had it; it is not installed."""
+        checked(self.node, "sh", "-c", f"rm -rf {RECORDS}")
+
+    def remove(self) -> None:
+        """Delete all, whatever state it is in."""
+        self._installed.remove()
+
+    def restart(self) -> None:
+        """Replace the pod; return once the new one is ready."""
+        self._cluster.kubectl("rollout", "restart", DAEMON_SET, SPACED)
+        self.wait_ready()
+
+    def update(self, tag: str) -> None:
+        """Replace the pod by one of an image of this tag; return once it is ready."""
+        containers = self._installed.daemon_set()["spec"]["template"]["spec"]["containers"]
+        before = containers[0]["image"]
+        after = f"{before.rpartition(':')[0]}:{tag}"
+        checked(self.node, "ctr", "--namespace=k8s.io", "images", "tag", before, after)
+        images = [f"{each['name']}={after}" for each in containers]
+        self._cluster.kubectl("set", "image", DAEMON_SET, SPACED, *images)
+        self.wait_ready()
+
+    def status(self) -> str:
+        """Return what `dranet-nri status` says, in the plugin's container."""
+        inside = ("--container=nri", "--", "dranet-nri", "status")
+        return self._cluster.kubectl("exec", SPACED, DAEMON_SET, *inside)
+
+    def wait_ready(self) -> None:
+        """Return once the pod of the last template is ready."""
+        wait_until("the DaemonSet to be ready", self._is_ready, READY_S)
+
+    def tails(self) -> Generator[tuple[str, str]]:
+        """Return the end of each container's log: name and text."""
+        for name in ("dranet", "nri"):
+            words = ("logs", SPACED, DAEMON_SET, f"--container={name}", "--tail=40")
+            try:
+                yield name, self._cluster.kubectl(*words)
+            except RuntimeError as error:  # the log of a failure must not fail
+                yield name, str(error)
+
+    def _is_ready(self) -> bool:
+        daemon_set = self._installed.daemon_set()
+        status = daemon_set["status"]
+        return bool(
+            status.get("observedGeneration") == daemon_set["metadata"]["generation"]
+            and status.get("updatedNumberScheduled", 0) == 1
+            and status.get("numberReady", 0) == 1
+        )
+
+    def _pods(self) -> list[Object]:
+        items: list[Object] = self._cluster.api().get(f"{SPACE}/pods?labelSelector=app%3Ddranet")[
+            "items"
+        ]
+        return items

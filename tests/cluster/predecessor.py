@@ -1,0 +1,42 @@
+"""What a kubelet hears of dranet: each claim is prepared, with no device and no CDI id.
+
+`python3 -m tests.cluster.predecessor` serves it until it is killed. What dranet does to NICs and in
+the API, tests do. Origin: kubernetes-sigs/dranet, pkg/driver/dra_hooks.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from dra_shim.kubelet import KubeletPlugin, dra_services, sockets_of
+from dra_shim.prepare import Answer
+from dranet_nri.model import DRIVER_NAME, ObjectRef
+
+KUBELET: Final = Path("/var/lib/kubelet")
+
+
+class Dranet:
+    """What stands behind the kubelet's calls."""
+
+    async def prepare(
+        self, claims: Sequence[ObjectRef], limit_s: float | None = None
+    ) -> Mapping[str, Answer]:
+        """Answer NodePrepareResources."""
+        return {each.uid: Answer() for each in claims}
+
+    async def unprepare(self, claims: Sequence[ObjectRef]) -> Mapping[str, str]:
+        """Answer NodeUnprepareResources."""
+        return {each.uid: "" for each in claims}
+
+
+def main() -> None:
+    """Serve."""
+    sockets = sockets_of(KUBELET, DRIVER_NAME)
+    asyncio.run(KubeletPlugin(DRIVER_NAME, sockets, dra_services(Dranet()), print).run())
+
+
+if __name__ == "__main__":
+    main()
