@@ -7,18 +7,24 @@ from typing import Final
 from dra_shim.allocator import Stock, Uses
 from dra_shim.cel import filter_devices, matching_devices
 from dra_shim.claims import Document, ResourceSlice, parse_label
+from dra_shim.goods import ailments, physical_functions
 from dranet_nri.config import Findings, Node, did_you_mean, load_json
 from dranet_nri.errors import ConfigError
-from dranet_nri.facts.scan import scan
+from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.sysfs import SYSFS
-from dranet_nri.inventory import Inventory, merge_known
+from dranet_nri.inventory import HostFacts, Inventory, inventory_from_facts, merge_known
 from dranet_nri.model import AttributeValue, Device, DeviceKey
 
 MAX_NAMES: Final = 10  # in a message
 
 
 def stock_of(
-    inventory: Inventory, known: Sequence[Device], uses: Uses, expression: str, shared: str = ""
+    inventory: Inventory,
+    known: Sequence[Device],
+    uses: Uses,
+    expression: str,
+    shared: str = "",
+    facts: HostFacts | None = None,
 ) -> Stock:
     """Return what may be allocated from.
 
@@ -28,6 +34,8 @@ def stock_of(
         uses: who has which devices.
         expression: dranet's `--filter`, "" for none.
         shared: the same for those that several claims may have at once, "" for none.
+        facts: what the inventory was made of, None if nobody knows; without, no device is taken
+            to be ill, and none to be a part of another.
 
     Raises:
         SelectorError: an expression cannot be compiled.
@@ -41,13 +49,21 @@ def stock_of(
     both = {each.name for each in matching_devices(shared, devices)}
     # A share keeps a device from whoever wants it whole, also after it is shared no longer.
     partly = {name: who for name, who in uses.shares.items() if name not in both}
-    return Stock(devices, {**partly, **uses.whole}, (*merged.excluded, *dropped), frozenset(both))
+    return Stock(
+        devices,
+        {**partly, **uses.whole},
+        (*merged.excluded, *dropped),
+        frozenset(both),
+        frozenset(both & uses.shares.keys()),
+        ailments(facts, devices) if facts else {},
+        physical_functions(facts) if facts else {},
+    )
 
 
 def read_inventory(
     path: Path | None, azure_size: str = "", *, sysfs_root: Path = SYSFS
-) -> Inventory:
-    """Return the inventory of a file, or of this node without one.
+) -> tuple[Inventory, HostFacts | None]:
+    """Return the inventory of a file, or of this node without one, and what it was made of.
 
     Args:
         path: the file.
@@ -61,11 +77,12 @@ def read_inventory(
         OSError: the file cannot be read.
     """
     if path is None:
-        return scan(sysfs_root, azure_size)
+        facts = read_host(sysfs_root, azure_size)
+        return inventory_from_facts(facts), facts
     if azure_size:
         rule = "not possible with --inventory; give it to the 'dranet-nri inventory' that writes it"
         raise ConfigError([f"--azure-size {azure_size}: {rule}"])
-    return parse_inventory(path.read_text("utf-8"))
+    return parse_inventory(path.read_text("utf-8")), None
 
 
 def parse_inventory(text: str) -> Inventory:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dra_shim.claims import Counter, DeviceId, Offer, ResourceSlice, Taken
+from dra_shim.goods import goods_of
 from dranet_nri.model import DRIVER_NAME, Device
 
 
@@ -31,12 +32,18 @@ class Stock:
         in_use: device name → who has it, as messages say it.
         excluded: (name, why) of what the inventory does not publish.
         shared: names of devices that several claims may have at once.
+        given: those of them of which somebody has a share.
+        ills: device name → what is wrong with it, one word.
+        physical: address of a VF → address of its PF.
     """
 
     devices: tuple[Device, ...]
     in_use: Mapping[str, str] = field(default_factory=dict)
     excluded: tuple[tuple[str, str], ...] = ()
     shared: frozenset[str] = frozenset()
+    given: frozenset[str] = frozenset()
+    ills: Mapping[str, str] = field(default_factory=dict)
+    physical: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +98,16 @@ def without(supply: Supply, taken: Iterable[tuple[str, Taken]]) -> Supply:
 
 
 def supply_of(stock: Stock, node: str) -> Supply:
-    """Return a node's own devices as the pool that our driver publishes."""
-    offers = tuple(
-        Offer(
-            DRIVER_NAME,
-            node,
-            device.name,
-            device.attributes,
-            shared=device.name in stock.shared,
-        )
-        for device in stock.devices
-    )
+    """Return a node's own devices as the pool that our driver publishes.
+
+    Records do not tell how much of a capacity a share has; what other claims consume is not known.
+    """
+    goods = goods_of(node, stock.devices, stock.shared, stock.ills, stock.physical)
     return Supply(
-        (Pool(DRIVER_NAME, node, offers),),
+        (Pool(DRIVER_NAME, node, goods.offers, goods.counters),),
         {(DRIVER_NAME, node, name): who for name, who in stock.in_use.items()},
         stock.excluded,
+        {(DRIVER_NAME, node, name): {} for name in stock.given},
     )
 
 

@@ -150,13 +150,9 @@ def _allocated(
 ) -> list[Allocation]:
     if not claims:
         return []
-    stock = stock_of(
-        read_inventory(args.inventory, args.azure_size),
-        ledger.known_devices(),
-        ledger.in_use(),
-        args.filter,
-        args.shared,
-    )
+    inventory, facts = read_inventory(args.inventory, args.azure_size)
+    known, uses = ledger.known_devices(), ledger.in_use()
+    stock = stock_of(inventory, known, uses, args.filter, args.shared, facts)
     results = allocate(
         [Wanted(str(claim.ref), claim.spec) for claim in claims],
         classes,

@@ -163,8 +163,8 @@ def _supply(args: argparse.Namespace, documents: Sequence[Document]) -> Supply:
     if not from_inventory:
         return Supply(pools)
     known, uses = observe(state_from(args))
-    inventory = read_inventory(args.inventory, args.azure_size)
-    stock = stock_of(inventory, known, uses, args.filter, args.shared)
+    inventory, facts = read_inventory(args.inventory, args.azure_size)
+    stock = stock_of(inventory, known, uses, args.filter, args.shared, facts)
     own = supply_of(stock, node_name(args.node or node))
     others = [pool for pool in pools if pool.driver != DRIVER_NAME]
     ordered = sorted([*own.pools, *others], key=lambda pool: (pool.driver, pool.name))

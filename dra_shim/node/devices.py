@@ -18,6 +18,7 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
+from dra_shim.goods import Goods
 from dra_shim.kubelet import DeviceHealth, HealthReport
 from dra_shim.node import notices
 from dra_shim.node.held import Held
@@ -25,7 +26,6 @@ from dra_shim.node.host import Host, LiveHost
 from dra_shim.node.pace import Pace
 from dra_shim.node.view import Choice, View, view_of
 from dra_shim.settings import State
-from dra_shim.slices import Goods
 from dranet_nri.errors import DranetError
 from dranet_nri.facts.sysfs import SYSFS
 from dranet_nri.model import Device

@@ -14,9 +14,16 @@ from typing import Final
 
 from dra_shim.allocator import Uses
 from dra_shim.cel import filter_devices
+from dra_shim.goods import (
+    NO_CARRIER,
+    PORT_DOWN,
+    VANISHED,
+    Goods,
+    ailments,
+    goods_of,
+    physical_functions,
+)
 from dra_shim.kubelet import DeviceHealth
-from dra_shim.slices import Goods, ailments, goods_of, physical_functions
-from dra_shim.slices.health import NO_CARRIER, PORT_DOWN, VANISHED
 from dra_shim.stock import stock_of
 from dranet_nri.inventory import DEFAULT_FILTER, HostFacts, inventory_from_facts
 from dranet_nri.model import Device

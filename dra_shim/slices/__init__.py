@@ -1,7 +1,5 @@
 """ResourceSlices of this node.
 
-health.py     which devices are not well
-goods.py      what the node offers: devices, taints, capacities, counters of PFs and their VFs
 layout.py     which device is in which slice
 documents.py  slices as JSON, in each version of the API
 plan.py       what must be written
@@ -12,8 +10,6 @@ notices.py    what is told
 publisher.py  all of it put to work
 """
 
-from dra_shim.slices.goods import Feature, Goods, goods_of, physical_functions
-from dra_shim.slices.health import ailments
 from dra_shim.slices.notices import (
     DeviceRefused,
     FeaturesMissing,
@@ -27,16 +23,11 @@ from dra_shim.slices.publisher import Publisher
 
 __all__ = [
     "DeviceRefused",
-    "Feature",
     "FeaturesMissing",
     "FieldsDropped",
-    "Goods",
     "Notice",
     "Notify",
     "Published",
     "Publisher",
     "Trouble",
-    "ailments",
-    "goods_of",
-    "physical_functions",
 ]

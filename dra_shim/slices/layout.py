@@ -20,7 +20,7 @@ from itertools import count
 from typing import Final
 
 from dra_shim.claims import Counter, Offer
-from dra_shim.slices.goods import Goods
+from dra_shim.goods import Goods
 from dranet_nri.model import DRIVER_NAME
 
 MAX_DEVICES: Final = 128  # ResourceSliceMaxDevices

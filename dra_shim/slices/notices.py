@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dra_shim.api import ApiError
-from dra_shim.slices.goods import Feature
+from dra_shim.goods import Feature
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Final
 
 from dra_shim.api import Document, InvalidError, Object
 from dra_shim.claims import Capacity, Counter, Offer, Policy, Taint
+from dra_shim.goods import BANDWIDTH, FUNCTIONS, UNHEALTHY, Feature
 from dra_shim.slices.documents import Pool, first_device, new_document, spec_of
-from dra_shim.slices.goods import BANDWIDTH, FUNCTIONS, UNHEALTHY, Feature
 from dra_shim.slices.layout import Part, named
 from dranet_nri.model import DRIVER_NAME
 

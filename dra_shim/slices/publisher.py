@@ -30,10 +30,10 @@ from dra_shim.api import (
     uid_of,
 )
 from dra_shim.claims import Offer
+from dra_shim.goods import Feature, Goods, without
 from dra_shim.slices import notices
 from dra_shim.slices.documents import Pool, Published, Spec, read_published, settled
 from dra_shim.slices.faults import Faults, dropped, faults_of
-from dra_shim.slices.goods import Feature, Goods, without
 from dra_shim.slices.layout import laid_out
 from dra_shim.slices.pace import Pace
 from dra_shim.slices.plan import Accepted, Change, Create, Remove, Step, plan

@@ -19,7 +19,8 @@ import httpx2
 
 from dra_shim.api import NODE, Api, connect
 from dra_shim.api.kubeconfig import from_kubeconfig
-from dra_shim.slices import Goods, Notice, Published, Publisher, Trouble, goods_of
+from dra_shim.goods import Goods, goods_of
+from dra_shim.slices import Notice, Published, Publisher, Trouble
 from dranet_nri.model import Device, DeviceKey
 from tests.bench.table import Row, machine, render, say
 from tests.cluster.control_plane import ControlPlane

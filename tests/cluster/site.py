@@ -16,7 +16,7 @@ from typing import Final
 
 from dra_shim.cel import matching_devices
 from dra_shim.claims import DeviceClass, Offer, ResourceSlice, parse_document
-from dra_shim.slices import goods_of
+from dra_shim.goods import goods_of
 from tests.box.gpu_driver import publish_gpus
 from tests.box.waiting import wait_until
 from tests.cluster.api import Api, ApiError, Object

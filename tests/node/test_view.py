@@ -3,9 +3,9 @@
 import pytest
 
 from dra_shim.cel import SelectorError
+from dra_shim.goods import NO_CARRIER, PORT_DOWN, VANISHED
 from dra_shim.kubelet import DeviceHealth
 from dra_shim.node.view import AWAY, WORDS, Choice, View, view_of
-from dra_shim.slices.health import NO_CARRIER, PORT_DOWN, VANISHED
 from dranet_nri.inventory import DefaultRoute, HostFacts, NetDevice, RdmaDevice, RdmaPort
 from dranet_nri.model import Device, DeviceKey, Link
 from tests.fakes.host import FakeHost

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from dra_shim.goods import Goods
 from dra_shim.node import Choice, NodeDevices, NodeOptions, Notice
 from dra_shim.node.pace import QUIET_S
 from dra_shim.settings import State
-from dra_shim.slices import Goods
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,

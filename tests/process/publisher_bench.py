@@ -8,7 +8,8 @@ from math import inf
 from typing import Any, TypeVar
 
 from dra_shim.api import NODE, SLICE, Api, name_of
-from dra_shim.slices import Goods, Notice, Published, Publisher, Trouble, goods_of
+from dra_shim.goods import Goods, goods_of
+from dra_shim.slices import Notice, Published, Publisher, Trouble
 from dra_shim.slices.layout import slice_name
 from dra_shim.slices.pace import GATHER_S, REST_S
 from tests.fakes.apiserver import FakeApiServer

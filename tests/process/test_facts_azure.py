@@ -49,8 +49,8 @@ def with_nic(root: Path) -> None:
 def test_the_shim_has_what_the_size_tells_for_allocation(tmp_path: Path) -> None:
     with_nic(tmp_path)
 
-    (plain,) = read_inventory(None, sysfs_root=tmp_path).devices[-1:]
-    (placed,) = read_inventory(None, "standard_nd96asr_v4", sysfs_root=tmp_path).devices[-1:]
+    (plain,) = read_inventory(None, sysfs_root=tmp_path)[0].devices[-1:]
+    (placed,) = read_inventory(None, "standard_nd96asr_v4", sysfs_root=tmp_path)[0].devices[-1:]
 
     assert plain.name == placed.name == "pci-0105-00-00-0"
     assert plain.attribute("azure.dra.net/gpuDomains") is None

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from dra_shim.cel import SelectorError
+from dra_shim.goods import NO_CARRIER
 from dra_shim.kubelet import HealthReport
 from dra_shim.node import Ailing, Choice, LookFailed, LookStuck, Recovered, Seen
 from dra_shim.node.devices import DOUBT_S
 from dra_shim.node.pace import FIRST_PAUSE_S, LONGEST_PAUSE_S, LONGEST_S, QUIET_S
-from dra_shim.slices.health import NO_CARRIER
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts
 from tests.fakes.host import FakeHost

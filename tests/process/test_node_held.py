@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from dra_shim.goods import VANISHED
 from dra_shim.node import Ailing, LookFailed, Seen
 from dra_shim.node.pace import FIRST_PAUSE_S, QUIET_S
-from dra_shim.slices.health import VANISHED
 from tests.process.node_bench import CLAIM, Bench
 from tests.process.plugin_bench import finish
 from tests.state.places import no_descriptors

@@ -15,7 +15,8 @@ import pytest
 from dra_shim.allocator import pools_of
 from dra_shim.api import NODE, SLICE, Api, name_of, uid_of
 from dra_shim.claims import Offer, ResourceSlice, parse_document
-from dra_shim.slices import DeviceRefused, FieldsDropped, Goods, Published, goods_of
+from dra_shim.goods import Goods, goods_of
+from dra_shim.slices import DeviceRefused, FieldsDropped, Published
 from dra_shim.slices.layout import slice_name
 from dra_shim.slices.pace import REPAIR_S
 from tests.process.api_bench import FakeSubject, Subject

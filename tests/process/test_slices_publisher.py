@@ -3,10 +3,8 @@
 import pytest
 
 from dra_shim.api import SLICE
-from dra_shim.slices import (
-    Goods,
-    Published,
-)
+from dra_shim.goods import Goods
+from dra_shim.slices import Published
 from dra_shim.slices.pace import GATHER_S, REPAIR_S, REST_S
 from tests.process.plugin_bench import finish
 from tests.process.publisher_bench import FIRST, ill, names_of, plain, publishing, writing

@@ -5,16 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dra_shim.claims import Offer
-from dra_shim.slices import (
-    DeviceRefused,
-    Feature,
-    FeaturesMissing,
-    FieldsDropped,
-    Goods,
-    Published,
-    Trouble,
-    goods_of,
-)
+from dra_shim.goods import Feature, Goods, goods_of
+from dra_shim.slices import DeviceRefused, FeaturesMissing, FieldsDropped, Published, Trouble
 from dra_shim.slices.pace import GATHER_S, REPAIR_S, REST_S
 from dra_shim.slices.publisher import PROBE_S
 from tests.fakes.exchange import Told

@@ -12,10 +12,10 @@ from httpx2 import AsyncClient
 from dra_shim import kubelet, node, prepare, slices, status
 from dra_shim.address import Address
 from dra_shim.api import ConflictError, UnavailableError
+from dra_shim.goods import Feature
 from dra_shim.kubelet import Registered, sockets_of
 from dra_shim.parts import PartFailed
 from dra_shim.prepare import Answer
-from dra_shim.slices import Feature
 from dra_shim.web import (
     Checks,
     Listening,

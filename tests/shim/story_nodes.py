@@ -5,7 +5,7 @@ from typing import Final
 
 from dra_shim.allocator import Supply, pools_of
 from dra_shim.claims import Document, ResourceSlice, parse_document, parse_manifests
-from dra_shim.slices import goods_of
+from dra_shim.goods import goods_of
 from dra_shim.slices.documents import Pool, new_document, spec_of
 from dra_shim.slices.layout import laid_out
 from tests.fakes.gpus import gpu_slice

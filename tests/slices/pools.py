@@ -7,8 +7,8 @@ from itertools import count
 from typing import Any
 
 from dra_shim.claims import Counter, Offer, ResourceSlice, Taint, parse_document
+from dra_shim.goods import Goods
 from dra_shim.slices.documents import Pool, Published, read_published
-from dra_shim.slices.goods import Goods
 from dra_shim.slices.layout import Part
 from dra_shim.slices.plan import Accepted, Change, Create, Remove, plan
 from dranet_nri.inventory import NetDevice, PciFunction, RdmaDevice, RdmaPort

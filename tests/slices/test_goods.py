@@ -8,7 +8,7 @@ from dra_shim.allocator import Pool as Stand
 from dra_shim.allocator import Supply, Wanted
 from dra_shim.allocator.capacity import share_of
 from dra_shim.claims import Capacity, Counter, Offer, Policy, Taint
-from dra_shim.slices.goods import Feature, Goods, goods_of, physical_functions, without
+from dra_shim.goods import Feature, Goods, goods_of, physical_functions, without
 from dranet_nri.inventory import HostFacts
 from dranet_nri.inventory.attributes import GOES_FIRST
 from dranet_nri.model import Device

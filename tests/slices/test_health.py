@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_shim.slices.health import NO_CARRIER, PORT_DOWN, VANISHED, ailments
+from dra_shim.goods import NO_CARRIER, PORT_DOWN, VANISHED, ailments
 from dranet_nri.inventory import HostFacts, NetDevice, RdmaDevice
 from dranet_nri.model import Device, DeviceKey, Link
 from tests.slices.pools import PF, device, function, hca, nic

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dra_shim.claims import Counter
 from dra_shim.claims.names import parse_subdomain
-from dra_shim.slices.goods import Goods
+from dra_shim.goods import Goods
 from dra_shim.slices.layout import (
     MAX_ADVANCED,
     MAX_DEVICES,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dra_shim.allocator import pools_of
 from dra_shim.claims import Counter
+from dra_shim.goods import Goods
 from dra_shim.slices.documents import new_document, spec_of
-from dra_shim.slices.goods import Goods
 from dra_shim.slices.layout import Part, laid_out, slice_name
 from dra_shim.slices.plan import Accepted
 from tests.slices.pools import NODE, POOL, Server, goods, many, offers, parsed

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dra_shim.api import Cause, InvalidError
+from dra_shim.goods import Feature
 from dra_shim.slices.documents import first_device
-from dra_shim.slices.goods import Feature
 from dra_shim.slices.probe import missing_after, missing_by, probe_document
 from tests.fakes.slice_rules import FEATURES, settled
 from tests.slices.pools import POOL, parsed

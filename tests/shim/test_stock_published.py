@@ -1,0 +1,73 @@
+"""What is allocated without a cluster obeys what the node would publish: health, PFs, shares."""
+
+from dataclasses import replace
+
+from dra_shim.allocator import Supply, Uses, supply_of
+from dra_shim.claims import Toleration
+from dra_shim.stock import stock_of
+from dranet_nri.inventory import HostFacts, Inventory
+from dranet_nri.model import Device
+from tests.shim.shorthand import asks, claim, exactly, given, refused
+from tests.slices.pools import PF, device, function, nic
+
+VF_1, VF_2 = (f"{PF[:-1]}{number}" for number in (1, 2))
+PHYSICAL = device("pf", PF, "eth0")
+PARTS = (device("vf-1", VF_1, "eth1"), device("vf-2", VF_2, "eth2"))
+FUNCTIONS = (function(), function(VF_1, PF), function(VF_2, PF))
+
+
+def node(
+    *devices: Device, uses: Uses | None = None, shared: str = "", carrier: bool = True
+) -> Supply:
+    """Return what there is on a node whose PF has two VFs."""
+    facts = HostFacts(FUNCTIONS, (nic("eth0", carrier=carrier),))
+    stock = stock_of(Inventory(tuple(devices)), [], uses or Uses(), "", shared, facts)
+    return supply_of(stock, "node-1")
+
+
+def test_who_has_the_pf_has_its_vfs() -> None:
+    of_pf = node(PHYSICAL, *PARTS, uses=Uses({"pf": "claim a/b"}))
+    of_vf = node(PHYSICAL, *PARTS, uses=Uses({"vf-1": "claim a/b"}))
+
+    assert given(node(PHYSICAL, *PARTS), claim(exactly())) == [("r", "pf")]
+    assert "counter" in " ".join(refused(of_pf, claim(exactly())))
+    assert given(of_vf, claim(exactly())) == [("r", "vf-2")]
+    assert refused(of_vf, claim(exactly(number=2)))
+
+
+def test_a_share_of_a_vf_keeps_others_from_the_pf() -> None:
+    named = replace(PARTS[0], attributes=(("dra.net/ifName", "eth1"),))
+    uses = Uses(shares={"vf-1": "claim a/b"})
+
+    there = node(PHYSICAL, named, uses=uses, shared='"dra.net/ifName" in attributes')
+
+    assert given(there, claim(exactly())) == [("r", "vf-1")]
+    assert refused(there, claim(exactly(number=2)))
+
+
+def test_a_device_that_is_not_well_is_for_those_who_tolerate_it() -> None:
+    ill = node(PHYSICAL, carrier=False)
+    patient = exactly(tolerations=(Toleration("dra.net/unhealthy", "NoCarrier"),))
+
+    assert "tainted dra.net/unhealthy=NoCarrier" in " ".join(refused(ill, claim(exactly())))
+    assert given(ill, claim(patient)) == [("r", "pf")]
+
+
+def test_a_share_is_no_larger_than_the_link() -> None:
+    fast = replace(PHYSICAL, attributes=(("dra.net/linkSpeed", 100_000),))  # Mbit/s
+    there = node(fast, shared="true")
+    some = exactly("some", 1, **asks(60 * 10**9, "dra.net/bandwidth"))
+    more = exactly("more", 1, **asks(101 * 10**9, "dra.net/bandwidth"))
+
+    assert given(there, claim(some)) == [("some", "pf")]
+    assert "not together" in refused(there, claim(some, replace(some, name="other")))[0]
+    assert "the device gives at most 100G" in " ".join(refused(there, claim(more)))
+
+
+def test_without_facts_no_device_is_ill_or_part_of_another() -> None:
+    stock = stock_of(Inventory((PHYSICAL, *PARTS)), [], Uses(), "")
+
+    (pool,) = supply_of(stock, "node-1").pools
+
+    assert pool.counters == ()
+    assert [(each.taints, each.counters) for each in pool.offers] == [((), ())] * 3
