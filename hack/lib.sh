@@ -155,6 +155,6 @@ step() {
 pure_test_dirs() {
     find "$REPO/tests" -mindepth 1 -maxdepth 1 -type d \
         ! -name '[._]*' ! -name box ! -name fakes ! -name golden \
-        ! -name process ! -name kernel ! -name contract ! -name host ! -name vm ! -name vm_pair \
+        ! -name process ! -name kernel ! -name contract ! -name host ! -name host_crio ! -name vm ! -name vm_pair \
         ! -name cluster | sort
 }

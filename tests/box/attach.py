@@ -1,4 +1,4 @@
-"""What a pod on a real containerd must see, in both tiers: its NICs, and the host as it was.
+"""What a pod on a real runtime must see, in both tiers: its NICs, and the host as it was.
 
 Each tier provides the fixtures `nics` (at least eight, dressed by tests.box.nics.dress) and
 `before` (the host's state once everything has settled).
@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.box.claims import Allocated, allocate, release, release_all
-from tests.box.containerd import Containerd, Options
 from tests.box.cri import ContainerSpec, Cri, CriError, Pod
 from tests.box.nics import Nic, changes, host_state, ip
 from tests.box.plugin import Plugin
 from tests.box.refusals import refused
+from tests.box.runtime import Options, Runtime
 from tests.box.waiting import wait_until
 
 PATIENT = Options(request_timeout_s=30)  # long enough to be killed in
@@ -27,7 +27,7 @@ NO_SPEC = r"unresolvable CDI devices dra\.net/nic="
 
 
 @pytest.fixture
-def absent(containerd: Containerd) -> Iterator[Plugin]:
+def absent(runtime: Runtime) -> Iterator[Plugin]:
     """Return the plugin, not started. Whatever the test does, no plugin and no claim is left."""
     plugin = Plugin()
     yield plugin
@@ -70,7 +70,7 @@ def start_pod(cri: Cri, name: str, nics: Sequence[Nic]) -> tuple[Pod, str]:
     """Run a pod with a claim for the NICs and one container that lists it."""
     claim = allocate(name, nics, f"{name}-uid", pod=name)
     pod = cri.run_pod(name)
-    return pod, cri.run_container(pod, spec=claim.spec())
+    return pod, cri.run_listed(pod, "main", claim.spec())
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])
@@ -110,7 +110,7 @@ def test_parameters_of_the_claim_are_applied(
     }
     claim = allocate("shaped", nics[:1], "shaped-uid", config=config)
     pod = cri.run_pod("shaped")
-    container = cri.run_container(pod, spec=claim.spec())
+    container = cri.run_listed(pod, "main", claim.spec())
 
     def say(command: str) -> str:
         return cri.exec(container, "/bin/sh", "-c", command).stdout
@@ -208,12 +208,12 @@ def test_with_the_plugin_stopped_the_container_waits_until_it_is_back(
 
 def test_with_the_plugin_killed_in_the_hook_the_container_waits(
     cri: Cri,
-    containerd: Containerd,
+    runtime: Runtime,
     absent: Plugin,
     nics: tuple[Nic, ...],
     before: dict[str, object],
 ) -> None:
-    containerd.restart(PATIENT)
+    runtime.restart(PATIENT)
     absent.start()
     claim = allocate("killed", nics[:2], "killed-uid")
     absent.freeze()
@@ -325,6 +325,24 @@ def test_a_host_network_pod_with_a_claim_is_refused(
 
     assert nics[0].name in ip("-o", "link")
     release("hostly-uid")
+    assert_home(before)
+
+
+def test_a_runtime_that_restarts_with_pods_alive_costs_no_nic(
+    runtime: Runtime,
+    cri: Cri,
+    plugin: Plugin,
+    nics: tuple[Nic, ...],
+    before: dict[str, object],
+) -> None:
+    pod, container = start_pod(cri, "survivor", nics[:1])
+
+    runtime.kill()
+    runtime.start(runtime.options)
+    wait_until("the plugin to be back", lambda: plugin.since().count("serving") > 1)
+
+    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
+    remove(cri, pod)
     assert_home(before)
 
 

@@ -13,9 +13,11 @@ import grpc
 
 from tests.box import containerd, image
 from tests.box._gen import cri_pb2 as pb
+from tests.box.waiting import wait_until
 
 LOGS: Final = Path("/tmp/pod-logs")
 SLEEP: Final = ("/bin/sleep", "1000000")
+UNRESOLVABLE: Final = "unresolvable CDI devices"
 INIT_DIED: Final = (
     "waiting for init preliminary setup: read init-p: connection reset by peer"  # runc 1.1
 )
@@ -123,6 +125,11 @@ class Cri:
         """Return names and versions of the runtime and its interface."""
         return self._call("Version", pb.VersionRequest(), pb.VersionResponse)
 
+    def pull(self, name: str) -> None:
+        """Have the runtime fetch an image from its registry."""
+        request = pb.PullImageRequest(image=pb.ImageSpec(image=name))
+        self._call("PullImage", request, pb.PullImageResponse, "ImageService")
+
     def conditions(self) -> dict[str, bool]:
         """Return the runtime's conditions, RuntimeReady and NetworkReady among them."""
         reply = self._call("Status", pb.StatusRequest(), pb.StatusResponse)
@@ -202,7 +209,10 @@ class Cri:
         return tuple(reply.items)
 
     def stop_pod(self, sandbox_id: str) -> None:
-        """Stop the sandbox with all its containers."""
+        """Stop the sandbox as kubelet does: its containers first, to which CRI-O is gentle."""
+        for container in self.containers():
+            if container.pod_sandbox_id == sandbox_id:
+                self.stop_container(container.id)
         request = pb.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
         self._call("StopPodSandbox", request, pb.StopPodSandboxResponse)
 
@@ -270,6 +280,30 @@ class Cri:
         self.start_container(container_id)
         return container_id
 
+    def run_listed(self, pod: Pod, name: str, spec: ContainerSpec) -> str:
+        """Create and start a container whose CDI specs are there; return its id.
+
+        CRI-O hears of a spec by inotify, a moment after it was written. Until then it refuses the
+        container, and kubelet asks again.
+        """
+        made: list[str] = []
+
+        def tried() -> bool:
+            try:
+                made.append(self.run_container(pod, name, spec))
+            except CriError as error:
+                if UNRESOLVABLE not in error.details or not self.hears_of_specs:
+                    raise
+            return bool(made)
+
+        wait_until(f"CRI-O to hear of {spec.cdi_devices}", tried)
+        return made[0]
+
+    @property
+    def hears_of_specs(self) -> bool:
+        """Whether the runtime sees a new CDI spec a moment later only."""
+        return self.version().runtime_name == "cri-o"
+
     def exec(self, container_id: str, *command: str) -> ExecResult:
         """Run a command in a container; a non-zero exit is a result, not an error."""
         request = pb.ExecSyncRequest(container_id=container_id, cmd=command, timeout=60)
@@ -310,9 +344,11 @@ class Cri:
         request = pb.PodSandboxStatusRequest(pod_sandbox_id=pod.sandbox_id, verbose=True)
         return self._call("PodSandboxStatus", request, pb.PodSandboxStatusResponse)
 
-    def _call(self, call: str, request: _Message, reply: type[Reply]) -> Reply:
+    def _call(
+        self, call: str, request: _Message, reply: type[Reply], service: str = "RuntimeService"
+    ) -> Reply:
         method: Callable[..., Reply] = self._channel.unary_unary(
-            f"/runtime.v1.RuntimeService/{call}",
+            f"/runtime.v1.{service}/{call}",
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=reply.FromString,
         )

@@ -6,6 +6,7 @@ tests.box.faults, which writes them.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
@@ -22,7 +23,7 @@ from dranet_nri.attacher import Attacher
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netlink import NetlinkSession
 from dranet_nri.kernel.space import Space
-from dranet_nri.model import Ns
+from dranet_nri.model import Ns, Pod
 from dranet_nri.plugin import Plugin
 
 FAULTS: Final = Path("/run/faults")
@@ -59,13 +60,20 @@ def _marked(mark: Path, step: str) -> Iterator[None]:
 def lay() -> None:
     """Let every step of this process meet the faults, and shorten its patience."""
     plain = NetlinkSession._space
+    stop = Plugin.stop_pod_sandbox
 
     def space(session: NetlinkSession, ns: Ns, what: str) -> Space:
         """Meet the faults where an operation or a look at a device enters the kernel."""
         meet(what)
         return plain(session, ns, what)
 
+    async def stopped(plugin: Plugin, pod: Pod) -> None:
+        """Meet the faults before the hook."""
+        await asyncio.to_thread(meet, f"hook StopPodSandbox {pod}")
+        await stop(plugin, pod)
+
     NetlinkSession._space = space  # type: ignore[method-assign, assignment]
+    Plugin.stop_pod_sandbox = stopped  # type: ignore[method-assign, assignment]
     daemon.Attacher = partial(Attacher, stuck_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
     daemon.Plugin = partial(Plugin, patience_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
 

@@ -1,4 +1,4 @@
-"""Fixtures for both tiers; conftest.py of each tier imports them by name."""
+"""Fixtures of every tier with a runtime; conftest.py of each tier imports them by name."""
 
 from __future__ import annotations
 
@@ -8,27 +8,33 @@ import pytest
 
 from tests.box.containerd import Containerd
 from tests.box.cri import Cri
+from tests.box.runtime import Runtime
 
 
 @pytest.fixture(scope="session")
-def runtime() -> Iterator[Containerd]:
-    """Return a containerd that runs for the whole session."""
-    runtime = Containerd()
-    runtime.start()
-    yield runtime
-    runtime.stop()
+def installed() -> Runtime:
+    """Return the runtime of the node, not started."""
+    return Containerd()
+
+
+@pytest.fixture(scope="session")
+def running(installed: Runtime) -> Iterator[Runtime]:
+    """Return the runtime, which runs for the whole session."""
+    installed.start()
+    yield installed
+    installed.stop()
 
 
 @pytest.fixture
-def containerd(runtime: Containerd) -> Iterator[Containerd]:
-    """Return the running containerd; whatever a test did to it is undone."""
-    yield runtime
-    runtime.heal()
+def runtime(running: Runtime) -> Iterator[Runtime]:
+    """Return the running runtime; whatever a test did to it is undone."""
+    yield running
+    running.heal()
 
 
 @pytest.fixture
-def cri(containerd: Containerd) -> Iterator[Cri]:
+def cri(runtime: Runtime) -> Iterator[Cri]:
     """Return a client of a runtime without pods; pods left by the test are removed."""
-    with Cri() as client:
+    with Cri(f"unix://{runtime.socket}") as client:
         yield client
         client.remove_all()

@@ -10,6 +10,8 @@ import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,12 +23,22 @@ COMMANDS: Final = (
 DIRECTORIES: Final = ("bin", "dev", "etc", "proc", "run", "sys", "tmp", "usr", "var")
 
 
-def write_archive(busybox: Path, target: Path) -> None:
-    """Write the image as an OCI layout in a tar file.
+MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The image: its manifest, and by digest all that it is made of, the manifest too."""
+
+    manifest: bytes
+    blobs: Mapping[str, bytes]
+
+
+def build(busybox: Path) -> Image:
+    """Make the image.
 
     Args:
         busybox: A statically linked busybox.
-        target: Where the archive goes.
     """
     layer = _layer(busybox.read_bytes())
     config = _json(
@@ -40,12 +52,23 @@ def write_archive(busybox: Path, target: Path) -> None:
     manifest = _json(
         {
             "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "mediaType": MANIFEST,
             "config": _descriptor("application/vnd.oci.image.config.v1+json", config),
             "layers": [_descriptor("application/vnd.oci.image.layer.v1.tar", layer)],
         }
     )
-    entry = _descriptor("application/vnd.oci.image.manifest.v1+json", manifest)
+    return Image(manifest, {_digest(blob): blob for blob in (layer, config, manifest)})
+
+
+def write_archive(busybox: Path, target: Path) -> None:
+    """Write the image as an OCI layout in a tar file.
+
+    Args:
+        busybox: A statically linked busybox.
+        target: Where the archive goes.
+    """
+    image = build(busybox)
+    entry = _descriptor(MANIFEST, image.manifest)
     annotations = {
         "io.containerd.image.name": NAME,
         "org.opencontainers.image.ref.name": NAME.rpartition(":")[2],
@@ -54,8 +77,8 @@ def write_archive(busybox: Path, target: Path) -> None:
     with tarfile.open(target, "w") as archive:
         _add_file(archive, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
         _add_file(archive, "index.json", index)
-        for blob in (layer, config, manifest):
-            _add_file(archive, f"blobs/sha256/{hashlib.sha256(blob).hexdigest()}", blob)
+        for digest, blob in image.blobs.items():
+            _add_file(archive, f"blobs/{digest.replace(':', '/')}", blob)
 
 
 def _layer(busybox: bytes) -> bytes:

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.box import containerd, plugin
+from tests.box import containerd, crio, plugin
 from tests.reporting import reporting
 
 LINES: Final = 40
@@ -19,7 +19,8 @@ LINES: Final = 40
 
 def tails(_item: pytest.Item) -> Generator[tuple[str, str]]:
     """Return the end of each log of the node: title and text."""
-    for title, log in (("containerd", containerd.LOG), ("dranet-nri", plugin.LOG)):
+    logs = {"containerd": containerd.LOG, "CRI-O": crio.LOG, "dranet-nri": plugin.LOG}
+    for title, log in logs.items():
         if log.exists():
             yield (
                 f"the end of what {title} said",

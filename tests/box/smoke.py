@@ -1,4 +1,4 @@
-"""What every node in a box must do before a test of ours means anything; run in both tiers."""
+"""What every node in a box must do before a test of ours means anything; run in every tier."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.containerd import NRI_SOCKET, Containerd
 from tests.box.cri import ContainerSpec, Cri, CriError
+from tests.box.runtime import NRI_SOCKET, Runtime
 
 CDI_SPEC = Path("/var/run/cdi/box.json")
 GATED = ContainerSpec(cdi_devices=("box.test/nic=one",))
@@ -41,7 +41,7 @@ def test_host_network_pod_has_no_namespace_of_its_own(cri: Cri) -> None:
     assert cri.netns(pod) is None
 
 
-def test_runtime_listens_for_plugins(containerd: Containerd) -> None:
+def test_runtime_listens_for_plugins(runtime: Runtime) -> None:
     assert NRI_SOCKET.is_socket()
 
 
@@ -54,19 +54,19 @@ def test_cdi_device_without_a_spec_is_refused_until_one_appears(cri: Cri) -> Non
         cri.create_container(pod, "early", GATED)
     CDI_SPEC.parent.mkdir(parents=True, exist_ok=True)
     CDI_SPEC.write_text(json.dumps(spec))
-    container = cri.run_container(pod, "late", GATED)
+    container = cri.run_listed(pod, "late", GATED)
     CDI_SPEC.unlink()
 
     assert cri.exec(container, "/bin/sh", "-c", "echo $NIC").stdout == "here\n"
 
 
-def test_pods_survive_a_runtime_that_is_killed(containerd: Containerd, cri: Cri) -> None:
+def test_pods_survive_a_runtime_that_is_killed(runtime: Runtime, cri: Cri) -> None:
     pod = cri.run_pod("survivor")
     container = cri.run_container(pod)
 
-    containerd.kill()
-    containerd.start()
+    runtime.kill()
+    runtime.start()
 
-    with Cri() as again:
+    with Cri(f"unix://{runtime.socket}") as again:
         assert again.pod_ready(pod)
         assert again.exec(container, "/bin/true").exit_code == 0

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from tests.box.containerd import Containerd, Options
+from tests.box.containerd import Containerd
 from tests.box.cri import Cri
 from tests.box.place import Place, checked
 from tests.box.plugin import Plugin
+from tests.box.runtime import Options
 from tests.box.waiting import wait_until
 
 

@@ -4,11 +4,19 @@ import pytest
 
 from tests.box.attach import absent, plugin
 from tests.box.cri import Cri
-from tests.box.fixtures import containerd, cri, runtime
+from tests.box.fixtures import cri, installed, running, runtime
 from tests.box.nics import Nic, host_state, make_wires, settled
 from tests.box.report import pytest_runtest_makereport
 
-__all__ = ["absent", "containerd", "cri", "plugin", "pytest_runtest_makereport", "runtime"]
+__all__ = [
+    "absent",
+    "cri",
+    "installed",
+    "plugin",
+    "pytest_runtest_makereport",
+    "running",
+    "runtime",
+]
 
 
 @pytest.fixture(scope="session")

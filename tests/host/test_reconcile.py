@@ -19,11 +19,11 @@ from tests.box.attach import (
     remove,
     start_pod,
 )
-from tests.box.containerd import Containerd
 from tests.box.cri import ContainerSpec, Cri, CriError, Pod
 from tests.box.nics import FIRST_RULE, SWITCH, Nic, host_state, ip, make_wire, settled
 from tests.box.plugin import Plugin
 from tests.box.refusals import is_open, refused
+from tests.box.runtime import Runtime
 from tests.box.trouble import (
     absent,
     assert_usable,
@@ -150,24 +150,24 @@ def test_a_second_instance_waits_and_takes_over_when_the_first_dies(
 
 
 def test_a_runtime_that_lost_its_pods_gives_their_nics_back(
-    containerd: Containerd,
+    runtime: Runtime,
     cri: Cri,
     plugin: Plugin,
     nics: tuple[Nic, ...],
     before: dict[str, object],
 ) -> None:
     pod, _ = start_pod(cri, "lost", nics[:1])
-    containerd.kill()
+    runtime.kill()
     end_sandbox(pod)
     with forgetful_disk():
-        containerd.start(containerd.options)
+        runtime.start(runtime.options)
 
         until_phase("lost", "home")
 
         assert nics[0].cidr in ip("addr", "show", nics[0].name)
         assert not is_open("lost")
-        containerd.stop()
-    containerd.start(containerd.options)
+        runtime.stop()
+    runtime.start(runtime.options)
     remove(cri, pod)
     assert_home(before)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.box.attach import absent, plugin
 from tests.box.cri import Cri
-from tests.box.fixtures import containerd, cri, runtime
+from tests.box.fixtures import cri, installed, running, runtime
 from tests.box.nics import (
     Nic,
     dress_functions,
@@ -22,11 +22,12 @@ from tests.box.report import pytest_runtest_makereport
 
 __all__ = [
     "absent",
-    "containerd",
     "cri",
+    "installed",
     "movable_rdma",
     "plugin",
     "pytest_runtest_makereport",
+    "running",
     "runtime",
     "stock_rdma",
 ]

@@ -18,6 +18,7 @@ from tests.box.attach import (
     test_a_host_network_pod_with_a_claim_is_refused,
     test_a_plugin_restart_leaves_running_pods_alone,
     test_a_pod_that_lists_the_claim_only_at_pod_level_gets_its_nic_and_a_warning,
+    test_a_runtime_that_restarts_with_pods_alive_costs_no_nic,
     test_a_second_pod_on_the_claim_is_refused_with_the_holders_name,
     test_nics_come_with_their_addresses_and_go_home_as_they_were,
     test_parameters_of_the_claim_are_applied,
@@ -26,7 +27,6 @@ from tests.box.attach import (
     test_with_the_plugin_stopped_the_container_waits_until_it_is_back,
 )
 from tests.box.claims import release
-from tests.box.containerd import Containerd
 from tests.box.cri import ContainerSpec, Cri, Pod
 from tests.box.nics import Nic, ip
 from tests.box.plugin import Plugin
@@ -39,6 +39,7 @@ __all__ = [
     "test_a_host_network_pod_with_a_claim_is_refused",
     "test_a_plugin_restart_leaves_running_pods_alone",
     "test_a_pod_that_lists_the_claim_only_at_pod_level_gets_its_nic_and_a_warning",
+    "test_a_runtime_that_restarts_with_pods_alive_costs_no_nic",
     "test_a_second_pod_on_the_claim_is_refused_with_the_holders_name",
     "test_nics_come_with_their_addresses_and_go_home_as_they_were",
     "test_parameters_of_the_claim_are_applied",
@@ -103,24 +104,6 @@ def test_a_namespace_destroyed_behind_our_back_gives_the_nic_back_as_it_was(
     assert_home(before)
     cri.remove_pod(pod.sandbox_id)
     release(pod.uid)
-
-
-def test_a_runtime_that_restarts_with_pods_alive_costs_no_nic(
-    containerd: Containerd,
-    cri: Cri,
-    plugin: Plugin,
-    nics: tuple[Nic, ...],
-    before: dict[str, object],
-) -> None:
-    pod, container = start_pod(cri, "survivor", nics[:1])
-
-    containerd.kill()
-    containerd.start(containerd.options)
-    wait_until("the plugin to be back", lambda: plugin.since().count("serving") > 1)
-
-    assert nics[0].cidr in links_in(cri, container)[nics[0].name]
-    remove(cri, pod)
-    assert_home(before)
 
 
 def test_a_sandbox_made_anew_for_the_same_pod_takes_the_nic_over(

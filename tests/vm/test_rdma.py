@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.box import rdma
-from tests.box.containerd import Containerd
 from tests.box.cri import Cri
 from tests.box.nics import dress_functions, ip, make_functions, remove_functions
 from tests.box.place import NODE, checked
@@ -21,6 +20,7 @@ from tests.box.rdma_pods import (
     start_rdma_pod,
     status_of_process,
 )
+from tests.box.runtime import Runtime
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -45,7 +45,7 @@ def functions() -> Iterator[tuple[Path, ...]]:
 
 @pytest.fixture(scope="module")
 def pods(
-    runtime: Containerd, movable_rdma: None, functions: tuple[Path, ...]
+    running: Runtime, movable_rdma: None, functions: tuple[Path, ...]
 ) -> Iterator[tuple[RdmaPod, RdmaPod]]:
     """Return two pods of two NICs each. A third container could start in them."""
     hcas = make_hcas(dress_functions(functions))

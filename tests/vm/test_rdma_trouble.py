@@ -9,7 +9,6 @@ import pytest
 from tests.box import rdma
 from tests.box.attach import assert_home, remove
 from tests.box.claims import release
-from tests.box.containerd import Containerd
 from tests.box.cri import Cri
 from tests.box.nics import Nic, make_functions, remove_functions
 from tests.box.place import NODE, checked
@@ -28,6 +27,7 @@ from tests.box.rdma_pods import (
     serving,
     start_rdma_pod,
 )
+from tests.box.runtime import Runtime
 from tests.box.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
@@ -144,7 +144,7 @@ def test_a_namespace_unlinked_while_its_pod_runs_loses_nothing(
 
 
 def test_a_runtime_that_restarts_costs_no_rdma_device(
-    containerd: Containerd,
+    runtime: Runtime,
     cri: Cri,
     plugin: Plugin,
     hcas: tuple[Hca, ...],
@@ -152,8 +152,8 @@ def test_a_runtime_that_restarts_costs_no_rdma_device(
 ) -> None:
     pod = start_rdma_pod(cri, "survivor", hcas[:1], 1)
 
-    containerd.kill()
-    containerd.start(containerd.options)
+    runtime.kill()
+    runtime.start(runtime.options)
     wait_until("the plugin to be back", lambda: plugin.since().count("serving") > 1)
 
     assert rdma.links(pod.container) == homes(hcas[:1])

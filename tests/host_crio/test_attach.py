@@ -1,0 +1,31 @@
+"""Pods on a real CRI-O get their NICs and give them back, as on containerd."""
+
+from tests.box.attach import (
+    test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name,
+    test_a_host_network_pod_with_a_claim_is_refused,
+    test_a_plugin_restart_leaves_running_pods_alone,
+    test_a_pod_that_lists_the_claim_only_at_pod_level_gets_its_nic_and_a_warning,
+    test_a_runtime_that_restarts_with_pods_alive_costs_no_nic,
+    test_a_second_pod_on_the_claim_is_refused_with_the_holders_name,
+    test_nics_come_with_their_addresses_and_go_home_as_they_were,
+    test_parameters_of_the_claim_are_applied,
+    test_the_container_finds_its_metadata_and_environment,
+    test_with_the_plugin_killed_in_the_hook_the_container_waits,
+    test_with_the_plugin_slower_than_the_deadline_the_container_waits,
+    test_with_the_plugin_stopped_the_container_waits_until_it_is_back,
+)
+
+__all__ = [
+    "test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name",
+    "test_a_host_network_pod_with_a_claim_is_refused",
+    "test_a_plugin_restart_leaves_running_pods_alone",
+    "test_a_pod_that_lists_the_claim_only_at_pod_level_gets_its_nic_and_a_warning",
+    "test_a_runtime_that_restarts_with_pods_alive_costs_no_nic",
+    "test_a_second_pod_on_the_claim_is_refused_with_the_holders_name",
+    "test_nics_come_with_their_addresses_and_go_home_as_they_were",
+    "test_parameters_of_the_claim_are_applied",
+    "test_the_container_finds_its_metadata_and_environment",
+    "test_with_the_plugin_killed_in_the_hook_the_container_waits",
+    "test_with_the_plugin_slower_than_the_deadline_the_container_waits",
+    "test_with_the_plugin_stopped_the_container_waits_until_it_is_back",
+]
