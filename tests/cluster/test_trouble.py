@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from tests.box.place import checked
@@ -62,21 +64,20 @@ def test_two_minutes_without_an_api_server(
     containers = {pod: pods.container(pod) for pod in ("train", "job")}
     moved = uid_of(pods, "moved")
 
-    cluster.stop_api()
-    since = time.monotonic()
-    node.plugin.restart()
-    node.shim.restart()
-    for container in containers.values():
-        checked(node, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=KILL", container)
-    wait_until("the container of train again", lambda: len(witnessed(node, "train")) == 2, 60)
-    assert "nic0" in witnessed(node, "train")[1]
-    wait_until("the NIC of a job that ended", lambda: driver.is_on_node("nic1"), 60)
-    node.kubelet.stop()
-    checked(node, "python3", "-m", "tests.box.ended", moved)
-    wait_until("the NIC of a pod that the runtime ended", lambda: driver.is_on_node("nic2"))
-    time.sleep(max(0.0, since + OUTAGE_S - time.monotonic()))
-    node.kubelet.start()
-    cluster.start_api()
+    with outage(cluster) as left_s:
+        node.plugin.restart()
+        node.shim.restart()
+        for each in containers.values():
+            checked(node, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=KILL", each)
+        wait_until("the container of train again", lambda: len(witnessed(node, "train")) == 2, 60)
+        assert "nic0" in witnessed(node, "train")[1]
+        wait_until("the NIC of a job that ended", lambda: driver.is_on_node("nic1"), 60)
+        wait_until("its record to be dropped", lambda: len(records(driver)) == 2, 60)
+        node.kubelet.stop()
+        checked(node, "python3", "-m", "tests.box.ended", moved)
+        wait_until("the NIC of a pod that the runtime ended", lambda: driver.is_on_node("nic2"))
+        time.sleep(left_s())
+        node.kubelet.start()
 
     wait_until(  # a kubelet that starts deletes those of its node
         "new slices",
@@ -200,6 +201,17 @@ def test_claim_and_pod_deleted_by_force_leave_the_nic_to_the_next_one_and_no_rec
 # --------------------------------------------------------------------------- parts
 
 READY: Final = ["NetworkDeviceReady"]
+
+
+@contextmanager
+def outage(cluster: ControlPlane) -> Iterator[Callable[[], float]]:
+    """Have no API server; yield what tells how many seconds are left of the two minutes."""
+    cluster.stop_api()
+    end = time.monotonic() + OUTAGE_S
+    try:
+        yield lambda: max(0.0, end - time.monotonic())
+    finally:
+        cluster.start_api()
 
 
 def uid(document: Object) -> str:
