@@ -16,6 +16,15 @@ from tests.box.waiting import wait_until
 CONFIG: Final = Path("/etc/kubernetes/kubelet.json")
 PORT: Final = 10250
 HEALTH_PORT: Final = 10248
+# Of a node without a machine of its own, where kernel, disk and build machine are the host's.
+IN_NAMESPACES: Final[dict[str, object]] = {
+    "failCgroupV1": False,  # a build machine may have nothing else
+    "failSwapOn": False,
+    "oomScoreAdj": 0,  # less needs CAP_SYS_RESOURCE
+    # Full or not, the disk is none of the tests' business.
+    "evictionHard": {"memory.available": "0%", "nodefs.available": "0%"},
+    "imageGCHighThresholdPercent": 100,
+}
 # What a kubelet sets for the whole kernel, which the box has in common with its host.
 KERNEL_SETTINGS: Final = (
     "vm/overcommit_memory",
@@ -96,19 +105,18 @@ def _configuration(ca: Path) -> dict[str, object]:
         "authentication": {"x509": {"clientCAFile": str(ca)}},
         "containerRuntimeEndpoint": f"unix://{SOCKET}",
         "cgroupDriver": "cgroupfs",  # no systemd in the box
-        "failCgroupV1": False,  # a build machine may have nothing else
-        "failSwapOn": False,  # the host's
-        "oomScoreAdj": 0,  # less needs CAP_SYS_RESOURCE
         "port": PORT,
         "healthzPort": HEALTH_PORT,
-        # The disk is the host's, and full or not, it is none of the tests' business.
-        "evictionHard": {"memory.available": "0%", "nodefs.available": "0%"},
-        "imageGCHighThresholdPercent": 100,
         # Tests wait for these.
         "nodeStatusUpdateFrequency": "2s",
         "syncFrequency": "10s",
         "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
+        **(IN_NAMESPACES if _in_namespaces() else {}),
     }
+
+
+def _in_namespaces() -> bool:
+    return os.environ["BOX_TIER"] == "host"
 
 
 def _prepare_machine() -> None:
@@ -116,7 +124,7 @@ def _prepare_machine() -> None:
     kmsg = Path("/dev/kmsg")
     if not kmsg.exists():
         kmsg.symlink_to("null")  # whom the host's kernel kills is not told
-    if os.environ["BOX_TIER"] != "host":
+    if not _in_namespaces():
         return
     for name in KERNEL_SETTINGS:
         setting = Path("/proc/sys", name)

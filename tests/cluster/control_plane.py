@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
+from tests.box.waiting import PATIENCE
 from tests.cluster.api import HOST, Api, answers
-from tests.cluster.inside import GATEWAY, SERVICE
+from tests.cluster.gateway import GATEWAY, SERVICE
 from tests.cluster.pki import Authority, Identity
 from tests.cluster.program import Port, Program
 
@@ -28,7 +29,7 @@ NAMES: Final = (
 )
 # Served by every release so far, and on by default in none from 1.34 on.
 BETAS: Final = "resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true"
-KUBECTL_DEADLINE_S: Final = 60
+KUBECTL_DEADLINE_S: Final = 60 * PATIENCE
 Flags = dict[str, str | int | Path]
 
 

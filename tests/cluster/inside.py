@@ -7,29 +7,29 @@ their verbs the methods of the classes below. The answer is `[result, error]`, o
 from __future__ import annotations
 
 import os
-import socket
+import subprocess
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.box import containerd, lines, plugin, shim
+from tests.box import containerd, lines, plugin, rdma, shim
 from tests.box.containerd import Containerd
 from tests.box.kubelet import Kubelet
-from tests.box.nics import host_state, ip, make_wires
+from tests.box.nics import dress_functions, host_state, ip, make_functions, make_wires, settled
 from tests.box.place import NODE
 from tests.box.plugin import Plugin
+from tests.box.rdma_pods import make_hcas
 from tests.box.shim import Shim
+from tests.cluster.gateway import ADDRESS, GATEWAY, hand_over, lay
 
-ADDRESS: Final = "192.0.2.10"
-GATEWAY: Final = "192.0.2.1"  # behind which is the API server
-SERVICE: Final = "10.96.0.1"  # of the API server, first of the services' addresses
-PODS: Final = "10.88.0.0/16"
 PORT: Final = 7000
 NICS: Final = 8
 # Wires are veths, which are not for pods by default. The machine's own NICs are, but have their
 # interfaces elsewhere.
 HAS_INTERFACE: Final = '"dra.net/ifName" in attributes'
 IO: Final = Path("/io")
+RESET_S: Final = 0.5  # time for the answer to be on its way
 
 
 class _Commands:
@@ -42,14 +42,31 @@ class _Commands:
         """Return what pods must not change: links, addresses, routes and rules."""
         return host_state()
 
+    def load(self, archive: str) -> None:
+        """Give the runtime an image; however long that takes."""
+        command = ("ctr", "--namespace=k8s.io", "images", "import", archive)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{archive}: {done.stdout}{done.stderr}".strip())
+
+    def boot(self) -> str:
+        """Return the kernel's name for this boot."""
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+    def reset(self) -> None:
+        """Have the machine begin anew (hack/box/run-vm): disks are written, nothing is ended."""
+        threading.Timer(RESET_S, _reset).start()
+
 
 def main() -> None:
-    """Make the node's network, then do as told until the node is no more."""
+    """Make the node's NICs, then do as told until the node is no more."""
     for log in (containerd.LOG, plugin.LOG, shim.LOG):
         log.symlink_to(IO / log.name)  # where the tests see it, also when the node is gone
     if os.environ["BOX_TIER"] == "host":
         _lay_uplink()
         make_wires(NICS)
+    else:
+        _make_functions()
     parts: Mapping[str, object] = {
         "node": _Commands(),
         "containerd": Containerd(),
@@ -77,21 +94,28 @@ def _lay_uplink() -> None:
     ip("addr", "add", f"{ADDRESS}/24", "dev", "uplink")
     ip("link", "set", "uplink", "up")
     ip("route", "add", "default", "via", GATEWAY, "dev", "uplink")
-    for command in (
-        ("link", "set", "lo", "up"),
-        ("addr", "add", f"{GATEWAY}/24", "dev", "node"),
-        ("addr", "add", f"{SERVICE}/32", "dev", "lo"),
-        ("link", "set", "node", "up"),
-        ("route", "add", PODS, "via", ADDRESS),
-    ):
-        ip("-n", "gateway", *command)
-    with (
-        socket.socket(socket.AF_UNIX) as tests,
-        Path("/run/netns/gateway").open("rb") as gateway,
-    ):
-        tests.connect(str(IO / "uplink.sock"))
-        socket.send_fds(tests, [b"gateway"], [gateway.fileno()])
-        tests.recv(1)  # it is in use
+    lay("node", "gateway")
+    hand_over(Path("/run/netns/gateway"), IO / "uplink.sock")
+
+
+def _make_functions() -> None:
+    """Make a virtual function on each NIC; on one NUMA node they have RDMA devices, which move.
+
+    Each has a sysctl that is not as it is by default, and that claims change.
+    """
+    rdma.load(rdma.Driver.MOVABLE)
+    rdma.set_netns_mode("exclusive")
+    nics = dress_functions(make_functions(NICS))
+    make_hcas(nics[NICS // 2 :])
+    for nic in nics:
+        Path("/proc/sys/net/ipv4/conf", nic.name, "arp_ignore").write_text("2")
+    settled()
+
+
+def _reset() -> None:
+    os.sync()
+    Path("/ctl/again").touch()
+    Path("/proc/sysrq-trigger").write_text("b")
 
 
 if __name__ == "__main__":

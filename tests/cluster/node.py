@@ -1,15 +1,17 @@
-"""A node of the test cluster: a real kubelet and a real containerd in private namespaces.
+"""A node of the test cluster: a real kubelet and a real containerd, in namespaces or in a machine.
 
 Real: both programs, the kernel's network namespaces, runc, CNI, NRI, CDI, and the connections to
-and from the API server. Not real: NICs are ends of virtual wires; the kernel is the host's, so what
-a kubelet does to it as a whole (sysctls, OOM messages, oom_score_adj) is kept from it, see
-tests/box/kubelet.py; the one service address that leads anywhere is the API server's.
+and from the API server. Not real, in namespaces: NICs are ends of virtual wires; the kernel is the
+host's, so what a kubelet does to it as a whole (sysctls, OOM messages, oom_score_adj) is kept from
+it, see tests/box/kubelet.py. Of both, the one service address that leads anywhere is the API
+server's.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator
+import sys
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,18 +19,21 @@ from typing import Any, Final, Self
 
 from tests.box import lines
 from tests.box.cri import ExecResult
-from tests.box.place import checked
-from tests.box.waiting import wait_until
+from tests.box.waiting import PATIENCE, wait_until
 from tests.cluster.api import ApiError, Object
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.inside import GATEWAY, PORT
+from tests.cluster.gateway import GATEWAY, TAP
+from tests.cluster.inside import PORT
 from tests.cluster.program import Program, tail
 from tests.cluster.uplink import Uplink
 from tests.cluster.workload import NODES
 
-RUN_HOST: Final = Path(__file__).parents[2] / "hack/box/run-host"
-LIFE_S: Final = 3600
-ANSWER_S: Final = 120.0  # the longest that a part takes to start
+BOX: Final = Path(__file__).parents[2] / "hack/box"
+HELLO: Final = "uplink.sock"
+DISK: Final = "disk"  # of a machine
+INSIDE: Final = ("--limit", "3600", "--", "python3", "-m", "tests.cluster.inside")
+ANSWER_S: Final = 120.0 * PATIENCE  # the longest that a part takes to start
+Maker = Callable[[Path], tuple[str | Path, ...]]
 
 
 class NodeError(Exception):
@@ -60,18 +65,33 @@ class Part:
         self.start()
 
 
+def namespaces(directory: Path) -> tuple[str | Path, ...]:
+    """Return what makes a node in namespaces of this machine. Its NICs are nic0 to nic7."""
+    return (BOX / "run-host", "forky", "--io", directory, *INSIDE)
+
+
+def machine(directory: Path) -> tuple[str | Path, ...]:
+    """Return what makes a node in a virtual machine, with eight NICs and a function of each."""
+    gateway = ("unshare", "--net", sys.executable, "-m", "tests.cluster.gateway", directory / HELLO)
+    uplink = ("--tap", TAP, "--disk", directory / DISK, "--memory", "4096")
+    return (*gateway, BOX / "run-vm", "forky", *uplink, "--io", directory, *INSIDE)
+
+
 class Node:
-    """The node of a control plane, for as long as a `with` block lasts. Its NICs are nic0 to nic7.
+    """The node of a control plane, for as long as a `with` block lasts.
 
     Args:
         cluster: A running control plane.
         programs: Where the kubelet is.
         directory: What node and tests share, logs too; it exists.
+        maker: Says what makes it; it is given the directory.
     """
 
     name: Final = "box"
 
-    def __init__(self, cluster: ControlPlane, programs: Path, directory: Path) -> None:
+    def __init__(
+        self, cluster: ControlPlane, programs: Path, directory: Path, maker: Maker = namespaces
+    ) -> None:
         self._cluster = cluster
         self._directory = directory
         shutil.copy(programs / "kubelet", directory)
@@ -81,10 +101,8 @@ class Node:
         shutil.copy(kubeconfig, directory / "node.kubeconfig")
         shim = cluster.kubeconfig_of("dra-shim", "system:masters", address=GATEWAY)
         shutil.copy(shim, directory / "shim.kubeconfig")
-        self._uplink = Uplink(cluster.api_port, directory / "uplink.sock", cluster.nodes)
-        inside = ("python3", "-m", "tests.cluster.inside")
-        box = (RUN_HOST, "forky", "--limit", str(LIFE_S), "--io", directory, "--", *inside)
-        self._box = Program(directory / "box.log", box)
+        self._uplink = Uplink(cluster.api_port, directory / HELLO, cluster.nodes)
+        self._box = Program(directory / "box.log", maker(directory))
         self.containerd = Part(self, "containerd")
         self.kubelet = Part(self, "kubelet")
         self.plugin = Part(self, "plugin")
@@ -103,7 +121,8 @@ class Node:
         self._uplink.close()
         with suppress(ApiError):  # it need not have got so far
             self._cluster.api().delete(f"{NODES}/{self.name}")
-        (self._directory / "kubelet").unlink()  # logs are kept, not what is 90 MB
+        for name in ("kubelet", DISK):  # logs are kept, not what is large
+            (self._directory / name).unlink(missing_ok=True)
 
     def run(self, *command: str) -> ExecResult:
         """Run a command on the node; it is killed after a minute, and ends with 124 then."""
@@ -122,15 +141,27 @@ class Node:
             raise NodeError(error)
         return result
 
+    def start(self) -> None:
+        """Start the parts that every node has, and wait until it is ready for pods."""
+        self.containerd.start()
+        self.kubelet.start()
+        wait_until("the node to be ready", self.is_ready, 60)
+
+    def reset(self) -> None:
+        """Reset the machine: all but its disk begins anew, and the node's parts are stopped."""
+        before = self._boot()
+        self.tell("node", "reset")
+        wait_until("the node to do as told", lambda: self._boot() not in ("", before), 90)
+
     def load(self, image: Path) -> None:
         """Give the runtime an image, an archive that `ctr images import` takes.
 
         Raises:
-            RuntimeError: It is not taken.
+            NodeError: It is not taken.
         """
         copy = self._directory / image.name
         shutil.copy(image, copy)
-        checked(self, "ctr", "--namespace=k8s.io", "images", "import", f"/io/{image.name}")
+        self.tell("node", "load", f"/io/{image.name}")
         copy.unlink()
 
     def state(self) -> dict[str, object]:
@@ -144,7 +175,7 @@ class Node:
         return log.read_text(errors="replace") if log.exists() else ""
 
     def is_ready(self) -> bool:
-        """Tell whether the API server has it that the node is ready for pods."""
+        """Tell whether the API server has it that the node is ready for pods, in this boot."""
         try:
             node = self._cluster.api().get(f"{NODES}/{self.name}")
         except ApiError as error:
@@ -153,8 +184,10 @@ class Node:
             return False
         conditions: list[Object] = node["status"].get("conditions", [])
         ready = {"type": "Ready", "status": "True"}
-        return "taints" not in node["spec"] and any(
-            ready.items() <= condition.items() for condition in conditions
+        return (
+            "taints" not in node["spec"]
+            and node["status"].get("nodeInfo", {}).get("bootID") == self._boot()
+            and any(ready.items() <= condition.items() for condition in conditions)
         )
 
     def tails(self) -> Generator[tuple[str, str]]:
@@ -165,13 +198,13 @@ class Node:
     def _start(self) -> None:
         self._box.start(self._uplink.is_asked_for)
         self._uplink.open()
-        wait_until("the node to do as told", self._answers)
-        self.containerd.start()
-        self.kubelet.start()
-        wait_until("the node to be ready", self.is_ready, 60)
+        wait_until("the node to do as told", self._boot, 90)
+        self.start()
 
-    def _answers(self) -> bool:
+    def _boot(self) -> str:
+        """Return the name of the node's boot, "" while it does not do as told."""
+        self._box.check()
         try:
-            return self.run("true").exit_code == 0
+            return str(self.tell("node", "boot"))
         except OSError:
-            return False
+            return ""

@@ -83,12 +83,20 @@ class Program:
             self._process.wait()
             self._process = None
 
+    def check(self) -> None:
+        """Do nothing if it runs.
+
+        Raises:
+            ProgramError: It ended.
+        """
+        assert self._process is not None, f"{self.name} is not running"
+        if (status := self._process.poll()) is not None:
+            raise ProgramError(f"{self.name} ended with status {status}\n{self.tail()}")
+
     def tail(self) -> str:
         """Return the end of its log."""
         return tail(self._log) if self._log.exists() else ""
 
     def _is(self, ready: Callable[[], object]) -> bool:
-        assert self._process is not None
-        if (status := self._process.poll()) is not None:
-            raise ProgramError(f"{self.name} ended with status {status}\n{self.tail()}")
+        self.check()
         return bool(ready())

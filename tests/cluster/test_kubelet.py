@@ -1,6 +1,6 @@
 """A real kubelet on a real containerd runs what the real scheduler gives it."""
 
-from tests.cluster.inside import ADDRESS, SERVICE
+from tests.cluster.gateway import ADDRESS, SERVICE
 from tests.cluster.node import Node
 from tests.cluster.pods import Pods
 

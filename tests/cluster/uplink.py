@@ -19,7 +19,7 @@ from typing import Final
 
 from dranet_nri.kernel.netns import run_inside
 from tests.cluster.api import HOST
-from tests.cluster.inside import ADDRESS, GATEWAY, SERVICE
+from tests.cluster.gateway import ADDRESS, GATEWAY, SERVICE
 
 SERVICE_PORT: Final = 443
 DEADLINE_S: Final = 20.0  # of a connection to the node
