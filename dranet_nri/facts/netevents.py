@@ -1,29 +1,25 @@
-"""What rtnetlink announces of links, addresses, routes and filters, for an event loop.
+"""What rtnetlink announces of links, addresses, routes and filters; see netlink.events.
 
 Rules:
-1. Events only say that something happened, and to which link. What is there now is for a dump.
-2. They are those of the network namespace in which the source was opened, and need no privilege.
-3. Of routes only default routes count. A node that speaks BGP announces hundreds of thousands.
+1. An event says which link it is about, and no more. It is heard without privilege.
+2. Of routes only default routes count. A node that speaks BGP announces hundreds of thousands.
 """
 
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from errno import EAGAIN, EINVAL, ENOBUFS
 from struct import Struct
 from typing import Final
 
-from dranet_nri.errors import KernelError
 from dranet_nri.netlink.codec import fixed
+from dranet_nri.netlink.events import EventSource, open_member
 from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE
-from dranet_nri.netlink.socket import BUFFER_LEN, SOL_NETLINK, Message, messages, open_socket
+from dranet_nri.netlink.socket import Message
 
-NETLINK_ADD_MEMBERSHIP: Final = 1  # linux/netlink.h
-SO_RCVBUFFORCE: Final = 33  # asm-generic/socket.h
 QUEUE_BYTES: Final = 4 << 20  # 512 VFs that come at once announce themselves several times each
 
+_WHAT: Final = "network events"
 # RTNLGRP_LINK, TC, IPV4_IFADDR, IPV4_ROUTE, IPV6_IFADDR, IPV6_ROUTE, NEXTHOP (linux/rtnetlink.h)
 _GROUPS: Final = (1, 4, 5, 7, 9, 11, 32)
 _OF_LINK: Final = Struct("=4xI")  # ifinfomsg, ifaddrmsg and tcmsg have the ifindex at one place
@@ -52,7 +48,6 @@ class NetEvent:
     index: int = 0
 
 
-_LOST: Final = NetEvent(NetEventKind.LOST)
 _KINDS: Final = {  # RTM_NEW… and RTM_DEL… of each
     16: NetEventKind.LINK,
     17: NetEventKind.LINK,
@@ -70,42 +65,12 @@ _KINDS: Final = {  # RTM_NEW… and RTM_DEL… of each
 _ROUTES: Final = frozenset({24, 25})
 
 
-class NetEvents:
-    """A source of events: wait until fileno() is readable, then take what is pending()."""
+class NetEvents(EventSource[NetEvent]):
+    """The source of these events."""
 
     def __init__(self, sock: socket.socket) -> None:
         """Take over a socket that is a member of the groups and doesn't block."""
-        self._socket = sock
-
-    def fileno(self) -> int:
-        """Return the descriptor to poll; it lives until close."""
-        return self._socket.fileno()
-
-    def pending(self) -> Iterator[NetEvent]:
-        """Yield the events that are there now, without waiting for more.
-
-        Raises:
-            KernelError: the socket fails; EBADMSG, what came is no event.
-        """
-        while True:
-            try:
-                data, _, flags, _ = self._socket.recvmsg(BUFFER_LEN)
-            except OSError as error:
-                if error.errno == EAGAIN:
-                    return
-                if error.errno != ENOBUFS:
-                    raise KernelError("read network events", error.errno or EINVAL) from error
-                yield _LOST
-                continue
-            if flags & socket.MSG_TRUNC:
-                yield _LOST
-                continue
-            for message in messages(data):
-                yield from _event(message)
-
-    def close(self) -> None:
-        """Close the socket. Idempotent."""
-        self._socket.close()
+        super().__init__(sock, _WHAT, NetEvent(NetEventKind.LOST), _event)
 
 
 def open_events() -> NetEvents:
@@ -114,19 +79,7 @@ def open_events() -> NetEvents:
     Raises:
         KernelError: there is no netlink, or the kernel has none of the groups.
     """
-    sock = open_socket(NETLINK_ROUTE)
-    try:
-        # A socket without an address of its own is passed over: the kernel sends as address 0.
-        sock.bind((0, 0))
-        with suppress(PermissionError):  # the usual size has to do; what is lost is told
-            sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, QUEUE_BYTES)
-        for group in _GROUPS:
-            sock.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
-        sock.settimeout(0)
-    except OSError as error:
-        sock.close()
-        raise KernelError("listen to network events", error.errno or EINVAL) from error
-    return NetEvents(sock)
+    return NetEvents(open_member(NETLINK_ROUTE, _WHAT, _GROUPS, QUEUE_BYTES))
 
 
 def _event(message: Message) -> Iterator[NetEvent]:
