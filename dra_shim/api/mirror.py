@@ -1,8 +1,6 @@
 """What the server has of a kind, kept up to date by listing once and watching from then on."""
 
-import asyncio
-import random as random_module
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Final, NoReturn
 
@@ -10,12 +8,11 @@ from dra_shim.api.client import Api
 from dra_shim.api.errors import ApiError, ExpiredError, UnavailableError
 from dra_shim.api.replies import Change, Event, Object, name_of, version_of
 from dra_shim.api.requests import Kind
+from dra_shim.timing import REAL, Timing
 
 WATCH_S: Final = 300  # a watch's least length; up to twice that, so that not all end together
 FIRST_PAUSE_S: Final = 0.5  # after trouble, or a watch without a word; doubles
 LONGEST_PAUSE_S: Final = 60.0
-
-Sleep = Callable[[float], Awaitable[None]]
 
 
 class Mirror:
@@ -33,9 +30,7 @@ class Mirror:
         fields: Mapping[str, str],
         changed: Callable[[], None],
         trouble: Callable[[ApiError, float], None],
-        *,
-        sleep: Sleep = asyncio.sleep,
-        random: Callable[[], float] = random_module.random,
+        timing: Timing = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -45,8 +40,7 @@ class Mirror:
             fields: field selector.
             changed: called when objects is another than before, or may be.
             trouble: called with what went wrong, and after how many seconds it is tried again.
-            sleep: waits that many seconds.
-            random: 0 to 1.
+            timing: what it goes by.
         """
         self.objects: dict[str, Object] = {}
         self.complete = False
@@ -55,8 +49,8 @@ class Mirror:
         self._fields = fields
         self._changed = changed
         self._trouble = trouble
-        self._sleep = sleep
-        self._random = random
+        self._sleep = timing.sleep
+        self._random = timing.random
         self._since = ""  # the state we have, "" for none
         self._pause_s = FIRST_PAUSE_S
 

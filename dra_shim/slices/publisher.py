@@ -8,9 +8,7 @@ Rules:
 """
 
 import asyncio
-import random as random_module
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from typing import Final
@@ -38,12 +36,12 @@ from dra_shim.slices.layout import laid_out
 from dra_shim.slices.pace import Pace
 from dra_shim.slices.plan import Accepted, Change, Create, Remove, Step, plan
 from dra_shim.slices.probe import missing_after, missing_by, probe_document
+from dra_shim.timing import REAL, Alarm, Timing
 from dranet_nri.model import DRIVER_NAME
 
 PROBE_S: Final = 3600.0  # before a feature that was missing is looked for again
 MAX_ROUNDS: Final = 32  # of a pass; each but the last leaves out what a slice was refused for
 
-Sleep = Callable[[float], Awaitable[None]]
 Seen = tuple[Spec, tuple[str, ...]]  # what a slice says, and who owns it
 
 
@@ -55,10 +53,7 @@ class Publisher:
         api: Api,
         node: str,
         notify: notices.Notify,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Sleep = asyncio.sleep,
-        random: Callable[[], float] = random_module.random,
+        timing: Timing = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -66,22 +61,17 @@ class Publisher:
             api: the server.
             node: the node's name.
             notify: told what came of it; must not raise.
-            clock: seconds that only go up.
-            sleep: waits that many of them.
-            random: 0 to 1.
+            timing: what its loops go by.
         """
         self._api = api
         self._node = node
         self._notify = notify
-        self._clock = clock
-        self._sleep = sleep
+        self._clock = timing.clock
         self._goods: Goods | None = None
         self._fields = {"spec.nodeName": node, "spec.driver": DRIVER_NAME}
-        self._mirror = Mirror(
-            api, SLICE, self._fields, self._look, self._tell_trouble, sleep=sleep, random=random
-        )
-        self._pace = Pace(random)
-        self._stirred = asyncio.Event()
+        self._mirror = Mirror(api, SLICE, self._fields, self._look, self._tell_trouble, timing)
+        self._pace = Pace(timing.random)
+        self._alarm = Alarm(timing)
         self._writes = 0  # of this pass
         self._expected: Mapping[str, Seen] | None = None  # on the server, after the last pass
         self._layout: Mapping[str, Sequence[str]] = {}  # of the last pass
@@ -96,35 +86,17 @@ class Publisher:
         if goods != self._goods:
             self._goods = goods
             self._pace.news(self._clock())
-            self._stirred.set()
+            self._alarm.stir()
 
     async def run(self) -> None:
         """Publish until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._mirror.run(), name="slices: mirror")
             while True:
-                await self._until_due()
+                await self._alarm.until(lambda: self._pace.due)
                 await self._try()
 
     # ------------------------------------------------------------------- when
-
-    async def _until_due(self) -> None:
-        while (left_s := self._pace.due - self._clock()) > 0:
-            self._stirred.clear()
-            waits = [asyncio.create_task(self._stir())]
-            if left_s < inf:
-                waits.append(asyncio.create_task(self._rest(left_s)))
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for each in waits:
-                    each.cancel()
-
-    async def _stir(self) -> None:
-        await self._stirred.wait()
-
-    async def _rest(self, seconds: float) -> None:
-        await self._sleep(seconds)
 
     async def _try(self) -> None:
         self._pace.begin()
@@ -149,7 +121,7 @@ class Publisher:
                 name: _seen(read_published(each)) for name, each in self._mirror.objects.items()
             }
             self._pace.drift(self._clock(), found=seen != self._expected)
-            self._stirred.set()
+            self._alarm.stir()
 
     # ------------------------------------------------------------------- a pass
 

@@ -8,10 +8,6 @@ Rules:
    take is told once, and left until there is something else to say.
 """
 
-import asyncio
-import random as random_module
-import time
-from collections.abc import Callable
 from math import inf
 from typing import Final, NoReturn
 
@@ -28,9 +24,9 @@ from dra_shim.api import (
 )
 from dra_shim.status import notices
 from dra_shim.status.agenda import Agenda, Devices, Job
-from dra_shim.status.alarm import Alarm, Sleep
 from dra_shim.status.document import claim_document, is_kept, right_missing
 from dra_shim.status.text import stamp_of
+from dra_shim.timing import REAL, Alarm, Timing
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME, ObjectRef
 
@@ -44,28 +40,21 @@ class ClaimWriter:
         self,
         api: Api,
         notify: notices.Notify,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Sleep = asyncio.sleep,
-        random: Callable[[], float] = random_module.random,
-        wall: Callable[[], float] = time.time,
+        timing: Timing = REAL,
     ) -> None:
         """Prepare; run does the work.
 
         Args:
             api: the server.
             notify: told what came of it; must not raise.
-            clock: seconds that only go up.
-            sleep: waits that many of them.
-            random: 0 to 1.
-            wall: Unix seconds.
+            timing: what it goes by.
         """
         self._api = api
         self._notify = notify
-        self._clock = clock
-        self._wall = wall
-        self._alarm = Alarm(clock, sleep)
-        self._agenda = Agenda(random)
+        self._clock = timing.clock
+        self._wall = timing.wall
+        self._alarm = Alarm(timing)
+        self._agenda = Agenda(timing.random)
         self._dropping_until = -inf  # the server drops what we write, as far as we know
 
     def want(self, claim: ObjectRef, devices: Devices, patience_s: float) -> None:

@@ -5,10 +5,7 @@ Rules:
 2. A server that does not answer is asked again; what it will not have is dropped, and told once.
 """
 
-import asyncio
-import random as random_module
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import inf
 from typing import Final, NoReturn
 
@@ -24,10 +21,10 @@ from dra_shim.api import (
     name_of,
 )
 from dra_shim.status import notices
-from dra_shim.status.alarm import Alarm, Sleep
 from dra_shim.status.backlog import MAX_WAITING, Backlog, Waiting
 from dra_shim.status.events import counted, new_event
 from dra_shim.status.occurrences import Occurrence
+from dra_shim.timing import REAL, Alarm, Timing
 
 FIRST_PAUSE_S: Final = 1.0  # after trouble; doubles with each
 LONGEST_PAUSE_S: Final = 60.0
@@ -41,10 +38,7 @@ class EventPoster:
         api: Api,
         node: str,
         notify: notices.Notify,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Sleep = asyncio.sleep,
-        random: Callable[[], float] = random_module.random,
+        timing: Timing = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -52,16 +46,14 @@ class EventPoster:
             api: the server.
             node: the node's name.
             notify: told what came of it; must not raise.
-            clock: seconds that only go up.
-            sleep: waits that many of them.
-            random: 0 to 1.
+            timing: what it goes by.
         """
         self._api = api
         self._node = node
         self._notify = notify
-        self._clock = clock
-        self._random = random
-        self._alarm = Alarm(clock, sleep)
+        self._clock = timing.clock
+        self._random = timing.random
+        self._alarm = Alarm(timing)
         self._backlog = Backlog(lambda: self._lose(f"{MAX_WAITING} events wait already"))
         self._failures = 0
         self._pause_until = -inf

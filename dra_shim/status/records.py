@@ -6,15 +6,14 @@ Rules:
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
 from typing import Final, NoReturn
 
 from dra_shim.settings import State
-from dra_shim.status.alarm import Alarm, Sleep
 from dra_shim.status.verdict import Standing
+from dra_shim.timing import REAL, Alarm, Timing
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
 RETRY_S: Final = 5.0  # before a record that could not be read is tried again
@@ -23,7 +22,7 @@ Changed = Callable[[Mapping[str, Standing]], None]
 
 
 async def follow(
-    state: State, known: Iterable[str], changed: Changed, sleep: Sleep = asyncio.sleep
+    state: State, known: Iterable[str], changed: Changed, timing: Timing = REAL
 ) -> NoReturn:
     """Tell what is recorded of claims, first of all, then of those whose records change.
 
@@ -31,13 +30,13 @@ async def follow(
         state: where records are.
         known: UIDs of claims of which is told first of all as well, recorded or not.
         changed: told by claim UID; must not raise.
-        sleep: waits that many seconds.
+        timing: what it goes by.
 
     Raises:
         StateError: inotify is not to be had.
         OSError: a directory cannot be read.
     """
-    alarm = Alarm(time.monotonic, sleep)
+    alarm = Alarm(timing)
     with (
         AllocationReader(state.allocations, owner=None) as allocations,
         AttachmentReader(state.attachments, owner=None) as attachments,

@@ -5,9 +5,7 @@ seconds; what passes by itself meanwhile is not.
 """
 
 import asyncio
-import random as random_module
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -15,13 +13,13 @@ from dra_shim.api import Api
 from dra_shim.prepare import Notice as PrepareNotice
 from dra_shim.settings import State
 from dra_shim.status import notices
-from dra_shim.status.alarm import Alarm, Sleep
 from dra_shim.status.claims import ClaimWriter
 from dra_shim.status.conditions import is_passing
 from dra_shim.status.occurrences import Occurrence, of_notice
 from dra_shim.status.poster import EventPoster
 from dra_shim.status.records import follow
 from dra_shim.status.verdict import Standing, verdict
+from dra_shim.timing import REAL, Alarm, Timing
 from dranet_nri.model import ObjectRef
 
 
@@ -49,11 +47,7 @@ class StatusReporter:
         state: State,
         node: str,
         notify: notices.Notify,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Sleep = asyncio.sleep,
-        random: Callable[[], float] = random_module.random,
-        wall: Callable[[], float] = time.time,
+        timing: Timing = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -62,25 +56,18 @@ class StatusReporter:
             state: where records are.
             node: the node's name.
             notify: told what came of it; must not raise.
-            clock: seconds that only go up.
-            sleep: waits that many of them.
-            random: 0 to 1.
-            wall: Unix seconds.
+            timing: what its loops go by.
         """
         self._state = state
-        self._clock = clock
-        self._sleep = sleep
-        self._wall = wall
-        self._writer = ClaimWriter(
-            api, notify, clock=clock, sleep=sleep, random=random, wall=wall
-        )  # fmt: skip
-        self._poster = EventPoster(api, node, notify, clock=clock, sleep=sleep, random=random)
-        self._alarm = Alarm(clock, sleep)
+        self._timing = timing
+        self._writer = ClaimWriter(api, notify, timing)
+        self._poster = EventPoster(api, node, notify, timing)
+        self._alarm = Alarm(timing)
         self._known: dict[str, _Known] = {}
 
     def tell(self, notice: PrepareNotice) -> None:
         """Post what preparing notes, where users should read it."""
-        self.event(*of_notice(notice, self._wall()))
+        self.event(*of_notice(notice, self._timing.wall()))
 
     def event(self, *occurrences: Occurrence) -> None:
         """Post what happened."""
@@ -98,7 +85,7 @@ class StatusReporter:
                 tasks.create_task(self._writer.run(), name="status: claims")
                 tasks.create_task(self._poster.run(), name="status: events")
                 tasks.create_task(self._look_again(), name="status: delays")
-                await follow(self._state, tuple(self._known), self._changed, self._sleep)
+                await follow(self._state, tuple(self._known), self._changed, self._timing)
         except ExceptionGroup as group:
             raise group.exceptions[0] from group
 
@@ -117,11 +104,11 @@ class StatusReporter:
         self._alarm.stir()
 
     def _judge(self, known: _Known) -> None:
-        now, standing = self._clock(), known.standing
+        now, standing = self._timing.clock(), known.standing
         allocation = standing.allocation
         passing = allocation is not None and is_passing(allocation, standing.attachment)
         known.passing_since = min(known.passing_since, now) if passing else inf
-        found = verdict(standing, max(0.0, now - known.passing_since), self._wall())
+        found = verdict(standing, max(0.0, now - known.passing_since), self._timing.wall())
         known.again = known.passing_since + found.again_s if found.again_s < inf else inf
         self._poster.add(found.occurrences)
         if found.devices is not None:
@@ -130,7 +117,7 @@ class StatusReporter:
     async def _look_again(self) -> None:
         while True:
             await self._alarm.until(self._next)
-            now = self._clock()
+            now = self._timing.clock()
             for known in tuple(self._known.values()):
                 if known.again <= now:
                     self._judge(known)

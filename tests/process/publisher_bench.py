@@ -12,6 +12,7 @@ from dra_shim.goods import Goods, goods_of
 from dra_shim.slices import Notice, Published, Publisher, Trouble
 from dra_shim.slices.layout import slice_name
 from dra_shim.slices.pace import GATHER_S, REST_S
+from dra_shim.timing import Timing
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
 from tests.fakes.exchange import Asked
@@ -41,9 +42,7 @@ class Bench:
             self.api,
             self.node,
             self._note,
-            clock=self.clock,
-            sleep=self.clock.sleep,
-            random=lambda: self.random,
+            Timing(self.clock, self.clock.sleep, lambda: self.random),
         )
 
     def _note(self, notice: Notice) -> None:

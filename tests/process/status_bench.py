@@ -10,6 +10,7 @@ from dra_shim.api import CLAIM, Api, name_of, uid_of
 from dra_shim.settings import State
 from dra_shim.status import ClaimRefused, Notice, StatusReporter
 from dra_shim.status.verdict import GATHER_S
+from dra_shim.timing import Timing
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
@@ -51,10 +52,7 @@ class Bench:
             self.state,
             NODE,
             self._note,
-            clock=self.clock,
-            sleep=self.clock.sleep,
-            random=lambda: self.random,
-            wall=self.wall,
+            Timing(self.clock, self.clock.sleep, lambda: self.random, self.wall),
         )
 
     def wall(self) -> float:

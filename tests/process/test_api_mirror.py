@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dra_shim.api import NODE, POD, Api, ApiError, Mirror, uid_of
+from dra_shim.timing import Timing
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
 from tests.fakes.exchange import End, Told
@@ -35,8 +36,7 @@ class Bench:
             {},
             self.stirred.set,
             lambda error, pause_s: self.troubles.append((error, pause_s)),
-            sleep=self.clock.sleep,
-            random=lambda: self.random,
+            Timing(self.clock, self.clock.sleep, lambda: self.random),
         )
 
     @property

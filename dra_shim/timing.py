@@ -1,19 +1,41 @@
-"""Waiting until something is due that may become due earlier meanwhile."""
+"""Time as the shim's loops have it, and waiting for what may become due earlier meanwhile."""
 
 import asyncio
+import random as random_module
+import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from math import inf
+from typing import Final
 
-Sleep = Callable[[float], Awaitable[None]]
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What a loop goes by; a test brings its own.
+
+    Attributes:
+        clock: seconds that only go up.
+        sleep: waits that many of them.
+        random: 0 to 1, for pauses.
+        wall: Unix seconds.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    random: Callable[[], float] = random_module.random
+    wall: Callable[[], float] = time.time
+
+
+REAL: Final = Timing()
 
 
 class Alarm:
     """Wakes one loop."""
 
-    def __init__(self, clock: Callable[[], float], sleep: Sleep) -> None:
-        """Use a monotonic clock, and its sleep."""
-        self._clock = clock
-        self._sleep = sleep
+    def __init__(self, timing: Timing) -> None:
+        """Use a clock, and its sleep."""
+        self._clock = timing.clock
+        self._sleep = timing.sleep
         self._stirred = asyncio.Event()
 
     def stir(self) -> None:
