@@ -51,7 +51,7 @@ class Shim:
         self._settings = settings
         self._telling = telling
         self._metrics = metrics
-        heard = _both(telling.on_status, metrics.server.on_status)
+        heard = _both(telling.on_status, metrics.status.on_status)
         self._reporter = StatusReporter(api, settings.state, settings.node, heard)
         on_slices = _both(telling.on_slices, metrics.server.on_slices)
         self._publisher = Publisher(api, settings.node, on_slices)

@@ -71,10 +71,7 @@ def expect_child(
     """
     parent = _parent(session, wanted)
     alias = alias_of(claim_uid, wanted.device.name)
-    pkey = None
-    if ipoib.pkey is not None:
-        rdma_device = next(iter(wanted.device.rdma_devices), "")
-        pkey = choose_pkey(ipoib, session.pkeys(rdma_device), f"{rdma_device} port 1")
+    pkey = _pkey(session, wanted, ipoib)
     network = pod_network(wanted.config, LinkState(Link(parent.index, parent.name)))
     observed = session.child(alias)
     record = replace(device, child=alias, pod_name=network.name, home=False)
@@ -85,12 +82,16 @@ def expect_child(
             observed = replace(observed, rdma=rdma)
         else:
             record = replace(record, warnings=(IP_ONLY_WARNING,))
-    return Expected(
-        record,
-        observed,
-        network,
-        Child(alias, parent.index, pkey, connected=ipoib.mode is IpoibMode.CONNECTED),
-    )
+    child = Child(alias, parent.index, pkey, connected=ipoib.mode is IpoibMode.CONNECTED)
+    return Expected(record, observed, network, child)
+
+
+def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int | None:
+    """Return the partition key that the claim means, None for the device's own."""
+    if ipoib.pkey is None:
+        return None
+    rdma_device = next(iter(wanted.device.rdma_devices), "")
+    return choose_pkey(ipoib, session.pkeys(rdma_device), f"{rdma_device} port 1")
 
 
 def _parent(session: Session, wanted: AllocatedDevice) -> Link:

@@ -4,15 +4,43 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-class _Worker(threading.Thread):
-    """A thread with one job."""
+class _Worker(threading.Thread, Generic[T]):
+    """A thread with one job, and what comes of it for the event loop that made it.
+
+    Attributes:
+        doing: the step it is at.
+        future: of that loop.
+    """
 
     doing: object = "its first step"
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        """Prepare, on the event loop; start does the work."""
+        super().__init__(name="kernel work", daemon=True)
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[T] = self._loop.create_future()
+
+    def run(self) -> None:
+        """Do the work, and have the loop told."""
+        try:
+            tell: Callable[[], None] = partial(self.future.set_result, self._work())
+        except BaseException as error:  # noqa: BLE001 - handed to the caller, whatever it is
+            tell = partial(self.future.set_exception, error)
+        try:
+            self._loop.call_soon_threadsafe(self._settle, tell)
+        except RuntimeError:
+            return  # The loop is closed: the process is on its way out.
+
+    def _settle(self, tell: Callable[[], None]) -> None:
+        if not self.future.done():
+            tell()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,38 +69,15 @@ async def in_thread(work: Callable[[], T], patience: Patience | None = None) -> 
     the process from exiting. Pool threads are not used: one that hangs in the kernel would be
     missing from the pool for good.
     """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]  # T may itself be None
-
-    def run() -> None:
-        result: T | None = None
-        error: BaseException | None = None
-        try:
-            result = work()
-        except BaseException as caught:  # noqa: BLE001 - handed to the caller, whatever it is
-            error = caught
-        try:
-            loop.call_soon_threadsafe(settle, result, error)
-        except RuntimeError:
-            return  # The loop is closed: the process is on its way out.
-
-    worker = _Worker(target=run, name="kernel work", daemon=True)
+    worker = _Worker(work)
     worker.start()
     if patience is None:
-        return await future
-    told = loop.call_later(
+        return await worker.future
+    told = asyncio.get_running_loop().call_later(
         patience.seconds,
         lambda: patience.ended(f"{worker.doing} (thread {worker.native_id})"),
     )
     try:
-        return await future
+        return await worker.future
     finally:
         told.cancel()

@@ -186,22 +186,14 @@ def allocation_of(
     _check_devices(claim, devices, terms)
     violations: list[str] = []
     configs = dict(_configs(claim, terms, violations))
-    given: list[AllocatedDevice] = []
-    for each in claim.results:
-        device = devices[each.device[2]]
-        # Whoever has a device configures it, not who looks on.
-        config = NetworkConfig() if each.admin_access else configs[each.request]
-        found = violations_for_device(config, device)
-        violations += (f"device {device.name}: {violation}" for violation in found)
-        given.append(
-            AllocatedDevice(
-                _main(each), each.device[1], device, config, each.admin_access, each.share_id
-            )
-        )
+    given = tuple(
+        _given(each, devices[each.device[2]], configs[each.request], violations)
+        for each in claim.results
+    )
     if violations:
         raise ConfigError(violations)
     return Allocation(
-        claim.ref, pod, tuple(given), nonce, terms.boot_id, use.pod_claim_name, use.containers
+        claim.ref, pod, given, nonce, terms.boot_id, use.pod_claim_name, use.containers
     )
 
 
@@ -233,6 +225,22 @@ def _configs(
             violations += (line for line in error.violations if line not in violations)
             config = NetworkConfig()
         yield request, config
+
+
+def _given(
+    result: Result, device: Device, config: NetworkConfig, violations: list[str]
+) -> AllocatedDevice:
+    """Return a device as it is given; what its configuration asks in vain is added to violations.
+
+    Whoever has a device configures it, not who looks on.
+    """
+    if result.admin_access:
+        config = NetworkConfig()
+    found = violations_for_device(config, device)
+    violations += (f"device {device.name}: {violation}" for violation in found)
+    return AllocatedDevice(
+        _main(result), result.device[1], device, config, result.admin_access, result.share_id
+    )
 
 
 def prepared_devices(record: Allocation) -> tuple[PreparedDevice, ...]:

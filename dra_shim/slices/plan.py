@@ -83,15 +83,12 @@ def plan(
     others = [each for name, each in there.items() if name not in wanted]
     in_the_way = [each for name, each in there.items() if name in wanted and name not in fitting]
 
-    def is_right(part: Part) -> bool:
-        before = fitting.get(part.name)
-        if before is None or before.owners != (pool.node_uid,):
-            return False
-        sent = settled(spec_of(pool, part, newest, len(parts)))
-        known = accepted.get(part.name)
-        return before.spec == sent or known == Accepted(sent, before.spec)
-
-    wrong = [part for part in parts if not is_right(part)]
+    specs = {part.name: spec_of(pool, part, newest, len(parts)) for part in parts}
+    wrong = [
+        part
+        for name, part in wanted.items()
+        if not _is_right(pool, specs[name], fitting.get(name), accepted.get(name))
+    ]
     if wrong and (len(wrong) > 1 or not newest or _counted(others, pool, newest)):
         newest, wrong = newest + 1, [*parts]
     steps = [
@@ -104,6 +101,14 @@ def plan(
         *(step for step in steps if isinstance(step, Create)),
         *map(_removal, others),
     )
+
+
+def _is_right(pool: Pool, spec: Spec, before: Published | None, known: Accepted | None) -> bool:
+    """Whether a slice says what it shall, or what the server made of that."""
+    if before is None or before.owners != (pool.node_uid,):
+        return False
+    sent = settled(spec)
+    return before.spec == sent or known == Accepted(sent, before.spec)
 
 
 def _counted(others: Iterable[Published], pool: Pool, generation: int) -> bool:

@@ -103,10 +103,11 @@ class CallCounts:
 
 
 class ServerCounts:
-    """What is told to the API server.
+    """What the API server has of the node's devices.
 
     Attributes:
-        published: whether it had all devices at least once.
+        published: whether it had all of them at least once.
+        errors: requests that failed, whoever made them.
     """
 
     def __init__(self, wall: Callable[[], float]) -> None:
@@ -131,17 +132,7 @@ class ServerCounts:
         self._lacking = Gauge(
             "dra_shim_server_lacks_feature", "1 for each feature gate that is off.", ("gate",)
         )
-        self._status = Counter(
-            "dra_shim_status_applies_total",
-            "Claims whose status was written, refused, or gone.",
-            ("result",),
-            [("applied",), ("refused",), ("gone",), ("not_kept",)],
-        )
-        self._events = Counter(
-            "dra_shim_events_total", "Events by what became of them.", ("result",),
-            [("posted",), ("lost",)],
-        )  # fmt: skip
-        self._errors = Counter(
+        self.errors = Counter(
             "dra_shim_api_errors_total",
             "Requests that failed and are tried again.",
             ("part", "kind"),
@@ -149,7 +140,7 @@ class ServerCounts:
         )
         self.families = (
             *(self._devices, self._at, self._slices, self._writes, self._refused, self._lacking),
-            *(self._status, self._events, self._errors),
+            self.errors,
         )
 
     def offers(self, rdma: int) -> None:
@@ -170,11 +161,30 @@ class ServerCounts:
             case slices.FeaturesMissing():
                 self._lacking.set_all({(gate.value,): 1 for gate in notice.features})
             case slices.Trouble():
-                self._errors.add("slices", notice.error.kind)
+                self.errors.add("slices", notice.error.kind)
             case slices.FieldsDropped():
                 pass  # the log names them
             case _:
                 assert_never(notice)
+
+
+class StatusCounts:
+    """What became of claim status and Events."""
+
+    def __init__(self, errors: Counter) -> None:
+        """Begin at 0; errors counts requests that failed, by part and kind."""
+        self._errors = errors
+        self._status = Counter(
+            "dra_shim_status_applies_total",
+            "Claims whose status was written, refused, or gone.",
+            ("result",),
+            [("applied",), ("refused",), ("gone",), ("not_kept",)],
+        )
+        self._events = Counter(
+            "dra_shim_events_total", "Events by what became of them.", ("result",),
+            [("posted",), ("lost",)],
+        )  # fmt: skip
+        self.families = (self._status, self._events)
 
     def on_status(self, notice: status.Notice) -> None:
         """Count what became of claim status and Events."""
@@ -254,12 +264,13 @@ class NodeCounts:
 
 
 class Metrics:
-    """The shim's numbers: calls, server, node. Each takes what its rooms tell."""
+    """The shim's numbers: calls, server, status, node. Each takes what its rooms tell."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         """Begin at 0; wall gives Unix seconds."""
         self.calls = CallCounts()
         self.server = ServerCounts(wall)
+        self.status = StatusCounts(self.server.errors)
         self.node = NodeCounts()
 
     def on_node(self, notice: node.Notice) -> None:
@@ -270,7 +281,7 @@ class Metrics:
 
     def text(self) -> str:
         """Return everything in Prometheus's format, the process's own numbers included."""
-        parts = (self.calls, self.server, self.node)
+        parts = (self.calls, self.server, self.status, self.node)
         return exposition(each for part in parts for each in part.families) + process_text()
 
 

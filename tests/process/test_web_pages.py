@@ -252,7 +252,7 @@ def test_what_rooms_tell_is_counted(
         case ["dra_shim", "slices", _]:
             metrics.server.on_slices(notice)  # type: ignore[arg-type]
         case ["dra_shim", "status", _]:
-            metrics.server.on_status(notice)  # type: ignore[arg-type]
+            metrics.status.on_status(notice)  # type: ignore[arg-type]
         case ["dra_shim", "node", _]:
             metrics.on_node(notice)  # type: ignore[arg-type]
         case _:
