@@ -1,48 +1,23 @@
+"""Which devices a node has, from facts: names, what belongs to which, what is left out and why."""
+
 from dataclasses import replace
 
 import pytest
 
 from dranet_nri.inventory import (
     DEFAULT_FILTER,
-    AzureHost,
     DefaultRoute,
     HostFacts,
     Inventory,
     NetDevice,
-    PciFunction,
     RdmaDevice,
     RdmaPort,
     inventory_from_facts,
-    merge_known,
 )
 from dranet_nri.inventory.attributes import GOES_FIRST
 from dranet_nri.inventory.build import fault
-from dranet_nri.model import Address, AttributeValue, Device, DeviceKey, Link
-
-PF = "0000:8a:00.0"
-VF = "0000:8a:00.1"
-
-
-def function(address: str = PF, driver: str = "ice", **rest: object) -> PciFunction:
-    return replace(PciFunction(address, 2, driver, parent=address), **rest)  # type: ignore[arg-type]
-
-
-def nic(name: str, index: int, address: str = PF, **rest: object) -> NetDevice:
-    link = Link(index, name, bus="pci", parent=address)
-    return replace(NetDevice(link, pci=address), **rest)  # type: ignore[arg-type]
-
-
-def virtual(name: str, index: int, kind: str = "dummy", **rest: object) -> NetDevice:
-    link = replace(Link(index, name, kind=kind), **rest)  # type: ignore[arg-type]
-    return NetDevice(link, virtual=True)
-
-
-def names(inventory: Inventory) -> list[str]:
-    return [device.name for device in inventory.devices]
-
-
-def one(inventory: Inventory, name: str) -> Device:
-    return next(device for device in inventory.devices if device.name == name)
+from dranet_nri.model import Address, Device, DeviceKey, Link
+from tests.inventory.parts import PF, VF, function, names, nic, one, virtual
 
 
 def test_a_nic_is_one_device_with_the_facts_of_function_and_net_device() -> None:
@@ -410,175 +385,3 @@ def test_the_default_filter_is_the_one_dranet_users_know() -> None:
     assert DEFAULT_FILTER == (
         '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
     )
-
-
-KNOWN = Device(
-    "pci-0000-8a-00-0",
-    DeviceKey("pci", PF, "eth1", PF),
-    (("dra.net/ifName", "eth1"), ("dra.net/pciAddress", PF), ("dra.net/rdma", True)),
-    ("mlx5_0",),
-)
-
-
-def live(ifname: str, held: tuple[str, ...], /, **attributes: AttributeValue) -> Inventory:
-    found = {f"dra.net/{name}": value for name, value in attributes.items()}
-    key = DeviceKey("pci", PF, ifname, PF)
-    return Inventory((Device(KNOWN.name, key, tuple(sorted(found.items())), held),))
-
-
-def test_a_device_in_a_pod_keeps_the_facts_it_had() -> None:
-    merged = merge_known(live("", (), pciAddress=PF, rdma=False, driver="mlx5_core"), (KNOWN,))
-
-    (device,) = merged.devices
-    assert device.key == KNOWN.key
-    assert device.rdma_devices == ("mlx5_0",)
-    assert device.attributes == (
-        ("dra.net/driver", "mlx5_core"),
-        ("dra.net/ifName", "eth1"),
-        ("dra.net/pciAddress", PF),
-        ("dra.net/rdma", True),
-    )
-
-
-def test_a_device_whose_rdma_device_alone_is_away_keeps_its_live_key() -> None:
-    merged = merge_known(live("eth9", (), ifName="eth9", rdma=False), (KNOWN,))
-
-    assert merged.devices[0].key.name == "eth9"
-    assert merged.devices[0].rdma_devices == ("mlx5_0",)
-
-
-def test_a_device_whose_net_device_alone_is_away_keeps_its_live_rdma_devices() -> None:
-    merged = merge_known(live("", ("mlx5_7",), rdma=True), (KNOWN,))
-
-    assert merged.devices[0].key.name == "eth1"
-    assert merged.devices[0].rdma_devices == ("mlx5_7",)
-
-
-def test_an_rdma_device_that_all_namespaces_share_is_described_as_it_is_now() -> None:
-    known = replace(
-        KNOWN, attributes=(*KNOWN.attributes, ("dra.net/ibPortState", "ACTIVE"), ("dra.net/x", 1))
-    )
-    before = live("", ("mlx5_0",), rdma=True, rdmaDevice="mlx5_0", driver="mlx5_core")
-
-    (device,) = merge_known(before, (known,)).devices
-
-    assert dict(device.attributes) == {
-        "dra.net/driver": "mlx5_core",
-        "dra.net/ifName": "eth1",
-        "dra.net/pciAddress": PF,
-        "dra.net/rdma": True,
-        "dra.net/rdmaDevice": "mlx5_0",
-        "dra.net/x": 1,
-    }
-
-
-def test_live_and_last_facts_together_stay_within_the_limit() -> None:
-    many = {f"x{number:02}": number for number in range(31)}
-    known = replace(KNOWN, attributes=(*KNOWN.attributes, ("dra.net/nodeGUID", "0:0:0:1")))
-
-    (device,) = merge_known(live("", (), **many), (known,)).devices
-
-    assert "dra.net/nodeGUID" not in dict(device.attributes)
-
-
-def test_a_device_at_home_is_taken_as_seen() -> None:
-    inventory = live("eth9", ("mlx5_3",), ifName="eth9")
-
-    assert merge_known(inventory, (KNOWN,)) == inventory
-
-
-def test_an_allocated_virtual_device_that_is_away_stays_listed() -> None:
-    dummy = Device("dummy0", DeviceKey("", "", "dummy0"))
-
-    merged = merge_known(live("eth1", ("mlx5_0",)), (dummy,))
-
-    assert names(merged) == ["dummy0", "pci-0000-8a-00-0"]
-
-
-def test_an_allocated_device_that_became_unsafe_stays_out() -> None:
-    inventory = Inventory((), ((KNOWN.name, "eth1: enslaved to bond0"),))
-
-    assert merge_known(inventory, (KNOWN,)) == inventory
-
-
-IB = "0101:00:00.0"
-ACCELERATED = "8a1b:00:02.0"
-HYPER_V = NetDevice(Link(2, "eth0", mac="02:00:00:00:00:01", bus="vmbus", parent="f8615163"))
-
-
-def test_on_hyper_v_a_vf_is_hidden_before_the_kernel_enslaves_it() -> None:
-    early = nic("eth1", 3, ACCELERATED)
-    early = replace(early, link=replace(early.link, mac=HYPER_V.link.mac))
-    facts = HostFacts((function(ACCELERATED, "mlx5_core"),), (HYPER_V, early))
-
-    inventory = inventory_from_facts(facts)
-
-    assert names(inventory) == ["eth0"]
-    assert inventory.excluded == (
-        ("pci-8a1b-00-02-0", "eth1: the VF behind eth0: Hyper-V shows one NIC as two"),
-    )
-
-
-def test_on_hyper_v_only_infiniband_is_published_without_a_net_device() -> None:
-    rdma = (
-        RdmaDevice("mlx5_0", "pci", IB, IB, ports=(RdmaPort(1, link_layer="InfiniBand"),)),
-        RdmaDevice(
-            "mlx5_8",
-            "pci",
-            ACCELERATED,
-            ACCELERATED,
-            ports=(RdmaPort(1, link_layer="Ethernet", netdevs=("eth0",)),),
-        ),
-    )
-    functions = (function(IB, "mlx5_core"), function(ACCELERATED, "mlx5_core"))
-
-    azure = inventory_from_facts(HostFacts(functions, (HYPER_V,), rdma))
-    elsewhere = inventory_from_facts(HostFacts(functions, (), rdma))
-
-    assert names(azure) == ["eth0", "pci-0101-00-00-0"]
-    assert one(azure, "eth0").rdma_devices == ()
-    assert azure.excluded == (
-        (
-            "pci-8a1b-00-02-0",
-            "Ethernet RDMA without its net device on Hyper-V: accelerated networking",
-        ),
-    )
-    assert names(elsewhere) == ["pci-0101-00-00-0", "pci-8a1b-00-02-0"]
-
-
-def test_on_hyper_v_a_function_without_driver_keeps_its_own_reason() -> None:
-    rdma = RdmaDevice("m", "pci", PF, PF, ports=(RdmaPort(1, link_layer="Ethernet"),))
-    facts = HostFacts((function(driver="vfio-pci"),), (HYPER_V,), (rdma,))
-
-    assert inventory_from_facts(facts).excluded == (
-        ("pci-0000-8a-00-0", "bound to vfio-pci for userspace"),
-    )
-
-
-V4 = AzureHost(vm_size="Standard_ND96asr_v4")
-
-
-@pytest.mark.parametrize(
-    ("told", "nodes", "published"),
-    [
-        pytest.param(-1, 4, 3, id="filled-in"),
-        pytest.param(1, 4, 1, id="the-kernel-knows"),
-        pytest.param(-1, 2, None, id="no-such-node"),
-    ],
-)
-def test_the_table_of_an_azure_size_fills_in_what_the_kernel_does_not_tell(
-    told: int, nodes: int, published: int | None
-) -> None:
-    nic_of_8 = function("0105:00:00.0", "mlx5_core", numa_node=told)
-
-    (device,) = inventory_from_facts(HostFacts((nic_of_8,), numa_nodes=nodes, azure=V4)).devices
-
-    assert device.attribute("resource.kubernetes.io/numaNode") == published
-    assert device.attribute("azure.dra.net/gpuDomains") == "000b,000c"
-
-
-def test_a_function_that_the_table_does_not_know_stays_as_it_is() -> None:
-    (device,) = inventory_from_facts(HostFacts((function(),), azure=V4)).devices
-
-    assert device.attribute("azure.dra.net/gpuDomains") is None
-    assert device.attribute("resource.kubernetes.io/numaNode") is None

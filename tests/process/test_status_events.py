@@ -1,0 +1,111 @@
+"""What becomes of Events that the server does not take, or takes too many of."""
+
+from pathlib import Path
+
+from dra_shim.prepare import PrepareFailed
+from dra_shim.status import EventLost, Posted, Trouble
+from dra_shim.status.backlog import BURST, MAX_WAITING, REFILL_S
+from tests.process.plugin_bench import finish
+from tests.process.status_bench import failed, given
+from tests.process.status_trouble import CLAIM, counting, posting, prepared, refusal, reporting
+
+
+def test_an_event_waits_for_its_server(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            server.fail(None, posting, times=2)
+            it.reporter.tell(PrepareFailed(CLAIM, "no such device"))
+            for count in (1, 2):
+                trouble = await it.until_said(Trouble, count)
+                it.reporter.tell(PrepareFailed(CLAIM, "no such device"))
+                await it.rest(trouble.retry_s)
+            posted = await it.until_said(Posted)
+
+            (event,) = server.objects("events")
+            assert (posted.count, event["count"]) == (2, 2), "the first try and one a second later"
+
+    finish(scene())
+
+
+def test_an_event_that_is_refused_is_lost_and_told_once(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            server.fail(refusal(403, "Forbidden"), posting, times=2)
+            for text in ("one", "two", "three"):
+                it.reporter.tell(PrepareFailed(CLAIM, text))
+            await it.until_said(Posted)
+            assert len(it.said(EventLost)) == 1
+            server.fail(refusal(403, "Forbidden"), posting)
+            it.reporter.tell(PrepareFailed(CLAIM, "four"))
+            await it.until_said(EventLost, 2)
+
+            assert it.said(EventLost) == [EventLost("grant create on events to the service account")] * 2  # fmt: skip # noqa: E501
+            assert [each["message"] for each in server.objects("events")] == ["three"]
+
+    finish(scene())
+
+
+def test_an_event_of_a_namespace_that_is_gone_is_nobodys(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            server.fail(refusal(404, "NotFound", name="default"), posting)
+            it.reporter.tell(PrepareFailed(CLAIM, "one"))
+            it.reporter.tell(PrepareFailed(CLAIM, "two"))
+            await it.until_said(Posted)
+
+            assert [each["message"] for each in server.objects("events")] == ["two"]
+            assert it.said(EventLost) == []
+
+    finish(scene())
+
+
+def test_an_event_that_somebody_else_counts_is_read_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            it.reporter.tell(PrepareFailed(CLAIM, "one"))
+            await it.until_said(Posted)
+            server.fail(refusal(409, "Conflict"), lambda asked: asked.method == "PUT")
+            it.clock.pass_time(60.0)
+            it.reporter.tell(PrepareFailed(CLAIM, "one"))
+            trouble = await it.until_said(Trouble)
+            await it.rest(trouble.retry_s)
+            await it.until_said(Posted, 2)
+
+            (event,) = server.objects("events")
+            assert event["count"] == 2
+
+    finish(scene())
+
+
+def test_a_flood_is_25_events_and_then_one_in_five_minutes(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            for number in range(MAX_WAITING + 5):
+                it.reporter.tell(PrepareFailed(CLAIM, str(number)))
+            await it.until_said(Posted, BURST)
+            await it.clock.until_asleep(REFILL_S)
+            assert len(server.objects("events")) == BURST
+            it.clock.pass_time(REFILL_S)
+            await it.until_said(Posted, BURST + 1)
+            await it.clock.until_asleep(REFILL_S)
+
+            assert len(server.objects("events")) == BURST + 1
+            assert it.said(EventLost) == [EventLost(f"{MAX_WAITING} events wait already")]
+
+    finish(scene())
+
+
+def test_a_restart_does_not_tell_of_a_failure_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            it.attachments.put(failed(given(ref, "nic-0"), "no"))
+            await it.until_said(Posted)
+        async with reporting(tmp_path, server) as (_, again):
+            await server.until(lambda: any(counting(each) for each in server.asked))
+            again.reporter.tell(PrepareFailed(CLAIM, "one"))
+            await again.until_said(Posted)
+
+            assert [each["count"] for each in server.objects("events")] == [1, 1]
+
+    finish(scene())

@@ -1,0 +1,139 @@
+"""What a reporter makes of records that are late, unusable or not there yet, and of a restart."""
+
+from pathlib import Path
+
+from dra_shim.settings import State
+from dra_shim.status import Applied, Posted
+from dra_shim.status.records import RETRY_S
+from dra_shim.status.verdict import DEPARTURE_S, SLOW_S
+from dranet_nri.model import Phase
+from dranet_nri.state.reader import name_of as file_of
+from dranet_nri.state.record import encode_attachment
+from tests.process.api_bench import talking
+from tests.process.plugin_bench import finish
+from tests.process.status_bench import Bench, attached, conditions, entries, failed, given
+from tests.process.status_trouble import applying, prepared, reporting
+from tests.state.places import no_descriptors
+
+
+def test_a_claim_that_is_not_attached_in_time_is_told(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            await it.clock.until_asleep(SLOW_S)
+            assert [each for each in server.asked if applying(each)] == []
+            it.clock.pass_time(SLOW_S)
+            await it.rest()
+            await it.until_said(Applied)
+            posted = await it.until_said(Posted)
+
+            (entry,) = entries(await it.claim(ref)).values()
+            assert conditions(entry)["Ready"] == ("False", "NetworkDeviceAttachPending")
+            assert posted.reason == "NetworkDeviceAttachPending"
+
+    finish(scene())
+
+
+def test_a_claim_that_is_attached_in_time_is_no_delay(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (_, it):
+            ref = await prepared(it, "nic-0")
+            await it.clock.until_asleep(SLOW_S)
+            it.clock.pass_time(SLOW_S - 1)
+            it.attachments.put(attached(given(ref, "nic-0"), Phase.INTENT))
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            await it.until_said(Applied)
+            it.clock.pass_time(2 * SLOW_S)
+
+            (entry,) = entries(await it.claim(ref)).values()
+            assert conditions(entry)["Ready"] == ("True", "NetworkDeviceReady")
+            assert it.said(Posted) == []
+
+    finish(scene())
+
+
+def test_a_record_that_cannot_be_used_proves_nothing(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (_, it):
+            ref = await prepared(it, "nic-0")
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+            await it.until_said(Applied)
+            it.clock.pass_time(60.0)
+            (it.state.allocations / file_of(ref.uid)).write_bytes(b"{")
+            for count in (2, 3):
+                other = await prepared(it, f"nic-{count}")
+                it.attachments.put(attached(given(other, f"nic-{count}")))
+                await it.rest()
+                assert await it.until_said(Applied, count) == Applied(other, 1)
+                it.clock.pass_time(60.0)
+
+            assert conditions(entries(await it.claim(ref))["nic-0"])["Ready"][0] == "True"
+
+    finish(scene())
+
+
+def test_a_record_that_could_not_be_read_is_tried_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (_, it):
+            ref = await prepared(it, "nic-0")
+            record = attached(given(ref, "nic-0"))
+            staged = it.state.attachments / ".staged"
+            staged.write_bytes(encode_attachment(record))
+            with no_descriptors():
+                staged.rename(it.state.attachments / file_of(ref.uid))
+                await it.clock.until_asleep(RETRY_S)
+            it.clock.pass_time(RETRY_S)
+            await it.rest()
+
+            assert await it.until_said(Applied) == Applied(ref, 1)
+
+    finish(scene())
+
+
+def test_directories_that_come_late_are_found(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (_, it):
+            ref = await prepared(it, "nic-0")
+            it.state.run.rename(tmp_path / "old")
+            it.state.attachments.mkdir(parents=True)
+            kept = (tmp_path / "old" / "attachments").rename(it.state.attachments)
+            assert kept == it.state.attachments
+            it.attachments.put(attached(given(ref, "nic-0")))
+            await it.rest()
+
+            assert await it.until_said(Applied) == Applied(ref, 1)
+
+    finish(scene())
+
+
+def test_a_reporter_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            bench = Bench(api, State(tmp_path / "state", tmp_path / "run"))
+            async with bench.at_work():
+                ref = await prepared(bench, "nic-0")
+                bench.attachments.put(attached(given(ref, "nic-0")))
+                await bench.rest()
+                await bench.until_said(Applied)
+                bench.clock.pass_time(60.0)
+                released = server.hold(applying)
+                record = failed(given(ref, "nic-0"), "no")
+                bench.attachments.put(record)
+                await bench.rest()
+                await server.until(lambda: len([each for each in server.asked if applying(each)]) == 2)  # fmt: skip # noqa: E501
+            released.set()
+            count = len(server.asked)
+            async with bench.at_work():
+                await server.until(lambda: any(ref.name in each.path for each in server.asked[count:]))  # fmt: skip # noqa: E501
+            bench.allocations.remove(ref.uid)
+            bench.attachments.remove(ref.uid)
+            async with bench.running():
+                await bench.rest(DEPARTURE_S)
+                told = await bench.until_said(Applied, 2)
+
+                assert told == Applied(ref, 0)
+                assert bench.reporter._known == {}, "nothing is kept of it"
+
+    finish(scene())
