@@ -31,6 +31,7 @@ from dra_shim.settings import State
 from dra_shim.slices.layout import is_own
 from dra_shim.stock import derived_key
 from dranet_nri.errors import ConfigError
+from dranet_nri.inventory import NUMA_NODE
 from dranet_nri.model import DRIVER_NAME, AttributeValue, Device, ObjectRef, Version
 
 FIRST_PAUSE_S: Final = 1.0  # before the server is asked again; doubles
@@ -194,6 +195,8 @@ def _facts(device: Document) -> Iterator[tuple[str, AttributeValue]]:
             case {"version": str(text)}:
                 yield name, Version(text)
             case {"bool": bool(value)} | {"int": int(value)} | {"string": str(value)}:
+                yield name, value
+            case {"ints": [int(value), *_]} if name == NUMA_NODE:  # it comes first (KEP-6072)
                 yield name, value
 
 

@@ -37,7 +37,10 @@ class Daemon:
         self._settings = settings
         self._log = logger("daemon")
         access = access_of(settings.kubeconfig, environ)
-        self._choice = Choice(settings.filter, settings.shared, settings.include, settings.exclude)
+        self._choice = Choice(
+            settings.filter, settings.shared, settings.include, settings.exclude,
+            settings.numa_lists,
+        )  # fmt: skip
         _check_expressions(settings)
         parse_vm_size(settings.azure_size)
         self._http = connect(access)

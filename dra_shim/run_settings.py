@@ -12,6 +12,7 @@ from dra_shim.settings import (
     KUBELET_ROOT,
     State,
     add_azure_flag,
+    add_gates_flag,
     add_shared_flag,
     add_state_flags,
     state_from,
@@ -29,10 +30,10 @@ IGNORED: Final = (
     ("--inventory-poll-burst", "the kernel tells what changes"),
     ("--move-ib-interfaces", "a claim that takes an IPoIB interface moves it"),
     ("--cloud-provider-hint", "attributes of clouds are not published yet; --azure-size tells one"),
-    ("--feature-gates", "devices in pods keep their attributes; NUMA nodes are no lists yet"),
     ("--profile-provider", "there are no profiles yet"),
     ("--webhook-url", "there are no profiles yet"),
 )
+_IDLE_GATE: Final = "devices in pods keep their attributes without it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class RunSettings:
         filter: CEL, which devices are published.
         shared: CEL, which of them several claims may have at once.
         azure_size: what Azure calls this node's size.
+        numa_lists: NUMA nodes are published as lists, to servers that take them.
         include, exclude: patterns of devices to publish, none for all, and never to publish.
         rescan_s: the longest time between two looks at the whole node, in seconds.
         first_valid_config: dranet's order of configurations.
@@ -63,6 +65,7 @@ class RunSettings:
     filter: str = DEFAULT_FILTER
     shared: str = ""
     azure_size: str = ""
+    numa_lists: bool = False
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     rescan_s: float = 60.0
@@ -101,6 +104,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_shared_flag(parser)
     add_azure_flag(parser)
+    add_gates_flag(parser)
     for name, which in (("--include", "publish only devices"), ("--exclude", "publish no device")):
         add(
             name, action="append", default=[], metavar="PATTERN",
@@ -137,12 +141,14 @@ def settings_from(args: argparse.Namespace) -> RunSettings:
         filter=args.filter,
         shared=args.shared,
         azure_size=args.azure_size,
+        numa_lists=args.feature_gates.lists,
         include=tuple(args.include),
         exclude=tuple(args.exclude),
         rescan_s=args.rescan,
         first_valid_config=args.first_valid_config,
-        ignored=tuple(
-            (name, why) for name, why in IGNORED if given[name.strip("-").replace("-", "_")]
+        ignored=(
+            *((name, why) for name, why in IGNORED if given[name.strip("-").replace("-", "_")]),
+            *((f"--feature-gates={gate}", _IDLE_GATE) for gate in args.feature_gates.idle),
         ),
         log_json=args.log_format == "json",
         verbose=args.verbose or args.level >= 4,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.claims import parse_label, parse_subdomain
+from dra_shim.gates import LISTS, Gates, parse_gates
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import ContainerClaim, ObjectRef, parse_uid
 from dranet_nri.settings import RUN
@@ -86,9 +87,25 @@ def add_azure_flag(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_gates_flag(parser: argparse.ArgumentParser) -> None:
+    """Add dranet's flag for features of alpha quality."""
+    parser.add_argument(
+        "--feature-gates", type=_gates, default=Gates(), metavar="GATE=BOOL[,...]",
+        help=f"{LISTS}=true: NUMA nodes as lists, with the nodes that are as near, for a cluster "
+        "whose API server and scheduler have that gate",
+    )  # fmt: skip
+
+
 def state_from(args: argparse.Namespace) -> State:
     """Return what `add_state_flags` parsed."""
     return State(args.state_dir, args.run_dir)
+
+
+def _gates(text: str) -> Gates:
+    try:
+        return parse_gates(text)
+    except InvalidValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def uid(text: str) -> str:

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.allocator import Stock, Uses
-from dra_shim.cel import filter_devices, matching_devices
+from dra_shim.cel import Near, filter_devices, matching_devices
 from dra_shim.claims import Document, ResourceSlice, parse_label
-from dra_shim.goods import ailments, physical_functions
+from dra_shim.gates import Gates
+from dra_shim.goods import ailments, near_of, physical_functions
 from dranet_nri.config import Findings, Node, did_you_mean, load_json
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.scan import read_host
@@ -25,6 +26,7 @@ def stock_of(
     expression: str,
     shared: str = "",
     facts: HostFacts | None = None,
+    near: Near | None = None,
 ) -> Stock:
     """Return what may be allocated from.
 
@@ -36,17 +38,18 @@ def stock_of(
         shared: the same for those that several claims may have at once, "" for none.
         facts: what the inventory was made of, None if nobody knows; without, no device is taken
             to be ill, and none to be a part of another.
+        near: NUMA node → the list that is published for it; None where no lists are.
 
     Raises:
         SelectorError: an expression cannot be compiled.
     """
     merged = merge_known(inventory, known)
-    devices = filter_devices(expression, merged.devices)
+    devices = filter_devices(expression, merged.devices, near)
     kept = {device.name for device in devices}
     dropped = tuple(
         (device.name, "dropped by --filter") for device in merged.devices if device.name not in kept
     )
-    both = {each.name for each in matching_devices(shared, devices)}
+    both = {each.name for each in matching_devices(shared, devices, near)}
     # A share keeps a device from whoever wants it whole, also after it is shared no longer.
     partly = {name: who for name, who in uses.shares.items() if name not in both}
     return Stock(
@@ -57,7 +60,18 @@ def stock_of(
         frozenset(both & uses.shares.keys()),
         ailments(facts, devices) if facts else {},
         physical_functions(facts) if facts else {},
+        near,
     )
+
+
+def near_in(facts: HostFacts | None, gates: Gates) -> Near | None:
+    """Return the lists that are published for NUMA nodes; None where none are wanted.
+
+    Without facts nobody knows which nodes are near to another.
+    """
+    if not gates.lists:
+        return None
+    return near_of(facts) if facts else {}
 
 
 def read_inventory(

@@ -6,7 +6,9 @@ Rules:
    claim they meet that way is refused here, and nothing they would refuse is given.
 2. A device with adminAccess is nobody's: it draws on nothing, but is given to a claim only once,
    and a later request of the pod cannot have it for itself.
-3. The shares of a shared device draw on its pool's counters once.
+3. Values are compared as sets, one value as a set of one (KEP-5491): what matches has something in
+   common, what is distinct has nothing.
+4. The shares of a shared device draw on its pool's counters once.
 """
 
 from fractions import Fraction
@@ -18,7 +20,7 @@ from dra_shim.claims import Constraint, DeviceId, Offer
 from dranet_nri.model import AttributeValue
 
 # With the type, so that true is not 1.
-Typed = tuple[str, AttributeValue]
+Values = frozenset[tuple[str, AttributeValue]]
 
 
 class Books:
@@ -33,7 +35,7 @@ class Books:
             for device, amounts in supply.shares.items()
             for name, amount in amounts.items()
         }
-        self._compared: dict[tuple[int, Constraint], list[Typed]] = {}
+        self._compared: dict[tuple[int, Constraint], list[Values]] = {}
         self._left: dict[tuple[str, str, str, str], Fraction] = {}
         for pool in supply.pools:
             for counter in pool.counters:
@@ -82,18 +84,19 @@ class Books:
 
     def conflict(self, part: Part, offer: Offer, constraint: Constraint) -> str:
         """Return how a device breaks a constraint, "" if it does not."""
-        value = typed_attribute(offer, constraint.attribute)
-        if value is None:
+        values = values_of(offer, constraint.attribute)
+        if not values:
             return f"{constraint.kind} {constraint.attribute}: the device has no such attribute"
         others = self._compared.get((part.claim, constraint), [])
         if constraint.distinct:
-            if value in others:
-                shown = show_attribute(value[1])
+            common = next((each & values for each in others if each & values), None)
+            if common:
+                shown = _shown(common)
                 return f"{constraint.kind} {constraint.attribute}: another device has {shown} too"
-        elif others and value != others[0]:
+        elif not values.intersection(*others):
             return (
-                f"{constraint.kind} {constraint.attribute}: is {show_attribute(value[1])}, "
-                f"other devices have {show_attribute(others[0][1])}"
+                f"{constraint.kind} {constraint.attribute}: is {_shown(values)}, "
+                f"other devices have {_shown(others[0].intersection(*others))}"
             )
         return ""
 
@@ -105,9 +108,9 @@ class Books:
         self._takers.setdefault(offer.id, []).append(part)
         self._consume(candidate, 1)
         for constraint in part.constraints:
-            value = typed_attribute(offer, constraint.attribute)
-            assert value is not None, "a device without the attribute has an obstacle"
-            self._compared.setdefault((part.claim, constraint), []).append(value)
+            values = values_of(offer, constraint.attribute)
+            assert values, "a device without the attribute has an obstacle"
+            self._compared.setdefault((part.claim, constraint), []).append(values)
 
     def give_back(self, part: Part, candidate: Candidate) -> None:
         """Give back the device that was taken last."""
@@ -135,7 +138,15 @@ class Books:
             self._left[key] = self._left.get(key, Fraction()) + sign * used.value
 
 
-def typed_attribute(offer: Offer, name: str) -> Typed | None:
-    """Return an attribute with its type; None if the device has none."""
+def values_of(offer: Offer, name: str) -> Values:
+    """Return the values of an attribute with their type; none if the device has no such one."""
     value = offer.attribute(name)
-    return None if value is None else (type(value).__name__, value)
+    if value is None:
+        return frozenset()
+    several = value if isinstance(value, tuple) else (value,)
+    return frozenset((type(each).__name__, each) for each in several)
+
+
+def _shown(values: Values) -> str:
+    several = tuple(sorted((each for _, each in values), key=show_attribute))
+    return show_attribute(several if len(several) > 1 else several[0])

@@ -7,7 +7,7 @@ from enum import StrEnum
 from dra_shim.allocator.capacity import NOTHING, Share, share_of
 from dra_shim.allocator.supply import Pool, Supply
 from dra_shim.cel import Selector, SelectorError, compile_selector, names_in
-from dra_shim.cel.values import show_amount
+from dra_shim.cel.values import OneOrMore, show_amount
 from dra_shim.claims import (
     MAX_DEVICES,
     Cel,
@@ -18,7 +18,7 @@ from dra_shim.claims import (
     Offer,
 )
 from dranet_nri.config import show
-from dranet_nri.model import AttributeValue, Version
+from dranet_nri.model import Version
 
 
 class Outcome(StrEnum):
@@ -120,8 +120,10 @@ def wants_of(
     )
 
 
-def show_attribute(value: AttributeValue) -> str:
-    """Return an attribute's value for messages."""
+def show_attribute(value: OneOrMore) -> str:
+    """Return an attribute's value, or its values, for messages."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(show_attribute, value))}]"
     return value.text if isinstance(value, Version) else show(value)
 
 

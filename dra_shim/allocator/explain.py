@@ -1,8 +1,9 @@
 """A search without an answer → lines that say why, device by device."""
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
-from dra_shim.allocator.books import Books, Typed, typed_attribute
+from dra_shim.allocator.books import Books, values_of
 from dra_shim.allocator.candidates import Candidate, Part, Want, show_attribute
 from dra_shim.allocator.errors import AllocationError
 from dra_shim.allocator.search import Search
@@ -32,21 +33,20 @@ def _is_hopeless(want: Want, supply: Supply) -> bool:
 
 def _best(part: Part) -> int:
     """Return how many devices the part could get if it were alone, or a little more."""
-    groups: dict[tuple[Typed | None, ...], list[Candidate]] = {}
+    groups: dict[tuple[object, ...], list[Candidate]] = {}
     for each in part.options:
         if not _missing(each, part):
-            agreed = tuple(
-                typed_attribute(each.offer, one.attribute)
-                for one in part.constraints
-                if not one.distinct
+            compared = (
+                values_of(each.offer, one.attribute) for one in part.constraints if not one.distinct
             )
-            groups.setdefault(agreed, []).append(each)
+            for agreed in product(*compared):
+                groups.setdefault(agreed, []).append(each)
     return max((_most_distinct(group, part) for group in groups.values()), default=0)
 
 
 def _most_distinct(group: Sequence[Candidate], part: Part) -> int:
     values = (
-        len({typed_attribute(each.offer, one.attribute) for each in group})
+        len({values_of(each.offer, one.attribute) for each in group})
         for one in part.constraints
         if one.distinct
     )

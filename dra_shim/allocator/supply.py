@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from dra_shim.cel import Near
 from dra_shim.claims import Counter, DeviceId, Offer, ResourceSlice, Taken
 from dra_shim.goods import goods_of
 from dranet_nri.model import DRIVER_NAME, Device
@@ -35,6 +36,7 @@ class Stock:
         given: those of them of which somebody has a share.
         ills: device name → what is wrong with it, one word.
         physical: address of a VF → address of its PF.
+        near: NUMA node → the list that is published for it; None where no lists are.
     """
 
     devices: tuple[Device, ...]
@@ -44,6 +46,7 @@ class Stock:
     given: frozenset[str] = frozenset()
     ills: Mapping[str, str] = field(default_factory=dict)
     physical: Mapping[str, str] = field(default_factory=dict)
+    near: Near | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def supply_of(stock: Stock, node: str) -> Supply:
 
     Records do not tell how much of a capacity a share has; what other claims consume is not known.
     """
-    goods = goods_of(node, stock.devices, stock.shared, stock.ills, stock.physical)
+    goods = goods_of(node, stock.devices, stock.shared, stock.ills, stock.physical, stock.near)
     return Supply(
         (Pool(DRIVER_NAME, node, goods.offers, goods.counters),),
         {(DRIVER_NAME, node, name): who for name, who in stock.in_use.items()},

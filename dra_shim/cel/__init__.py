@@ -9,7 +9,7 @@ Rules:
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -23,13 +23,14 @@ from dra_shim.cel.library import (
     with_empty_domains,
 )
 from dra_shim.cel.seen import names_in
-from dra_shim.cel.values import semver, tagged
+from dra_shim.cel.values import OneOrMore, semver, tagged
 from dranet_nri.errors import DranetError
-from dranet_nri.inventory import DEFAULT_FILTER
+from dranet_nri.inventory import DEFAULT_FILTER, NUMA_NODE
 from dranet_nri.model import AttributeValue, Device, Version
 
 __all__ = [
     "MAX_EXPRESSION",
+    "Near",
     "Selector",
     "SelectorError",
     "Subject",
@@ -37,8 +38,10 @@ __all__ = [
     "filter_devices",
     "matching_devices",
     "names_in",
+    "numa_list",
 ]
 
+Near = Mapping[int, tuple[int, ...]]
 _VETH: Final = ("dra.net/type", "veth")  # what DEFAULT_FILTER drops
 
 MAX_FILTERS: Final = 8  # compiled and kept
@@ -79,7 +82,7 @@ class Subject(Protocol):
         """Return its name, for messages."""
 
     @property
-    def attributes(self) -> tuple[tuple[str, AttributeValue], ...]:
+    def attributes(self) -> tuple[tuple[str, OneOrMore], ...]:
         """Return (name, value) pairs; a name without a domain is of the driver's."""
 
     @property
@@ -135,38 +138,65 @@ def compile_selector(expression: str) -> Selector:
     return Selector(expression, _compile(environment, with_empty_domains(expression)))
 
 
-def filter_devices(expression: str, devices: Sequence[Device]) -> tuple[Device, ...]:
+def filter_devices(
+    expression: str, devices: Sequence[Device], near: Near | None = None
+) -> tuple[Device, ...]:
     """Return the devices that dranet's `--filter` keeps; all of them without an expression.
 
     The expression sees `attributes`, a map from qualified name to an object with StringValue,
-    IntValue, BoolValue and VersionValue. True keeps, anything else drops, a failure keeps.
+    IntValue, BoolValue and VersionValue, and the lists StringValues and so on. True keeps, anything
+    else drops, a failure keeps.
+
+    Args:
+        expression: what is asked of each device.
+        devices: those there are.
+        near: NUMA node -> the list that is published for it; None where no lists are. The node
+            itself is IntValue all the same.
 
     Raises:
         SelectorError: the expression cannot be compiled.
     """
     if not expression:
         return tuple(devices)
-    return tuple(each for each, verdict in _judged(expression, devices) if verdict is not False)
+    judged = _judged(expression, devices, near)
+    return tuple(each for each, verdict in judged if verdict is not False)
 
 
-def matching_devices(expression: str, devices: Sequence[Device]) -> tuple[Device, ...]:
+def matching_devices(
+    expression: str, devices: Sequence[Device], near: Near | None = None
+) -> tuple[Device, ...]:
     """Return the devices on which an expression in the language of `--filter` is true.
 
     One that it fails on, as for want of an attribute, is none of them; nor is any without one.
+
+    Args:
+        expression, devices, near: see filter_devices.
 
     Raises:
         SelectorError: the expression cannot be compiled.
     """
     if not expression:
         return ()
-    return tuple(each for each, verdict in _judged(expression, devices) if verdict)
+    return tuple(each for each, verdict in _judged(expression, devices, near) if verdict)
 
 
-def _judged(expression: str, devices: Sequence[Device]) -> tuple[tuple[Device, bool | None], ...]:
+def numa_list(value: object, near: Near) -> tuple[int, ...]:
+    """Return what is published for a NUMA node: it first, those as near as can be; () for none."""
+    return near.get(value, (value,)) if isinstance(value, int) else ()
+
+
+def _judged(
+    expression: str, devices: Sequence[Device], near: Near | None
+) -> tuple[tuple[Device, bool | None], ...]:
     if expression == DEFAULT_FILTER:
         return tuple((each, _VETH not in each.attributes) for each in devices)
     _filter(expression)  # though there be no device
-    return tuple((each, _verdict(expression, each, _kinds(each))) for each in devices)
+    return tuple((each, _verdict(expression, each, _kinds(each), _nodes(each, near)))
+                 for each in devices)  # fmt: skip
+
+
+def _nodes(device: Device, near: Near | None) -> tuple[int, ...]:
+    return () if near is None else numa_list(device.attribute(NUMA_NODE), near)
 
 
 @lru_cache(maxsize=MAX_FILTERS)
@@ -180,12 +210,16 @@ def _kinds(device: Device) -> tuple[type, ...]:
 
 
 @lru_cache(maxsize=MAX_KEPT)
-def _verdict(expression: str, device: Device, _: tuple[type, ...]) -> bool | None:
+def _verdict(
+    expression: str, device: Device, _: tuple[type, ...], nodes: tuple[int, ...]
+) -> bool | None:
     """Return what an expression says of a device, None where it fails.
 
     It takes 40 µs, and most devices are those of before.
     """
     attributes = {name: _variant(value) for name, value in device.attributes}
+    if nodes:
+        attributes[NUMA_NODE]["IntValues"] = list(nodes)
     result = _filter(expression).eval(data={"attributes": attributes})
     return None if result.type().name() == "ERROR" else result.value() is True
 
@@ -204,7 +238,7 @@ def _compile(environment: Environment, expression: str) -> Program:
 def _activation(device: Subject) -> dict[str, object]:
     attributes: dict[str, dict[str, object]] = {}
     for name, value in device.attributes:
-        known = semver(value.text) if isinstance(value, Version) else value
+        known = [*map(_known, value)] if isinstance(value, tuple) else _known(value)
         _file(attributes, name, known, device.driver)
     capacity: dict[str, dict[str, object]] = {}
     for name, amount in device.amounts:
@@ -215,6 +249,10 @@ def _activation(device: Subject) -> dict[str, object]:
         "device.capacity": capacity,
         "device.allowMultipleAllocations": device.shared,
     }
+
+
+def _known(value: AttributeValue) -> object:
+    return semver(value.text) if isinstance(value, Version) else value
 
 
 def _file(domains: dict[str, dict[str, object]], name: str, value: object, driver: str) -> None:
@@ -232,6 +270,7 @@ def _variant(value: AttributeValue) -> dict[str, object]:
         "IntValue": 0,
         "BoolValue": False,
         "VersionValue": "",
+        **{f"{kind}Values": [] for kind in ("String", "Int", "Bool", "Version")},
     }
     match value:
         case bool():

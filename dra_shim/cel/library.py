@@ -7,7 +7,7 @@ Rules:
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Final, Protocol
 
@@ -160,9 +160,20 @@ def _find_all(text: str, pattern: str) -> list[str]:
     return [found[0] for found in re.finditer(pattern, text)]
 
 
+def _has(items: Sequence[object], value: object) -> bool:
+    """Whether a list has a value; of an attribute that is one value, whether it is that."""
+    return any(_is(each, value) for each in items)
+
+
+def _is(one: object, other: object) -> bool:
+    return type(one) is type(other) and one == other  # to Python true is 1
+
+
 _VALUE: Final = "map<string, dyn>"  # a quantity or a version
 _PAIR: Final = (_VALUE, _VALUE)
 _TEXT: Final = ("string",)
+# The library finds no function for a value of any type: `includes` is written out for each.
+_SCALARS: Final = ("bool", "int", "string", _VALUE)
 
 _FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "quantity": ((_VALUE, _TEXT, quantity),),
@@ -188,5 +199,9 @@ _METHODS: Final[Mapping[str, tuple[Overload, ...]]] = {
     "sum": (("dyn", ("list",), sum),),
     "min": (("dyn", ("list",), min),),
     "max": (("dyn", ("list",), max),),
+    "includes": (
+        *(("bool", ("list", kind), _has) for kind in _SCALARS),
+        *(("bool", (one, other), _is) for one in _SCALARS for other in _SCALARS),
+    ),
     "isSorted": (("bool", ("list",), lambda items: list(items) == sorted(items)),),
 }

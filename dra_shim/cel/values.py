@@ -10,7 +10,10 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, Final
 
+from dranet_nri.model import AttributeValue
+
 Tagged = Mapping[str, str]
+OneOrMore = AttributeValue | tuple[AttributeValue, ...]  # an attribute, as slices have it
 
 _QUANTITY: Final = "quantity"
 _SEMVER: Final = "semver"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dranet_nri.model import AttributeValue
+from dra_shim.cel.values import OneOrMore
 
 DeviceId = tuple[str, str, str]  # driver, pool, device
 
@@ -63,7 +63,7 @@ class Offer:
     """A device as its driver publishes it.
 
     Attributes:
-        attributes: (name, value); a name without a domain is of the driver's.
+        attributes: (name, value or values); a name without a domain is of the driver's.
         counters: what it consumes of its pool when allocated.
         shared: allowMultipleAllocations.
         node: the one node it is for, "" if the slice says, or any.
@@ -72,7 +72,7 @@ class Offer:
     driver: str
     pool: str
     name: str
-    attributes: tuple[tuple[str, AttributeValue], ...] = ()
+    attributes: tuple[tuple[str, OneOrMore], ...] = ()
     capacity: tuple[Capacity, ...] = ()
     counters: tuple[Counter, ...] = ()
     taints: tuple[Taint, ...] = ()
@@ -85,11 +85,16 @@ class Offer:
         return self.driver, self.pool, self.name
 
     @property
+    def lists(self) -> bool:
+        """Return whether an attribute has several values, or may have."""
+        return any(isinstance(value, tuple) for _, value in self.attributes)
+
+    @property
     def amounts(self) -> tuple[tuple[str, Fraction], ...]:
         """Return (name, amount) of its capacity."""
         return tuple((each.name, each.value) for each in self.capacity)
 
-    def attribute(self, name: str) -> AttributeValue | None:
+    def attribute(self, name: str) -> OneOrMore | None:
         """Return an attribute by its qualified name; the driver's own may lack the domain."""
         known = dict(self.attributes)
         value = known.get(name)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from dra_shim.cel.values import is_semver
+from dra_shim.cel.values import OneOrMore, is_semver
 from dra_shim.claims.devices import Fields, required
 from dra_shim.claims.names import parse_driver, parse_label, parse_subdomain, parse_taint_key
 from dra_shim.claims.needs import amount, check_name, word
@@ -16,6 +16,7 @@ _MAX_DEVICES: Final = 128
 _MAX_SETS: Final = 8
 _MAX_TAINTS: Final = 16
 _MAX_VALUES: Final = 10  # of a requestPolicy
+_MAX_LIST: Final = 48  # values of all attributes
 _MAX_TEXT: Final = 64  # bytes of a string or version attribute
 _INT64: Final = (-(2**63), 2**63 - 1)
 
@@ -32,7 +33,7 @@ _FACTS: Final = (
 )
 _SHARED: Final = "allowMultipleAllocations"
 _KINDS: Final = ("int", "bool", "string", "version")
-_LISTS: Final = ("ints", "bools", "strings", "versions")
+_LISTS: Final = tuple(f"{kind}s" for kind in _KINDS)
 
 
 def slice_spec(node: Node, name: str, *, basic: bool) -> ResourceSlice:
@@ -103,19 +104,27 @@ def _offer(node: Node, driver: str, pool: str, *, basic: bool) -> Offer:
     )
 
 
-def _attributes(fields: Fields) -> Iterator[tuple[str, AttributeValue]]:
+def _attributes(fields: Fields) -> Iterator[tuple[str, OneOrMore]]:
     if "attributes" not in fields:
         return
     for name, entry in fields["attributes"].entries().items():
         check_name(entry, name)
         inner = entry.fields((*_KINDS, *_LISTS))
         if len(inner) != 1:
-            entry.complain(f"needs one of {', '.join(_KINDS)}")
+            entry.complain(f"needs one of {', '.join((*_KINDS, *_LISTS))}")
             continue
         ((kind, value),) = inner.items()
-        found = _attribute(kind, value)
+        found = _attribute(kind, value) if kind in _KINDS else _values(kind, value)
         if found is not None:
             yield name, found
+
+
+def _values(kind: str, node: Node) -> tuple[AttributeValue, ...] | None:
+    """Read a list (KEP-5491); an empty one is none."""
+    found = [_attribute(kind.removesuffix("s"), item) for item in node.items(_MAX_LIST)]
+    if not found:
+        node.complain("must have a value; leave the attribute out")
+    return tuple(each for each in found if each is not None) or None
 
 
 def _attribute(kind: str, node: Node) -> AttributeValue | None:
@@ -126,10 +135,7 @@ def _attribute(kind: str, node: Node) -> AttributeValue | None:
             return node.boolean()
         case "string":
             return node.parsed(_text)
-        case "version":
-            return node.parsed(_version)
-    node.complain("lists are not supported by this version; publish one value")
-    return None
+    return node.parsed(_version)
 
 
 def _text(text: str) -> str:

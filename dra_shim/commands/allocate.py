@@ -16,6 +16,7 @@ from dra_shim.podclaims import PodClaim, claims_of_pod, classes_of
 from dra_shim.settings import (
     State,
     add_azure_flag,
+    add_gates_flag,
     add_shared_flag,
     add_state_flags,
     container_listing,
@@ -24,7 +25,7 @@ from dra_shim.settings import (
     state_from,
     uid,
 )
-from dra_shim.stock import read_inventory, stock_of
+from dra_shim.stock import near_in, read_inventory, stock_of
 from dranet_nri.config import lease_addresses, network_config_to_object
 from dranet_nri.edits import cdi_ids
 from dranet_nri.errors import RefusedError
@@ -88,6 +89,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         help="allocate from this output of 'dranet-nri inventory --output json', not this node",
     )
     add_azure_flag(parser)
+    add_gates_flag(parser)
     add(
         "--first-valid-config",
         action="store_true",
@@ -151,8 +153,9 @@ def _allocated(
     if not claims:
         return []
     inventory, facts = read_inventory(args.inventory, args.azure_size)
+    near = near_in(facts, args.feature_gates)
     known, uses = ledger.known_devices(), ledger.in_use()
-    stock = stock_of(inventory, known, uses, args.filter, args.shared, facts)
+    stock = stock_of(inventory, known, uses, args.filter, args.shared, facts, near)
     results = allocate(
         [Wanted(str(claim.ref), claim.spec) for claim in claims],
         classes,

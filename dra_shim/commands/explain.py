@@ -27,11 +27,12 @@ from dra_shim.podclaims import classes_of
 from dra_shim.settings import (
     DEFAULT_NAMESPACE,
     add_azure_flag,
+    add_gates_flag,
     add_shared_flag,
     add_state_flags,
     state_from,
 )
-from dra_shim.stock import node_of_slices, read_inventory, slices_among, stock_of
+from dra_shim.stock import near_in, node_of_slices, read_inventory, slices_among, stock_of
 from dranet_nri.config import network_config_to_object
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name
@@ -98,6 +99,7 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
         "with --slices, instead of our driver's slices",
     )
     add_azure_flag(parser)
+    add_gates_flag(parser)
     add(
         "--filter",
         default=DEFAULT_FILTER,
@@ -164,7 +166,8 @@ def _supply(args: argparse.Namespace, documents: Sequence[Document]) -> Supply:
         return Supply(pools)
     known, uses = observe(state_from(args))
     inventory, facts = read_inventory(args.inventory, args.azure_size)
-    stock = stock_of(inventory, known, uses, args.filter, args.shared, facts)
+    near = near_in(facts, args.feature_gates)
+    stock = stock_of(inventory, known, uses, args.filter, args.shared, facts, near)
     own = supply_of(stock, node_name(args.node or node))
     others = [pool for pool in pools if pool.driver != DRIVER_NAME]
     ordered = sorted([*own.pools, *others], key=lambda pool: (pool.driver, pool.name))

@@ -12,6 +12,7 @@ from dra_shim.goods.offered import (
     Feature,
     Goods,
     goods_of,
+    near_of,
     physical_functions,
     without,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "Goods",
     "ailments",
     "goods_of",
+    "near_of",
     "physical_functions",
     "without",
 ]

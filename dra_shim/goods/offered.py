@@ -5,10 +5,13 @@ Rules:
    well with it.
 2. A PF and its VFs and subfunctions exclude each other: what has the PF has power over all of
    them. The PF consumes as many `functions` of its counter set as there are, each of them one.
-3. A device that several claims may have has its link speed as capacity, in bits per second, for
+3. Where lists are wanted, a NUMA node is published as one: it, then those as near as can be, as
+   many as there is room for. A server without lists gets the node alone.
+4. A device that several claims may have has its link speed as capacity, in bits per second, for
    the scheduler's books: no traffic is shaped. Who does not ask for any gets its share as well.
 
-Origin: KEP-5055 (taints), KEP-4815 (counters), KEP-5075 (consumable capacity).
+Origin: KEP-5055 (taints), KEP-4815 (counters), KEP-5075 (consumable capacity), KEP-5491 (lists),
+KEP-6072 (NUMA nodes).
 """
 
 from collections import Counter as Tally
@@ -18,18 +21,22 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Final
 
+from dra_shim.cel import Near, numa_list
+from dra_shim.cel.values import OneOrMore
 from dra_shim.claims import Capacity, Counter, Offer, Policy, Taint
 from dranet_nri.inventory import (
     MAX_ATTRIBUTES,
+    NUMA_NODE,
     HostFacts,
     pci_device_name,
     within_budget,
 )
-from dranet_nri.model import DRIVER_NAME, Device
+from dranet_nri.model import DRIVER_NAME, AttributeValue, Device
 
 UNHEALTHY: Final = "dra.net/unhealthy"
 BANDWIDTH: Final = "dra.net/bandwidth"
 FUNCTIONS: Final = "functions"
+MAX_VALUES: Final = 48  # ResourceSliceMaxAttributeValuesPerDevice
 
 _SPEED: Final = "dra.net/linkSpeed"  # Mbit/s
 _MEGABIT: Final = Fraction(10**6)
@@ -42,6 +49,7 @@ class Feature(StrEnum):
     TAINTS = "DRADeviceTaints"
     COUNTERS = "DRAPartitionableDevices"
     SHARING = "DRAConsumableCapacity"
+    LISTS = "DRAListTypeAttributes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,7 @@ class Goods:
             found |= {Feature.TAINTS} if offer.taints else set()
             found |= {Feature.COUNTERS} if offer.counters else set()
             found |= {Feature.SHARING} if offer.shared else set()
+            found |= {Feature.LISTS} if offer.lists else set()
         return frozenset(found)
 
 
@@ -73,6 +82,7 @@ def goods_of(
     shared: frozenset[str] = frozenset(),
     ills: Mapping[str, str] | None = None,
     physical: Mapping[str, str] | None = None,
+    near: Near | None = None,
 ) -> Goods:
     """Return what a node offers.
 
@@ -82,11 +92,12 @@ def goods_of(
         shared: names of those that several claims may have at once.
         ills: see health.ailments.
         physical: see physical_functions.
+        near: NUMA node -> the list to publish for it; None to publish no lists.
     """
     ordered = sorted(devices, key=lambda device: device.name)
     consumed, counters = _functions(ordered, shared, physical or {})
     offers = tuple(
-        _offer(node, each, each.name in shared, (ills or {}).get(each.name, ""))
+        _offer(node, each, (each.name in shared, (ills or {}).get(each.name, "")), near)
         for each in ordered
     )  # fmt: skip
     return Goods(
@@ -103,6 +114,8 @@ def without(goods: Goods, unknown: frozenset[Feature]) -> Goods:
     offers = goods.offers
     if Feature.SHARING in unknown:
         offers = tuple(each for each in offers if not each.shared)
+    if Feature.LISTS in unknown:
+        offers = tuple(replace(each, attributes=_scalars(each)) for each in offers)
     if Feature.TAINTS in unknown:
         offers = tuple(replace(each, taints=()) for each in offers)
     if Feature.COUNTERS not in unknown:
@@ -115,17 +128,43 @@ def physical_functions(facts: HostFacts) -> Mapping[str, str]:
     return {each.address: each.physical for each in facts.functions if each.physical}
 
 
-def _offer(node: str, device: Device, shared: bool, ill: str) -> Offer:  # noqa: FBT001
+def near_of(facts: HostFacts) -> Near:
+    """Return NUMA node -> it and those as near as can be."""
+    return {each[0]: each for each in facts.numa_near}
+
+
+def _scalars(offer: Offer) -> tuple[tuple[str, OneOrMore], ...]:
+    """Return the attributes, the first value of each list: of a NUMA node's it is the node."""
+    return tuple(
+        (name, value[0] if isinstance(value, tuple) else value) for name, value in offer.attributes
+    )
+
+
+def _offer(node: str, device: Device, state: tuple[bool, str], near: Near | None) -> Offer:
+    """Return one device; its state is whether it is shared, and what is wrong with it."""
+    shared, ill = state
     capacity = _capacity(device) if shared else ()
     room = MAX_ATTRIBUTES - len(capacity)
     return Offer(
         DRIVER_NAME,
         node,
         device.name,
-        within_budget(dict(device.attributes), room),
+        _listed(within_budget(dict(device.attributes), room), near),
         capacity,
         taints=(Taint(UNHEALTHY, ill),) if ill else (),
         shared=shared,
+    )
+
+
+def _listed(
+    attributes: tuple[tuple[str, AttributeValue], ...], near: Near | None
+) -> tuple[tuple[str, OneOrMore], ...]:
+    if near is None:
+        return attributes
+    room = MAX_VALUES - len(attributes) + 1
+    return tuple(
+        (name, numa_list(value, near)[:room] if name == NUMA_NODE else value)
+        for name, value in attributes
     )
 
 

@@ -21,6 +21,7 @@ from dra_shim.goods import (
     Goods,
     ailments,
     goods_of,
+    near_of,
     physical_functions,
 )
 from dra_shim.kubelet import DeviceHealth
@@ -48,12 +49,14 @@ class Choice:
         shared: the same for those that several claims may have at once; "" for none.
         include: a device must match one of them, if there are any.
         exclude: a device must match none of them.
+        numa_lists: NUMA nodes are published as lists.
     """
 
     filter: str = DEFAULT_FILTER
     shared: str = ""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    numa_lists: bool = False
 
     def check(self) -> None:
         """Raise SelectorError if an expression cannot be compiled."""
@@ -97,14 +100,17 @@ def view_of(node: str, facts: HostFacts, known: Sequence[Device], choice: Choice
     Raises:
         SelectorError: an expression cannot be compiled.
     """
-    stock = stock_of(inventory_from_facts(facts), known, Uses(), choice.filter, choice.shared)
+    near = near_of(facts) if choice.numa_lists else None
+    stock = stock_of(
+        inventory_from_facts(facts), known, Uses(), choice.filter, choice.shared, near=near
+    )
     unwanted = dict(_unwanted(stock.devices, choice))
     devices = {each.name: each for each in stock.devices if each.name not in unwanted}
     ills = ailments(facts, devices.values())
     away = _away(facts, devices, {each.name for each in known})
     return View(
         devices,
-        goods_of(node, devices.values(), stock.shared, ills, physical_functions(facts)),
+        goods_of(node, devices.values(), stock.shared, ills, physical_functions(facts), near),
         ills,
         tuple(_health(node, name, ills.get(name, ""), name in away) for name in devices),
         tuple(sorted((*stock.excluded, *unwanted.items()))),

@@ -9,13 +9,15 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dra_shim.api import Document, Object, name_of, uid_of, version_of
+from dra_shim.cel.values import OneOrMore
 from dra_shim.claims import Capacity, Counter, Offer, Taint
 from dra_shim.slices.layout import Part
 from dranet_nri.model import DRIVER_NAME, AttributeValue, Version
 
 FLAT: Final = "v1beta1"  # devices are under `basic` in this version, and in no other
 _SUFFIXES: Final = tuple("EPTGMk")
-_TYPES: Final = {"bool": bool, "int": int, "string": str}  # a bool is an int as well
+# A bool is an int as well.
+_TYPES: Final = {"bool": bool, "int": int, "string": str, "version": Version}
 
 Spec = Mapping[str, Any]
 
@@ -155,11 +157,18 @@ def _device(pool: Pool, offer: Offer) -> Object:
     return {"name": offer.name, **({"basic": body} if pool.version == FLAT else body)}
 
 
-def _attribute(value: AttributeValue) -> Object:
-    if isinstance(value, Version):
-        return {"version": value.text}
-    kind = next(name for name, type_ in _TYPES.items() if isinstance(value, type_))
-    return {kind: value}
+def _attribute(value: OneOrMore) -> Object:
+    if isinstance(value, tuple):
+        return {f"{_kind(value[0])}s": [_plain(each) for each in value]}
+    return {_kind(value): _plain(value)}
+
+
+def _kind(value: AttributeValue) -> str:
+    return next(name for name, type_ in _TYPES.items() if isinstance(value, type_))
+
+
+def _plain(value: AttributeValue) -> bool | int | str:
+    return value.text if isinstance(value, Version) else value
 
 
 def _capacity(capacity: Capacity) -> Object:

@@ -1,8 +1,8 @@
 """Which device is in which slice of the pool.
 
 Rules:
-1. 128 devices a slice, 64 where one of them has taints or consumes counters; counters in slices of
-   their own, 8 sets each. A pool without devices is one empty slice.
+1. 128 devices a slice, 64 where one of them has taints or lists, or consumes counters; counters in
+   slices of their own, 8 sets each. A pool without devices is one empty slice.
 2. A device stays in its slice as long as there is room: a change of few devices is a change of few
    slices. A slice that must be smaller gives its last ones away. Only where the pool would keep
    more slices than it needs at 64 each is it laid out anew, in the order of names.
@@ -103,7 +103,7 @@ def _limit(group: Sequence[Offer]) -> int:
 
 
 def _advanced(offer: Offer) -> bool:
-    return bool(offer.taints or offer.counters)
+    return bool(offer.taints or offer.counters or offer.lists)
 
 
 def _fill(node: str, groups: dict[str, list[Offer]], loose: list[Offer]) -> None:

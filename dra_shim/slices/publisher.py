@@ -40,6 +40,7 @@ from dra_shim.timing import REAL, Alarm, Timing
 from dranet_nri.model import DRIVER_NAME
 
 PROBE_S: Final = 3600.0  # before a feature that was missing is looked for again
+_USUAL: Final = frozenset(Feature) - {Feature.LISTS}  # probed together; lists if wanted
 MAX_ROUNDS: Final = 32  # of a pass; each but the last leaves out what a slice was refused for
 
 Seen = tuple[Spec, tuple[str, ...]]  # what a slice says, and who owns it
@@ -78,6 +79,7 @@ class Publisher:
         self._accepted: dict[str, Accepted] = {}
         self._refused: dict[str, Offer] = {}
         self._lacking: frozenset[Feature] = frozenset()  # of the server
+        self._probed: frozenset[Feature] = frozenset()  # what it was asked for
         self._probed_at = -inf
         self._told: set[notices.Notice] = set()
 
@@ -197,23 +199,27 @@ class Publisher:
         """Return what is offered, without what needs features that the server lacks."""
         needed = goods.features
         hopeful = self._clock() - self._probed_at >= PROBE_S
-        if hopeful and needed and (self._probed_at == -inf or needed & self._lacking):
-            self._lacking = await self._probe(pool)
-            self._probed_at = self._clock()
+        if needed - self._probed or (hopeful and needed & self._lacking):
+            features = _USUAL | needed | self._probed
+            self._lacking = await self._probe(pool, features)
+            self._probed_at, self._probed = self._clock(), features
         lacking = needed & self._lacking
         if lacking:
             self._tell_once(notices.FeaturesMissing(lacking))
         return without(goods, lacking)
 
-    async def _probe(self, pool: Pool) -> frozenset[Feature]:
+    async def _probe(self, pool: Pool, features: frozenset[Feature]) -> frozenset[Feature]:
+        """Return which of the features the server lacks."""
         try:
-            return missing_after(
-                await self._api.create(SLICE, probe_document(pool), dry_run=True)
-            )  # fmt: skip
+            document = probe_document(pool, features)
+            answer = await self._api.create(SLICE, document, dry_run=True)
         except InvalidError as error:
-            return missing_by(error)
+            refused = missing_by(error) & features
+            rest = features - refused
+            return refused | (await self._probe(pool, rest) if refused and rest else frozenset())
         except RejectedError:  # a rule of the cluster's against it; the writes will tell
             return frozenset()
+        return missing_after(answer, features)
 
     # ------------------------------------------------------------------- telling
 

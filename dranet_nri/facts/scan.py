@@ -252,7 +252,8 @@ def host_facts(
             _net_device(one, sysfs.net_parent(folder, one.link), addresses, tc_filters)
             for one in seen
         )
-    return HostFacts(functions, netdevs, rdma, routes, sysfs.numa_nodes(sysfs_root))
+    near = sysfs.numa_near(sysfs_root)
+    return HostFacts(functions, netdevs, rdma, routes, max(1, len(near)), numa_near=near)
 
 
 def _functions(sysfs_root: Path, rdma: Iterable[RdmaDevice]) -> tuple[PciFunction, ...]:

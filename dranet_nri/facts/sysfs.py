@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri.facts.tree import Folder
-from dranet_nri.inventory import PciFunction
+from dranet_nri.inventory import PciFunction, near_nodes
 from dranet_nri.inventory.observed import UNKNOWN_NAME
 from dranet_nri.model import Link
 
@@ -19,7 +19,7 @@ PciNames = Callable[[frozenset[PciIds]], Mapping[PciIds, tuple[str, str]]]
 _NETWORK: Final = 0x02
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
-_NODE: Final = re.compile(r"node[0-9]+")
+_NODE: Final = re.compile(r"node([0-9]+)")
 _MODALIAS: Final = re.compile(
     r"pci:v0000(?P<vendor>[0-9A-F]{4})d0000(?P<device>[0-9A-F]{4})"
     r"sv[0-9A-F]{8}sd0000(?P<subsystem>[0-9A-F]{4})bc(?P<base>[0-9A-F]{2}).*"
@@ -104,10 +104,20 @@ def net_parent(folder: Folder, link: Link) -> NetParent:
     )
 
 
-def numa_nodes(sysfs: Path) -> int:
-    """Return how many NUMA nodes the host has, at least 1."""
-    with Folder(sysfs / "devices/system/node") as folder:
-        return max(1, sum(bool(_NODE.fullmatch(name)) for name in folder.names()))
+def numa_near(sysfs: Path) -> tuple[tuple[int, ...], ...]:
+    """Return for each NUMA node, it first, those as near as can be; see inventory.near_nodes."""
+    with Folder(sysfs / "devices/system") as folder:
+        names = (_NODE.fullmatch(name) for name in folder.names("node"))
+        nodes = sorted(int(found[1]) for found in names if found)
+        table = {node: folder.text(f"node/node{node}/distance") for node in nodes}
+        sockets = {node: _socket(folder, node) for node in nodes}
+    return near_nodes(nodes, table, {node: each for node, each in sockets.items() if each >= 0})
+
+
+def _socket(folder: Folder, node: int) -> int:
+    """Return the socket of a node's first CPU, -1 if it has none or nothing tells."""
+    cpu = re.match("[0-9]+", folder.text(f"node/node{node}/cpulist"))
+    return folder.number(f"cpu/cpu{cpu[0]}/topology/physical_package_id", -1) if cpu else -1
 
 
 def _function(

@@ -1,6 +1,6 @@
 """Which network devices this node has for pods: names, attributes, and what is unsafe to give."""
 
-from dranet_nri.inventory.attributes import MAX_ATTRIBUTES, within_budget
+from dranet_nri.inventory.attributes import MAX_ATTRIBUTES, NUMA_NODE, within_budget
 from dranet_nri.inventory.azure import parse_vm_size, placements
 from dranet_nri.inventory.build import (
     DEFAULT_FILTER,
@@ -9,6 +9,7 @@ from dranet_nri.inventory.build import (
     merge_known,
 )
 from dranet_nri.inventory.names import pci_device_name
+from dranet_nri.inventory.numa import near_nodes
 from dranet_nri.inventory.observed import (
     AzureHost,
     DefaultRoute,
@@ -22,6 +23,7 @@ from dranet_nri.inventory.observed import (
 __all__ = [
     "DEFAULT_FILTER",
     "MAX_ATTRIBUTES",
+    "NUMA_NODE",
     "AzureHost",
     "DefaultRoute",
     "HostFacts",
@@ -32,6 +34,7 @@ __all__ = [
     "RdmaPort",
     "inventory_from_facts",
     "merge_known",
+    "near_nodes",
     "parse_vm_size",
     "pci_device_name",
     "placements",

@@ -23,6 +23,8 @@ from dranet_nri.model import Address, AttributeValue
 MAX_STRING_BYTES: Final = 64
 MAX_ATTRIBUTES: Final = 32
 
+NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
+
 RDMA_SHARED: Final = "dra.net/rdmaDeviceShared"
 GOES_FIRST: Final = (  # what a claim is least likely to ask for comes first
     "dra.net/rdmaFirmware",
@@ -158,7 +160,7 @@ def pci_attributes(function: PciFunction, numa_nodes: int) -> Attributes:
         if function.root:
             yield "resource.kubernetes.io/pcieRoot", function.root
     if function.numa_node >= 0:
-        yield "resource.kubernetes.io/numaNode", function.numa_node
+        yield NUMA_NODE, function.numa_node
         if numa_nodes > 1:
             yield "dra.net/numaNode", function.numa_node
 

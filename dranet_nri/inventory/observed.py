@@ -164,6 +164,7 @@ class HostFacts:
     Attributes:
         functions: the PCI functions of base class 02, and those above RDMA devices.
         numa_nodes: how many NUMA nodes the host has.
+        numa_near: for each of them, it first, those as near as can be; see numa.near.
         azure: None on other machines.
     """
 
@@ -173,3 +174,4 @@ class HostFacts:
     default_routes: tuple[DefaultRoute, ...] = ()
     numa_nodes: int = 1
     azure: AzureHost | None = None
+    numa_near: tuple[tuple[int, ...], ...] = ()

@@ -11,8 +11,11 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.subject import RealSubject
 from tests.process.plugin_bench import finish
 from tests.process.publisher_bench import names_of
-from tests.process.test_slices_contract import CARD, VFS, publisher
+from tests.process.test_slices_contract import CARD as PLAIN_CARD
+from tests.process.test_slices_contract import VFS, publisher, seen
+from tests.slices.pools import many, on_node
 
+CARD = [*PLAIN_CARD, on_node(1, "with-numa")]
 OFF = frozenset({Feature.COUNTERS, Feature.SHARING})
 
 
@@ -29,7 +32,8 @@ def test_what_the_gates_keep_from_a_server_is_not_fought_over(old: ControlPlane)
 
     async def scene() -> None:
         async with publisher(subject) as (_, it):
-            goods = goods_of(it.node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS)
+            # Lists are off by default.
+            goods = goods_of(it.node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS, {})
             told = await it.publish(goods)
             await it.until_at_ease()
             before = await it.versions()
@@ -39,8 +43,29 @@ def test_what_the_gates_keep_from_a_server_is_not_fought_over(old: ControlPlane)
             (document,) = await again.slices()
             assert (told.writes, restarted.writes) == (1, 0)
             assert await again.versions() == before
-            assert it.said(FeaturesMissing) == [FeaturesMissing(OFF)]
-            assert names_of(document) == ["pf", "vf-0", "vf-1", "vf-2"]
+            assert it.said(FeaturesMissing) == [FeaturesMissing(OFF | {Feature.LISTS})]
+            assert names_of(document) == ["pf", "vf-0", "vf-1", "vf-2", "with-numa"]
             assert "NoCarrier" in str(document)
+
+    finish(scene())
+
+
+@pytest.fixture
+def listing(programs: Path, tmp_path: Path) -> Iterator[ControlPlane]:
+    """Return a control plane that knows lists."""
+    with ControlPlane(programs, tmp_path, {Feature.LISTS: True}) as plane:
+        yield plane
+
+
+def test_a_server_with_the_gate_has_numa_nodes_as_lists(listing: ControlPlane) -> None:
+    async def scene() -> None:
+        async with publisher(RealSubject(listing)) as (_, it):
+            devices = [on_node(1, name) for name in many(65)]
+            goods = goods_of(it.node, devices, ills={"nic-0000": "NoCarrier"}, near={1: (1, 0)})
+            told = await it.publish(goods)
+
+            assert (told.devices, told.slices) == (65, 2)
+            assert (await seen(it))[0] == goods.offers
+            assert it.said(FeaturesMissing) == []
 
     finish(scene())

@@ -289,16 +289,17 @@ class FakeApiServer:
         if key[0] != "resourceslices":
             return body
         before = old["spec"] if old else None
+        spec = settled(body["spec"], before, self.features, NOW)
         causes = [
             {"reason": "FieldValueInvalid", "field": path, "message": message}
-            for path, message in problems(body["spec"], before)
+            for path, message in problems(spec, before)
         ]
         if causes:
             text = f'ResourceSlice.resource.k8s.io "{key[2]}" is invalid: ' + "; ".join(
                 f"{each['field']}: {each['message']}" for each in causes
             )
             return Told(422, status(422, "Invalid", text, name=key[2], causes=causes))
-        return {**body, "spec": settled(body["spec"], before, self.features, NOW)}
+        return {**body, "spec": spec}
 
     def _deleted(self, key: Key, preconditions: Mapping[str, str]) -> Told:
         document = self._objects[key]

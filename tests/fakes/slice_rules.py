@@ -15,7 +15,9 @@ FEATURES = {  # what a feature gate that is off drops of a device
     "taints": ("taints",),
     "counters": ("consumesCounters",),
     "sharing": ("allowMultipleAllocations",),
+    "lists": (),
 }
+LISTS = ("ints", "bools", "strings", "versions")
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 NAME = re.compile(r"([^/]{1,63}/)?[A-Za-z_][A-Za-z0-9_]{0,31}")
 EFFECTS = ("None", "NoSchedule", "NoExecute")
@@ -34,6 +36,10 @@ def settled(spec: Document, old: Document | None, features: frozenset[str], now:
         if "sharing" not in features:
             for capacity in device.get("capacity", {}).values():
                 capacity.pop("requestPolicy", None)
+        if "lists" not in features:
+            for value in device.get("attributes", {}).values():
+                for field in LISTS:
+                    value.pop(field, None)
         for taint in device.get("taints", ()):
             taint.setdefault("timeAdded", now)
     if old is not None and "devices" in old and not spec.get("devices"):
@@ -53,7 +59,9 @@ def problems(spec: Document, old: Document | None) -> Iterator[Problem]:
     devices = spec.get("devices", [])
     if devices and spec.get("sharedCounters"):
         yield "spec", "Invalid value: exactly one of `devices` or `sharedCounters` is allowed"
-    bounded = any(each.get("taints") or each.get("consumesCounters") for each in devices)
+    bounded = any(
+        each.get("taints") or each.get("consumesCounters") or _lists(each) for each in devices
+    )
     limit = 64 if bounded else 128
     if len(devices) > limit:
         yield "spec.devices", f"Too many: {len(devices)}: must have at most {limit} items"
@@ -76,7 +84,12 @@ def _device(path: str, device: Document) -> Iterator[Problem]:
     if len(attributes) + len(capacity) > 32:
         total = len(attributes) + len(capacity)
         yield path, f"Invalid value: {total}: the total number of attributes and capacities"
+    values = len(attributes) + sum(len(each) - 1 for each in _lists(device))
+    if values > 48:
+        yield path, f"Invalid value: {values}: the total number of attribute values"
     for name, value in attributes.items():
+        if len(value) != 1:
+            yield f"{path}.attributes[{name}]", "Invalid value: exactly one value must be specified"
         if not NAME.fullmatch(name):
             yield f"{path}.attributes[{name}]", "Invalid value: a valid C identifier"
         if len(value.get("string", "").encode()) > 64:
@@ -87,3 +100,8 @@ def _device(path: str, device: Document) -> Iterator[Problem]:
     for number, taint in enumerate(device.get("taints", ())):
         if taint["effect"] not in EFFECTS:
             yield f"{path}.taints[{number}].effect", f'Unsupported value: "{taint["effect"]}"'
+
+
+def _lists(device: Document) -> list[list[Any]]:
+    attributes = device.get("attributes", {}).values()
+    return [each[field] for each in attributes for field in LISTS if field in each]

@@ -1,12 +1,14 @@
 """What is offered: what is there or in a pod, less what is unsafe, less what nobody wants."""
 
+from dataclasses import replace
+
 import pytest
 
 from dra_shim.cel import SelectorError
 from dra_shim.goods import NO_CARRIER, PORT_DOWN, VANISHED
 from dra_shim.kubelet import DeviceHealth
 from dra_shim.node.view import AWAY, WORDS, Choice, View, view_of
-from dranet_nri.inventory import DefaultRoute, HostFacts, NetDevice, RdmaDevice, RdmaPort
+from dranet_nri.inventory import NUMA_NODE, DefaultRoute, HostFacts, NetDevice, RdmaDevice, RdmaPort
 from dranet_nri.model import Device, DeviceKey, Link
 from tests.fakes.host import FakeHost
 from tests.slices.pools import PF, function, nic
@@ -205,3 +207,15 @@ def test_an_expression_that_is_none_is_refused_before_anything_is_seen(choice: C
 
 def test_good_expressions_pass() -> None:
     Choice(shared="true").check()
+
+
+@pytest.mark.parametrize(("lists", "published"), [(True, (1, 0)), (False, 1)])
+def test_a_numa_node_is_a_list_where_lists_are_wanted(lists: bool, published: object) -> None:  # noqa: FBT001
+    placed = replace(function(), numa_node=1)
+    facts = HostFacts((placed,), (nic("eth1"),), numa_nodes=2, numa_near=((0, 1), (1, 0)))
+
+    found = view(facts, choice=replace(ALL, numa_lists=lists))
+
+    (offer,) = found.goods.offers
+    assert offer.attribute(NUMA_NODE) == published
+    assert found.devices[PCI].attribute(NUMA_NODE) == 1

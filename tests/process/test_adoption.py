@@ -24,6 +24,7 @@ from dra_shim.api import CLAIM, SLICE, Api
 from dra_shim.prepare import Answer
 from dra_shim.settings import State
 from dra_shim.slices.layout import slice_name
+from dranet_nri.inventory import NUMA_NODE
 from dranet_nri.model import Device, DeviceKey, ObjectRef, Version
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
@@ -256,6 +257,14 @@ def test_devices_are_read_in_every_version_of_a_slice() -> None:
     odd: list[dict[str, Any]] = [{}, {"spec": {"devices": ["?", {"name": "n"}]}}]
     assert devices_of_slices([old]) == devices_of_slices([new]) == {NIC.name: NIC}
     assert devices_of_slices(odd) == {"n": Device("n", DeviceKey("", "", "n"))}
+
+
+def test_of_a_numa_nodes_list_the_node_itself_is_read() -> None:
+    attributes = {NUMA_NODE: {"ints": [6, 4]}, "x": {"ints": []}}
+    document = {"spec": {"devices": [{"name": "n", "attributes": attributes}]}}
+    (found,) = devices_of_slices([document]).values()
+
+    assert found.attributes == ((NUMA_NODE, 6),)
 
 
 def test_a_name_alone_tells_where_hardware_is() -> None:

@@ -139,3 +139,32 @@ def test_an_efa_device_is_published_though_it_is_neither_infiniband_nor_ethernet
     assert device.attribute("dra.net/rdma") is True
     assert device.attribute("dra.net/ibLinkLayer") == "Unknown"
     assert device.attribute("dra.net/rdmaProtocol") is None
+
+
+def test_what_is_near_to_a_numa_node_is_read_from_its_distances_and_sockets(tmp_path: Path) -> None:
+    host = FakeSysfs(tmp_path, numa_nodes=3)
+    for node, distances, cpus in (
+        (0, "10 12 12", "0-1,8"),
+        (1, "12 10 12", "2"),
+        (2, "12 12 10", "4"),
+    ):
+        host.tell(f"devices/system/node/node{node}/distance", distances)
+        host.tell(f"devices/system/node/node{node}/cpulist", cpus)
+    for cpu, socket in ((0, 0), (2, 0), (4, 1)):
+        host.tell(f"devices/system/cpu/cpu{cpu}/topology/physical_package_id", str(socket))
+
+    facts = host_facts(tmp_path, (), {}, {}, ())
+
+    assert (facts.numa_nodes, facts.numa_near) == (3, ((0, 1), (1, 0), (2,)))
+
+
+def test_a_node_without_cpus_is_of_no_socket_and_a_host_may_tell_of_no_node(tmp_path: Path) -> None:
+    host = FakeSysfs(tmp_path, numa_nodes=2)
+    for node, distances, cpus in ((0, "10 80", "0-3"), (1, "80 10", "")):
+        host.tell(f"devices/system/node/node{node}/distance", distances)
+        host.tell(f"devices/system/node/node{node}/cpulist", cpus)
+
+    none = host_facts(tmp_path / "none", (), {}, {}, ())
+
+    assert host_facts(tmp_path, (), {}, {}, ()).numa_near == ((0, 1), (1, 0))
+    assert (none.numa_nodes, none.numa_near) == (1, ())

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.facts.sysfs import NetParent, net_parent, numa_nodes, pci_functions
+from dranet_nri.facts.sysfs import NetParent, net_parent, numa_near, pci_functions
 from dranet_nri.facts.tree import Folder
 from dranet_nri.inventory import PciFunction
 from dranet_nri.model import Link
@@ -203,11 +203,11 @@ def test_a_parent_below_the_virtual_devices_makes_a_link_virtual(tmp_path: Path)
 def test_numa_nodes_are_counted_by_their_folders(tmp_path: Path, nodes: int) -> None:
     FakeSysfs(tmp_path, numa_nodes=nodes)
 
-    assert numa_nodes(tmp_path) == nodes
+    assert numa_near(tmp_path) == tuple((node,) for node in range(nodes))
 
 
 def test_a_kernel_without_numa_has_one_node(tmp_path: Path) -> None:
-    assert numa_nodes(tmp_path / "nothing") == 1
+    assert numa_near(tmp_path / "nothing") == ()
 
 
 def test_files_that_cannot_be_read_are_empty(tmp_path: Path) -> None:

@@ -83,3 +83,37 @@ def test_durations(text: str, seconds: float) -> None:
 def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
     with pytest.raises(argparse.ArgumentError, match="--inventory-max-poll-interval"):
         parsed(f"--inventory-max-poll-interval={text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "lists", "idle"),
+    [
+        ("", False, []),
+        ("DRAListTypeAttributes=true", True, []),
+        ("DRAListTypeAttributes=F, AllAlpha=1,", False, []),
+        ("AllAlpha=true,AllBeta=true", True, []),
+        (
+            "PersistentResourceSliceAttributes=true",
+            False,
+            ["--feature-gates=PersistentResourceSliceAttributes"],
+        ),
+    ],
+)
+def test_gates_are_dranets(text: str, lists: bool, idle: list[str]) -> None:  # noqa: FBT001
+    settings = parsed(f"--feature-gates={text}")
+
+    assert settings.numa_lists is lists
+    assert [name for name, _ in settings.ignored] == idle
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("DRAListTypeAttribute=true", 'did you mean "DRAListTypeAttributes"'),
+        ("DRAListTypeAttributes", "must be DRAListTypeAttributes=true or"),
+        ("DRAListTypeAttributes=yes", "must be DRAListTypeAttributes=true or"),
+    ],
+)
+def test_what_is_no_gate_is_refused_by_name(text: str, reason: str) -> None:
+    with pytest.raises(argparse.ArgumentError, match=reason):
+        parsed(f"--feature-gates={text}")

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 from dra_shim.allocator import Supply, Uses, supply_of
-from dra_shim.claims import Toleration
-from dra_shim.stock import stock_of
-from dranet_nri.inventory import HostFacts, Inventory
-from dranet_nri.model import Device
+from dra_shim.claims import Constraint, Toleration
+from dra_shim.gates import parse_gates
+from dra_shim.stock import near_in, stock_of
+from dranet_nri.inventory import NUMA_NODE, HostFacts, Inventory
+from dranet_nri.model import Device, DeviceKey
 from tests.shim.shorthand import asks, claim, exactly, given, refused
 from tests.slices.pools import PF, device, function, nic
 
@@ -71,3 +72,20 @@ def test_without_facts_no_device_is_ill_or_part_of_another() -> None:
 
     assert pool.counters == ()
     assert [(each.taints, each.counters) for each in pool.offers] == [((), ())] * 3
+
+
+def test_the_list_of_a_numa_node_is_what_would_be_published() -> None:
+    facts = HostFacts(numa_near=((0, 1), (1, 0)))
+    far, near = (Device(name, DeviceKey("", "", name), ((NUMA_NODE, number),))
+                 for name, number in (("a", 0), ("b", 1)))  # fmt: skip
+    two = claim(exactly(number=2), constraints=(Constraint(NUMA_NODE),))
+
+    def stocked(text: str, facts: HostFacts | None) -> Supply:
+        lists = near_in(facts, parse_gates(text))
+        stock = stock_of(Inventory((far, near)), [], Uses(), "", near=lists)
+        return supply_of(stock, "node-1")
+
+    gate = "DRAListTypeAttributes=true"
+    assert given(stocked(gate, facts), two) == [("r", "a"), ("r", "b")]
+    assert refused(stocked("", facts), two)
+    assert refused(stocked(gate, None), two)

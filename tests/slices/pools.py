@@ -11,7 +11,7 @@ from dra_shim.goods import Goods
 from dra_shim.slices.documents import Pool, Published, read_published
 from dra_shim.slices.layout import Part
 from dra_shim.slices.plan import Accepted, Change, Create, Remove, plan
-from dranet_nri.inventory import NetDevice, PciFunction, RdmaDevice, RdmaPort
+from dranet_nri.inventory import NUMA_NODE, NetDevice, PciFunction, RdmaDevice, RdmaPort
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Link
 
 NODE = "node-1"
@@ -29,6 +29,12 @@ def device(
     key = DeviceKey(bus if address else "", address, ifname, address)
     named = sorted((f"dra.net/{each}", value) for each, value in attributes.items())
     return Device(name, key, tuple(named))
+
+
+def on_node(number: AttributeValue, name: str = "a", others: int = 0) -> Device:
+    """Return a device of a NUMA node with so many other attributes."""
+    rest = ((f"x.y/a{index}", index) for index in range(others))
+    return Device(name, DeviceKey("", "", name), ((NUMA_NODE, number), *rest))
 
 
 def function(address: str = PF, physical: str = "") -> PciFunction:

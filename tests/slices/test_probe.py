@@ -11,6 +11,7 @@ from dra_shim.slices.probe import missing_after, missing_by, probe_document
 from tests.fakes.slice_rules import FEATURES, settled
 from tests.slices.pools import POOL, parsed
 
+ALL = frozenset(Feature)
 GATES = {
     Feature.TAINTS: "taints",
     Feature.COUNTERS: "counters",
@@ -21,26 +22,26 @@ GATES = {
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
 def test_the_probe_uses_every_feature(version: str) -> None:
     pool = replace(POOL, version=version)
-    document = probe_document(pool)
+    document = probe_document(pool, ALL)
 
-    assert missing_after(document) == frozenset()
+    assert missing_after(document, ALL) == frozenset()
     assert len(first_device(document)) >= len(Feature)
     shown = {**document, "apiVersion": f"resource.k8s.io/{version}"}
     assert parsed(shown).name == "node-1-dra.net-probe"
 
 
-@pytest.mark.parametrize("off", list(Feature))
+@pytest.mark.parametrize("off", list(GATES))
 def test_what_the_server_drops_is_missing(off: Feature) -> None:
-    document = probe_document(POOL)
+    document = probe_document(POOL, ALL)
     spec = document["spec"]
     assert isinstance(spec, dict)
     kept = settled(spec, None, frozenset(FEATURES) - {GATES[off]}, "now")
 
-    assert missing_after({**document, "spec": kept}) == {off}
+    assert missing_after({**document, "spec": kept}, ALL) == {off}
 
 
 def test_a_server_that_keeps_nothing_misses_everything() -> None:
-    assert missing_after({}) == frozenset(Feature)
+    assert missing_after({}, ALL) == frozenset(Feature)
 
 
 @pytest.mark.parametrize(

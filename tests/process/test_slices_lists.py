@@ -1,0 +1,57 @@
+"""A server is asked whether it takes lists, and what is published when it does not."""
+
+import pytest
+
+from dra_shim.goods import Feature, goods_of
+from dra_shim.slices import DeviceRefused, FeaturesMissing
+from dranet_nri.inventory import NUMA_NODE
+from tests.fakes.slice_rules import FEATURES
+from tests.process.plugin_bench import finish
+from tests.process.publisher_bench import NODE_1, ill, publishing
+from tests.slices.pools import on_node
+
+
+@pytest.mark.parametrize(
+    ("off", "probes"),
+    [
+        (frozenset(), 1),
+        ({Feature.LISTS}, 2),
+        ({Feature.LISTS, Feature.TAINTS}, 2),
+        ({Feature.TAINTS}, 1),
+    ],
+    ids=["knows all", "no lists", "neither", "no taints"],
+)
+def test_a_server_is_asked_for_lists_where_they_are_wanted(
+    off: frozenset[Feature], probes: int
+) -> None:
+    gates = {Feature.LISTS: "lists", Feature.TAINTS: "taints"}
+
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.features = frozenset(FEATURES) - {gates[each] for each in off}
+            goods = goods_of(NODE_1, [on_node(1)], ills={"a": "NoCarrier"}, near={1: (1, 0)})
+            await it.publish(goods)
+
+            (document,) = await it.slices()
+            (body,) = document["spec"]["devices"]
+            value = {"int": 1} if Feature.LISTS in off else {"ints": [1, 0]}
+            assert body["attributes"] == {NUMA_NODE: value}
+            assert ("taints" in body) == (Feature.TAINTS not in off)
+            assert it.said(FeaturesMissing) == ([FeaturesMissing(frozenset(off))] if off else [])
+            assert len([each for each in server.asked if each.query.get("dryRun")]) == probes
+
+    finish(scene())
+
+
+def test_lists_that_come_later_are_asked_for_then() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.features = frozenset(FEATURES) - {"lists"}
+            await it.publish(ill("a"))
+            await it.rest_over(1)
+            await it.publish(goods_of(NODE_1, [on_node(1)], near={1: (1, 0)}))
+
+            assert "'int': 1" in str(await it.slices())
+            assert it.said(DeviceRefused) == []
+
+    finish(scene())
