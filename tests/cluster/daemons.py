@@ -31,22 +31,44 @@ GONE_S: Final = 90.0
 RECORDS: Final = "/var/lib/dranet-nri /run/dranet-nri /var/run/cdi/dra.net-*"
 SPACED: Final = "--namespace=kube-system"
 DAEMON_SET: Final = "daemonset/dranet"
+# Of each process: its program, what it may (linux/capability.h), whether it can get more, and
+# whether its system calls are filtered.
+PROCESSES: Final = """
+for process in /proc/[0-9]*; do
+    case $(tr '\\0' ' ' <$process/cmdline 2>/dev/null) in
+    */dra-shim\\ run*) name=shim ;;
+    */dranet-nri\\ run*) name=nri ;;
+    *) continue ;;
+    esac
+    echo $name $(sed -n 's/^\\(CapEff\\|NoNewPrivs\\|Seccomp\\):\\s*//p' $process/status)
+done
+"""
+NET_ADMIN: Final = 1 << 12
+SYS_ADMIN: Final = 1 << 21
+MUST: Final = {"shim": (0, "1", "2"), "nri": (NET_ADMIN | SYS_ADMIN, "1", "2")}
 
 
 class Daemons(Driver):
-    """The base, changed only in that it offers veths. Made without being installed.
+    """The base, changed only as the kustomization says. Made without being installed.
 
     Args:
         cluster: Where it is installed.
         node: The cluster's node, which gets our image.
         directory: For its kustomization; it exists.
+        kustomization: of the base beside it; as it is, veths are offered as well.
     """
 
-    def __init__(self, cluster: ControlPlane, node: Node, directory: Path) -> None:
+    def __init__(
+        self,
+        cluster: ControlPlane,
+        node: Node,
+        directory: Path,
+        kustomization: str = KUSTOMIZATION,
+    ) -> None:
         super().__init__(cluster, node)
         node.load(Path(os.environ["BOX_OCI"]))
         shutil.copytree(BASE, directory / "base")
-        (directory / "kustomization.yaml").write_text(KUSTOMIZATION)
+        (directory / "kustomization.yaml").write_text(kustomization)
         self._directory = directory
         self._cluster = cluster
         self._installed = Installed(cluster, directory)
@@ -92,6 +114,11 @@ class Daemons(Driver):
     def wait_ready(self) -> None:
         """Return once the pod of the last template is ready."""
         wait_until("the DaemonSet to be ready", self._is_ready, READY_S)
+
+    def rights(self) -> dict[str, tuple[int | str, ...]]:
+        """Return what the kernel lets each of the two processes do; shall be MUST."""
+        lines = checked(self.node, "sh", "-c", PROCESSES).splitlines()
+        return {name: (int(caps, 16), *more) for name, caps, *more in map(str.split, lines)}
 
     def tails(self) -> Generator[tuple[str, str]]:
         """Return the end of each container's log: name and text."""
