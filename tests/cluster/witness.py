@@ -17,25 +17,24 @@ NOTE: Final = "echo $(ls /sys/class/net) >>{path}"
 
 def apply_witness(pods: Pods, pod: str, nic: str, *, restarts: bool = True) -> None:
     """Create a pod that claims this NIC and stays; its container starts again if it may."""
-    document = witness(pod, {"resourceClaimName": pod}, restarts=restarts, stays=True)
+    document = witness(pod, {"resourceClaimName": pod}, restarts=restarts)
     claim = CLAIM.replace("POD", pod).replace("NIC", nic)
     pods.apply(f"{claim}---\n{json.dumps(document)}\n")
 
 
-def witness(name: str, claim: dict[str, str], *, restarts: bool, stays: bool) -> Object:
-    """Return a pod whose one container lists a claim.
+def witness(name: str, claim: dict[str, str], *, restarts: bool) -> Object:
+    """Return a pod whose one container lists a claim, and stays when it has written what it saw.
 
     Args:
         name: the pod's, and its file's.
         claim: where it comes from, as in the pod's spec.
         restarts: whether a container that ended is started again.
-        stays: whether the container goes on when it has written what it saw.
     """
     note = NOTE.format(path=f"{BOOK}/{name}")
     container = {
         "name": "main",
         "image": image.NAME,
-        "command": ["sh", "-c", f"{note}; exec sleep 1000000" if stays else note],
+        "command": ["sh", "-c", f"{note}; exec sleep 1000000"],
         "resources": {"claims": [{"name": "nic"}]},
         "volumeMounts": [{"name": "book", "mountPath": BOOK}],
     }
