@@ -40,7 +40,9 @@ for process in /proc/[0-9]*; do
     */dranet-nri\\ run*) name=nri ;;
     *) continue ;;
     esac
-    echo $name $(sed -n 's/^\\(CapEff\\|NoNewPrivs\\|Seccomp\\):\\s*//p' $process/status)
+    if rights=$(sed -n 's/^\\(CapEff\\|NoNewPrivs\\|Seccomp\\):\\s*//p' $process/status); then
+        echo $name $rights
+    fi
 done
 """
 NET_ADMIN: Final = 1 << 12
@@ -116,7 +118,7 @@ class Daemons(Driver):
         wait_until("the DaemonSet to be ready", self._is_ready, READY_S)
 
     def rights(self) -> dict[str, tuple[int | str, ...]]:
-        """Return what the kernel lets each of the two processes do; shall be MUST."""
+        """Return what the kernel lets each of the two processes do; shall be MUST, as they run."""
         lines = checked(self.node, "sh", "-c", PROCESSES).splitlines()
         return {name: (int(caps, 16), *more) for name, caps, *more in map(str.split, lines)}
 

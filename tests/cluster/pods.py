@@ -84,8 +84,11 @@ class Pods:
 
     def reasons(self, pod: str) -> set[str]:
         """Return the reasons of all events of a pod."""
-        items: list[Object] = self.api.get(f"{NAMESPACES}/{self.namespace}/events")["items"]
-        return {each["reason"] for each in items if each["involvedObject"]["name"] == pod}
+        return {event["reason"] for event in self._events(pod)}
+
+    def messages(self, pod: str) -> str:
+        """Return the texts of all events of a pod."""
+        return "\n".join(event["message"] for event in self._events(pod))
 
     def remove(self) -> None:
         """Delete all pods, wait until they are gone, then the namespace."""
@@ -93,6 +96,10 @@ class Pods:
         pods = f"{NAMESPACES}/{self.namespace}/pods"
         wait_until("all pods to be gone", lambda: not self.api.get(pods)["items"], PATIENCE_S)
         self.api.delete(f"{NAMESPACES}/{self.namespace}")
+
+    def _events(self, pod: str) -> list[Object]:
+        items: list[Object] = self.api.get(f"{NAMESPACES}/{self.namespace}/events")["items"]
+        return [each for each in items if each["involvedObject"]["name"] == pod]
 
     def _runs(self, pod: str) -> bool:
         statuses = self._statuses(pod)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Final
 
 import pytest
@@ -24,6 +25,7 @@ from tests.cluster.witness import witness, witnessed
 from tests.cluster.workload import NAMESPACES, SLICES, slice_of
 
 LANES: Final = ("nic4", "nic5", "nic6")
+GAP: Final = ("nic1", "nic2", "nic3")  # of pods that are created while no driver runs
 ROUND_S: Final = 180.0  # of one pod, while nobody answers the kubelet
 TEMPLATE: Final = """
 apiVersion: resource.k8s.io/v1
@@ -117,11 +119,19 @@ def test_no_container_starts_without_its_nic_while_the_driver_is_updated(
     pods.wait_running("train")
     links = links_of(pods, "train")
 
+    updates: dict[str, Callable[[], None]] = {
+        "restart": daemons.restart,
+        "image": partial(daemons.update, "next"),
+    }
     with Traffic(pods, daemons.node) as traffic:
-        for update in (daemons.restart, lambda: daemons.update("next")):
+        for name, update in updates.items():
+            begun = [f"{nic}-{name}" for nic in GAP]
             traffic.wait_for_all()
-            with traffic.nobody_ends():
+            with traffic.nobody_ends(), begin_in_the_gap(daemons, pods, begun):
                 update()
+            for pod in begun:
+                assert "dra.net is not registered" in pods.messages(pod)
+                traffic.finish(pod)
             traffic.wait_for_all()
 
     assert traffic.ended
@@ -189,8 +199,9 @@ class Traffic:
         self._pods, self._node = pods, node
         self._stop = threading.Event()
         self._threads = ThreadPoolExecutor(len(LANES))
-        self._ends = {nic: threading.Lock() for nic in LANES}  # held while a pod of it ends
-        for nic in LANES:
+        # Held while a pod of it ends.
+        self._ends = {nic: threading.Lock() for nic in (*LANES, *GAP)}
+        for nic in self._ends:
             pods.apply(TEMPLATE.replace("NIC", nic))
 
     def __enter__(self) -> Traffic:
@@ -223,6 +234,15 @@ class Traffic:
 
         wait_until("pods on each NIC", all_have, ROUND_S)
 
+    def finish(self, pod: str) -> None:
+        """Return once a pod has run, and is gone."""
+        phases = ("Running", "Failed")
+        wait_until(f"pod {pod} to run", lambda: self._phase(pod) in phases, ROUND_S)
+        wait_until(f"word of pod {pod}", lambda: witnessed(self._node, pod))
+        with self._ends[pod.partition("-")[0]]:
+            self.ended[pod] = self._phase(pod)
+            self._pods.delete(pod)
+
     def _count(self, nic: str) -> int:
         return sum(name.startswith(f"{nic}-") for name in tuple(self.ended))
 
@@ -230,24 +250,36 @@ class Traffic:
         for number in itertools.count():
             if self._stop.is_set():
                 return
-            pod = f"{nic}-{number}"
-            self._run(pod, nic)
-
-    def _run(self, pod: str, nic: str) -> None:
-        document = witness(pod, {"resourceClaimTemplateName": nic}, restarts=False)
-        self._pods.api.create(f"{NAMESPACES}/{self._pods.namespace}/pods", document)
-        phases = ("Running", "Failed")
-        wait_until(f"pod {pod} to run", lambda: self._phase(pod) in phases, ROUND_S)
-        wait_until(f"word of pod {pod}", lambda: witnessed(self._node, pod))
-        with self._ends[nic]:
-            self.ended[pod] = self._phase(pod)
-            self._pods.delete(pod)
+            begin(self._pods, f"{nic}-{number}")
+            self.finish(f"{nic}-{number}")
 
     def _phase(self, pod: str) -> str:
         found = self._pods.get(pod)
         assert found is not None
         phase: str = found["status"]["phase"]
         return phase
+
+
+@contextmanager
+def begin_in_the_gap(daemons: Daemons, pods: Pods, names: list[str]) -> Iterator[None]:
+    """Create these pods as soon as, within the `with` block, no driver runs."""
+
+    def wait_and_begin() -> None:
+        wait_until("the old driver to be gone", lambda: not daemons.rights(), ROUND_S)
+        for pod in names:
+            begin(pods, pod)
+
+    with ThreadPoolExecutor(1) as aside:
+        begun = aside.submit(wait_and_begin)
+        yield
+        begun.result()
+
+
+def begin(pods: Pods, pod: str) -> None:
+    """Create a pod that is named after its NIC."""
+    template = {"resourceClaimTemplateName": pod.partition("-")[0]}
+    document = witness(pod, template, restarts=False)
+    pods.api.create(f"{NAMESPACES}/{pods.namespace}/pods", document)
 
 
 def slice_of_dranet(node: Node) -> Object:
