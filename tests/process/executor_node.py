@@ -4,12 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from errno import EIO
 
+import pytest
+
+from dranet_nri.errors import RefusedError
 from dranet_nri.executor import Executor
 from dranet_nri.fabric import RdmaOptions
 from dranet_nri.model import (
     Address,
     AllocatedDevice,
     Allocation,
+    AttachedDevice,
     Attachment,
     Device,
     DeviceKey,
@@ -26,6 +30,7 @@ from dranet_nri.model import (
     Route,
 )
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
+from dranet_nri.plan.ops import MoveLink, MoveRdma, Op, RenameLink, RenameRdma
 from dranet_nri.state.record import decode_attachment, encode_attachment
 from tests.fakes.kernel import HOST_NETNS, FakeKernel
 
@@ -268,3 +273,25 @@ def attached_ops(make: type[Node]) -> int:
     node = make()
     node.attach()
     return len(node.kernel.log)
+
+
+def attached(node: Node, *devices: AllocatedDevice) -> AttachedDevice:
+    """Attach the devices as one claim; return the first one's record."""
+    (record,) = node.attach((claim(DATA, *devices),))
+    return record.devices[0]
+
+
+def refusal(node: Node, device: AllocatedDevice) -> str:
+    """Attach a device that must be refused; return why. Nothing was done, and it's recorded."""
+    with pytest.raises(RefusedError) as caught:
+        node.attach((claim(DATA, device),))
+    assert node.kernel.log == []
+    assert node.journal.phases() == {DATA: Phase.FAILED}
+    assert failure_of(node).message == str(caught.value)
+    node.assert_home()
+    return str(caught.value)
+
+
+def kinds_of(ops: list[Op]) -> list[type[Op]]:
+    """Return what was done to RDMA devices, and moves and names of net devices."""
+    return [type(op) for op in ops if isinstance(op, MoveRdma | RenameRdma | MoveLink | RenameLink)]

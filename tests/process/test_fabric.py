@@ -1,4 +1,4 @@
-"""RDMA devices of a pod: moved or shared, refused, made anew, and the files of containers."""
+"""RDMA devices of a pod: moved with their IPoIB links, shared, or refused."""
 
 from dataclasses import replace
 from errno import EBUSY
@@ -6,11 +6,8 @@ from errno import EBUSY
 import pytest
 
 from dranet_nri.config import SHARED_MODE_WARNING
-from dranet_nri.errors import AttachError, RefusedError
 from dranet_nri.fabric import NO_ADDRESS_WARNING, RdmaOptions
 from dranet_nri.model import (
-    AllocatedDevice,
-    AttachedDevice,
     CharDevice,
     CharKind,
     Link,
@@ -19,22 +16,21 @@ from dranet_nri.model import (
     RdmaConfig,
     RdmaMode,
 )
-from dranet_nri.plan.ops import AddAddress, MoveLink, MoveRdma, Op, RenameLink, RenameRdma
+from dranet_nri.plan.ops import MoveLink, MoveRdma, RenameLink, RenameRdma
 from tests.fakes.rdma import RDMA_CM
 from tests.process.executor_node import (
     DATA,
-    DUAL,
     RDMA_ONLY,
-    Crash,
     FabricNode,
     Node,
-    claim,
+    attached,
     failure_of,
     given,
+    kinds_of,
     pci,
+    refusal,
 )
 
-GUID = "0c42:a103:0065:5a1e"
 NAMED = NetworkConfig(rdma=RdmaConfig(name="hca0"))
 
 
@@ -49,36 +45,6 @@ def shared(node: Node) -> Node:
     """Return a node whose namespaces share all RDMA devices."""
     node.kernel.rdma.mode = RdmaMode.SHARED
     return node
-
-
-def attached(node: Node, *devices: AllocatedDevice) -> AttachedDevice:
-    """Attach the devices as one claim; return the first one's record."""
-    (record,) = node.attach((claim(DATA, *devices),))
-    return record.devices[0]
-
-
-def refusal(node: Node, device: AllocatedDevice) -> str:
-    """Attach a device that must be refused; return why. Nothing was done, and it's recorded."""
-    with pytest.raises(RefusedError) as caught:
-        node.attach((claim(DATA, device),))
-    assert node.kernel.log == []
-    assert node.journal.phases() == {DATA: Phase.FAILED}
-    assert failure_of(node).message == str(caught.value)
-    node.assert_home()
-    return str(caught.value)
-
-
-def reload_driver(node: Node, *names: str, guid: str = "") -> None:
-    """Take the RDMA devices of mlx5_2's function away and make them anew, on the host."""
-    for name in names:
-        node.kernel.rdma.remove(name)
-    for name in names:
-        node.kernel.add_rdma(name, parent="0000:02:00.0", guid=guid)
-
-
-def kinds_of(ops: list[Op]) -> list[type[Op]]:
-    """Return what was done to RDMA devices, and moves and names of net devices."""
-    return [type(op) for op in ops if isinstance(op, MoveRdma | RenameRdma | MoveLink | RenameLink)]
 
 
 # --------------------------------------------------------------------------- modes
@@ -203,160 +169,6 @@ def test_a_share_is_refused_where_rdma_devices_belong_to_one_pod(node: Node) -> 
 
     assert "device efa is shared by several pods" in said
     assert "netns_mode=1" in said
-
-
-# --------------------------------------------------------------------------- made anew
-
-
-@pytest.mark.parametrize("mode", RdmaMode)
-def test_a_device_that_its_driver_took_away_is_refused(node: Node, mode: RdmaMode) -> None:
-    node.kernel.rdma.mode = mode
-    node.kernel.rdma.remove("mlx5_2")
-    node.rdma_at_start = node.rdma()
-
-    said = refusal(node, given(pci(2)))
-
-    assert "device nic-2: its RDMA device mlx5_2 is not on the host: its driver is being" in said
-    assert "dranet-nri status" in said
-
-
-def test_a_device_made_anew_between_two_attempts_is_the_one_that_moves(node: Node) -> None:
-    node.kernel.fail_on(AddAddress, Crash(), times=1)
-    with pytest.raises(Crash):
-        attached(node, given(pci(2)))
-    (before,) = node.journal.records[DATA].devices[0].rdma
-    node.restart()
-    reload_driver(node, "mlx5_2")
-
-    (now,) = attached(node, given(pci(2))).rdma
-
-    assert now.index != before.index
-    assert node.rdma(node.netns) == {"mlx5_2"}
-    node.detach()
-    node.assert_home()
-
-
-def test_of_two_devices_the_one_in_the_pod_is_not_forgotten_when_the_other_is_made_anew(
-    node: Node,
-) -> None:
-    node.kernel.add_rdma("mlx5_20", parent="0000:02:00.0")
-    node.rdma_at_start = node.rdma()
-    node.kernel.fail_at(2, Crash())
-    with pytest.raises(Crash):
-        attached(node, given(DUAL))
-    assert node.rdma(node.netns) == {"mlx5_2"}
-    node.restart()
-    reload_driver(node, "mlx5_20")
-
-    attached(node, given(DUAL))
-
-    assert node.rdma(node.netns) == {"mlx5_2", "mlx5_20"}
-    node.detach()
-    node.assert_home()
-
-
-def test_a_device_made_anew_while_it_was_away_counts_as_home(node: Node) -> None:
-    attached(node, given(pci(2)))
-    reload_driver(node, "mlx5_2")
-
-    node.detach()
-
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
-
-
-def test_a_device_that_was_taken_away_while_it_was_away_is_waited_for(node: Node) -> None:
-    attached(node, given(pci(2)))
-    node.kernel.rdma.remove("mlx5_2")
-
-    node.detach()
-
-    assert node.journal.phases() == {DATA: Phase.DETACHING}
-    assert failure_of(node).message == "RDMA device mlx5_2 is gone: load its driver again"
-    node.kernel.add_rdma("mlx5_2", parent="0000:02:00.0")
-    node.detach()
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
-
-
-# --------------------------------------------------------------------------- names
-
-
-def test_a_name_of_the_pods_own_is_taken_off_before_the_device_comes_home(node: Node) -> None:
-    record = attached(node, given(pci(2), NAMED))
-
-    assert node.rdma(node.netns) == {"hca0"}
-    assert ([each.name for each in record.rdma], record.rdma_name) == (["mlx5_2"], "hca0")
-    log = len(node.kernel.log)
-    node.detach()
-    assert kinds_of(node.kernel.log[log:])[:2] == [RenameRdma, MoveRdma]
-    node.assert_home()
-
-
-def test_a_name_that_was_taken_meanwhile_is_said_until_it_is_free(node: Node) -> None:
-    attached(node, given(pci(2), NAMED))
-    node.kernel.add_rdma("mlx5_2", parent="0000:44:00.0")
-
-    node.detach()
-
-    assert node.rdma() >= {"hca0", "mlx5_2"}, "it is on the host all the same"
-    assert node.journal.phases() == {DATA: Phase.DETACHING}
-    assert failure_of(node).message == (
-        "RDMA device mlx5_2 is called hca0: its name is taken on the host"
-    )
-    node.kernel.rdma.remove("mlx5_2")
-    node.detach()
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
-
-
-# --------------------------------------------------------------------------- namespaces that die
-
-
-@pytest.mark.parametrize("make", [Node, FabricNode], ids=["ethernet", "fabric"])
-def test_what_a_dying_namespace_holds_is_home_once_the_kernel_returned_it(
-    make: type[Node],
-) -> None:
-    node = make()
-    node.attach()
-    node.kernel.remove_netns(node.netns)  # its cleanup waits: somebody still holds it
-
-    node.detach(netns_alive=False)
-
-    assert set(node.journal.phases().values()) == {Phase.DETACHING}
-    assert all(record.failure is None for record in node.journal.records.values())
-
-    node.kernel.release(node.netns)
-    node.detach(netns_alive=False)
-
-    assert set(node.journal.phases().values()) == {Phase.HOME}
-    node.assert_home()
-
-
-def test_a_device_that_does_not_move_home_keeps_its_record(node: Node) -> None:
-    attached(node, given(RDMA_ONLY))
-    node.kernel.fail_on(MoveRdma, EBUSY)
-
-    node.detach()
-
-    assert node.journal.phases() == {DATA: Phase.DETACHING}
-    assert "move RDMA device mlx5_9 from pod to host: EBUSY" in failure_of(node).message
-    node.restart()
-    node.detach()
-    assert node.journal.phases() == {DATA: Phase.HOME}
-    node.assert_home()
-
-
-def test_a_driver_that_cannot_move_its_device_says_so_before_the_nic_moved(node: Node) -> None:
-    node.kernel.rdma.remove("mlx5_2")
-    node.kernel.add_rdma("mlx5_2", parent="0000:02:00.0", movable=False)
-
-    with pytest.raises(AttachError, match="move RDMA device mlx5_2 from host to pod") as caught:
-        attached(node, given(pci(2)))
-
-    assert "EOPNOTSUPP" in str(caught.value)
-    assert node.kernel.log == []
-    node.assert_home()
 
 
 # --------------------------------------------------------------------------- IP over InfiniBand

@@ -4,27 +4,29 @@ import pytest
 
 from dranet_nri.fabric import RdmaOptions
 from dranet_nri.model import (
-    AllocatedDevice,
-    AttachedDevice,
     CharKind,
     NetworkConfig,
     RdmaConfig,
     RdmaMode,
 )
 from tests.fakes.rdma import RDMA_CM
-from tests.process.executor_node import CLAIMS, DATA, DUAL, RDMA_ONLY, Node, claim, given, pci
+from tests.process.executor_node import (
+    CLAIMS,
+    DATA,
+    DUAL,
+    RDMA_ONLY,
+    Node,
+    attached,
+    claim,
+    given,
+    pci,
+)
 
 
 @pytest.fixture
 def node() -> Node:
     """Return a node whose RDMA devices belong to one namespace each."""
     return Node()
-
-
-def attached(node: Node, *devices: AllocatedDevice) -> AttachedDevice:
-    """Attach the devices as one claim; return the first one's record."""
-    (record,) = node.attach((claim(DATA, *devices),))
-    return record.devices[0]
 
 
 # --------------------------------------------------------------------------- which

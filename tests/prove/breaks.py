@@ -51,6 +51,7 @@ _TEST_PLUGIN: Final = "tests/process/test_plugin.py"
 _TEST_CASES: Final = "tests/process/test_plugin_cases.py"
 _TEST_RACES: Final = "tests/process/test_plugin_races.py"
 _TEST_FABRIC: Final = "tests/process/test_fabric.py"
+_TEST_HOME: Final = "tests/process/test_fabric_home.py"
 _TEST_PLUGIN_RDMA: Final = "tests/process/test_plugin_rdma.py"
 _TEST_PLAN: Final = "tests/plan/test_planner_rdma.py"
 _TEST_GATE: Final = "tests/process/test_gate.py"
@@ -310,14 +311,14 @@ _RDMA: Final = (
         _FABRIC,
         "if not before:",
         "if False:",
-        f"{_TEST_FABRIC}::test_a_device_that_its_driver_took_away_is_refused",
+        f"{_TEST_HOME}::test_a_device_that_its_driver_took_away_is_refused",
     ),
     Break(
         "of two RDMA devices the one in the pod is forgotten",
         _FABRIC,
         "return (*kept, ",
         "return (*before[:0], ",
-        f"{_TEST_FABRIC}::test_of_two_devices_the_one_in_the_pod_is_not_forgotten_when_the_other"
+        f"{_TEST_HOME}::test_of_two_devices_the_one_in_the_pod_is_not_forgotten_when_the_other"
         "_is_made_anew",
     ),
     Break(
@@ -360,14 +361,14 @@ _RDMA: Final = (
         _PLAN_RDMA,
         "if now.name != link.name and link.name not in taken:",
         "if False:",
-        f"{_TEST_FABRIC}::test_a_name_of_the_pods_own_is_taken_off_before_the_device_comes_home",
+        f"{_TEST_HOME}::test_a_name_of_the_pods_own_is_taken_off_before_the_device_comes_home",
     ),
     Break(
         "RDMA devices stay in the pod, and it is called home",
         _PLANNER,
         "    if rdma_problem(wanted.rdma, observed.rdma):\n        return False\n",
         "",
-        f"{_TEST_FABRIC}::test_a_device_that_does_not_move_home_keeps_its_record",
+        f"{_TEST_HOME}::test_a_device_that_does_not_move_home_keeps_its_record",
     ),
     Break(
         "numbers of RDMA device files that changed are not recorded",
