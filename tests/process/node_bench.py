@@ -10,6 +10,7 @@ from dra_shim.goods import Goods
 from dra_shim.node import Choice, NodeDevices, NodeOptions, Notice
 from dra_shim.node.pace import QUIET_S
 from dra_shim.settings import State
+from dranet_nri.inventory import HostFacts
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
@@ -132,6 +133,13 @@ class Bench:
     def _take(self, goods: Goods) -> None:
         self.goods = goods
         self.offers.append([each.name for each in goods.offers])
+
+
+def facts_with(name: str) -> HostFacts:
+    """Return what a node shows that has this link."""
+    host = FakeHost()
+    host.add_nic(name)
+    return host.facts
 
 
 NETNS = NetnsId("/run/netns/a", 4, 4026532801)
