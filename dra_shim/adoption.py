@@ -33,6 +33,7 @@ from dra_shim.stock import derived_key
 from dranet_nri.errors import ConfigError
 from dranet_nri.inventory import NUMA_NODE
 from dranet_nri.model import DRIVER_NAME, AttributeValue, Device, ObjectRef, Version
+from dranet_nri.pauses import pause_after
 
 FIRST_PAUSE_S: Final = 1.0  # before the server is asked again; doubles
 LONGEST_PAUSE_S: Final = 30.0
@@ -116,15 +117,16 @@ class Adoption:
         Raises:
             OSError: that it was done cannot be noted.
         """
-        pause_s = FIRST_PAUSE_S
+        failures = 0
         while True:
             try:
                 return await self._adopt()
             except UnavailableError as error:
+                pause_s = pause_after(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
                 wait_s = max(pause_s, error.after_s)
                 self._notify(NotAdopted(error, wait_s))
                 await self._sleep(wait_s)
-                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+                failures += 1
             except ApiError as error:
                 return self._notify(NotAdopted(error, None))
 

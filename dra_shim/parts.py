@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dranet_nri.pauses import pause_after
+
 FIRST_PAUSE_S: Final = 1.0  # before a part that failed is begun anew; doubles
 LONGEST_PAUSE_S: Final = 60.0
 STEADY_S: Final = 300.0  # at work that long, a part's next failure counts as its first
@@ -67,7 +69,7 @@ class Parts:
                 tasks.create_task(self._kept(part), name=part.name)
 
     async def _kept(self, part: Part) -> None:
-        pause_s = FIRST_PAUSE_S
+        failures = 0
         while True:
             begun = self._clock()
             self._ailing.pop(part.name, None)
@@ -77,8 +79,9 @@ class Parts:
             except Exception as error:  # noqa: BLE001 - whatever a part met, the others go on
                 cause = error
             if self._clock() - begun >= STEADY_S:
-                pause_s = FIRST_PAUSE_S
+                failures = 0
             self._ailing[part.name] = f"{type(cause).__name__}: {cause}"
+            pause_s = pause_after(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
             self._notify(PartFailed(part.name, cause, pause_s))
             await self._sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            failures += 1

@@ -39,6 +39,7 @@ from dranet_nri.kernel.sysctl import check_root
 from dranet_nri.log import logger
 from dranet_nri.meter import GIVING
 from dranet_nri.model import Pod
+from dranet_nri.pauses import pause_after
 from dranet_nri.plugin import Plugin
 from dranet_nri.pulse import Pulse
 from dranet_nri.rdma.monitor import RdmaMonitor, open_monitor
@@ -96,7 +97,7 @@ class Bell:
     sweep_s: float
     clock: Callable[[], float] = time.monotonic
     _due: float = field(init=False)
-    _delay_s: float = FIRST_DELAY_S
+    _troubled: int = 0  # rounds in a row that left something
     _began: float | None = None  # the round at work
     _rung: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -111,7 +112,7 @@ class Bell:
     def trouble(self) -> None:
         """Say that something new is left to be repaired."""
         if self._began is None:
-            self._delay_s = FIRST_DELAY_S
+            self._troubled = 0
             self._ring(FIRST_DELAY_S)
 
     def left_s(self) -> float:
@@ -138,8 +139,12 @@ class Bell:
     def settle(self, *, pending: bool) -> None:
         """Take in how the round went."""
         self._began = None
-        self._ring(self._delay_s if pending else self.sweep_s)
-        self._delay_s = min(self._delay_s * 2, self.sweep_s) if pending else FIRST_DELAY_S
+        if pending:
+            self._ring(pause_after(self._troubled, FIRST_DELAY_S, self.sweep_s))
+            self._troubled += 1
+        else:
+            self._ring(self.sweep_s)
+            self._troubled = 0
 
     def _ring(self, delay_s: float) -> None:
         self._due = min(self._due, self.clock() + delay_s)

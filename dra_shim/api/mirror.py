@@ -9,6 +9,7 @@ from dra_shim.api.errors import ApiError, ExpiredError, UnavailableError
 from dra_shim.api.replies import Change, Event, Object, name_of, version_of
 from dra_shim.api.requests import Kind
 from dra_shim.timing import REAL, Timing
+from dranet_nri.pauses import pause_after
 
 WATCH_S: Final = 300  # a watch's least length; up to twice that, so that not all end together
 FIRST_PAUSE_S: Final = 0.5  # after trouble, or a watch without a word; doubles
@@ -52,7 +53,7 @@ class Mirror:
         self._sleep = timing.sleep
         self._random = timing.random
         self._since = ""  # the state we have, "" for none
-        self._pause_s = FIRST_PAUSE_S
+        self._failures = 0  # in a row; a watch without a word is one
 
     async def run(self) -> NoReturn:
         """Follow the server until cancelled."""
@@ -87,7 +88,7 @@ class Mirror:
         async with aclosing(watched) as events:
             async for event in events:
                 told = True
-                self._pause_s = FIRST_PAUSE_S
+                self._failures = 0
                 self._take(event)
         return told
 
@@ -104,6 +105,6 @@ class Mirror:
 
     def _pause(self) -> float:
         """Return how long to rest; twice as long the next time."""
-        longest = self._pause_s
-        self._pause_s = min(longest * 2, LONGEST_PAUSE_S)
-        return longest * (0.5 + self._random() / 2)
+        pause_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+        self._failures += 1
+        return pause_s

@@ -17,6 +17,7 @@ from dra_shim.kubelet.listener import Listener
 from dra_shim.kubelet.registration import Registered, plugin_info, registration_handler
 from dra_shim.kubelet.services import Service
 from dra_shim.kubelet.sockets import SocketError, Sockets, make_data_directory
+from dranet_nri.pauses import pause_after
 
 WATCH_S: Final = 10.0  # between two looks at our sockets
 PATIENCE_S: Final = 60.0  # for the kubelet's word before its socket is made anew; doubles
@@ -91,7 +92,7 @@ class KubeletPlugin:
         self._service: Listener | None = None
         self._registration: Listener | None = None
         self._since = 0.0  # when we began to wait for the kubelet's word
-        self._patience_s = PATIENCE_S
+        self._unheard = 0  # sockets in a row that the kubelet did not register
 
     @property
     def status(self) -> Status:
@@ -141,7 +142,8 @@ class KubeletPlugin:
         old = self._registration
         there = old is not None and old.is_there()
         waited_s = self._clock() - self._since
-        if there and (self._status.registered or waited_s < self._patience_s):
+        patience_s = pause_after(self._unheard, PATIENCE_S, LONGEST_PATIENCE_S)
+        if there and (self._status.registered or waited_s < patience_s):
             return
         if old is not None:
             await old.close(0)
@@ -151,7 +153,7 @@ class KubeletPlugin:
             path = str(self._sockets.registration)
             self._notify(SocketReplaced(path, late if there else "it was gone"))
         if there:
-            self._patience_s = min(self._patience_s * 2, LONGEST_PATIENCE_S)
+            self._unheard += 1
         self._status = replace(self._status, registered=False)
         self._registration = await Listener.opened(
             self._sockets.registration, self._registration_handlers, follows=False
@@ -163,5 +165,5 @@ class KubeletPlugin:
         self._status = replace(self._status, registered=not word.reason, reason=word.reason)
         self._since = self._clock()
         if not word.reason:
-            self._patience_s = PATIENCE_S
+            self._unheard = 0
         self._notify(word)

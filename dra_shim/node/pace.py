@@ -10,6 +10,8 @@ Rules:
 from math import inf
 from typing import Final
 
+from dranet_nri.pauses import pause_after
+
 QUIET_S: Final = 0.2
 LONGEST_S: Final = 2.0  # since the first of the news
 FIRST_PAUSE_S: Final = 1.0  # after trouble; doubles with each
@@ -61,7 +63,7 @@ class Pace:
 
     def failed(self, now: float) -> float:
         """End a look that failed; return how many seconds it is until the next, at everything."""
-        pause_s = min(FIRST_PAUSE_S * 2.0 ** min(self._failures, 16), LONGEST_PAUSE_S)
+        pause_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
         self._failures += 1
         self._latest = now + pause_s
         return pause_s

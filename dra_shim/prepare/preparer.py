@@ -43,6 +43,7 @@ from dra_shim.settings import State
 from dranet_nri.edits import gated_requests
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import Allocation, ObjectRef
+from dranet_nri.pauses import pause_after
 from dranet_nri.threads import in_thread
 
 T = TypeVar("T")
@@ -229,7 +230,7 @@ class Preparer:
         return Answer(error=_short(message))
 
     async def _prepare(self, asked: ObjectRef, trial: _Trial) -> Answer:
-        pause_s = FIRST_PAUSE_S
+        failures = 0
         async with self._turns.of(asked.uid):
             while True:
                 try:
@@ -239,8 +240,9 @@ class Preparer:
                         trial.trouble = str(error)
                         self._notify(PrepareWaits(asked, trial.trouble))
                     wanted_s = error.after_s if isinstance(error, UnavailableError) else 0.0
+                pause_s = pause_after(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
                 await self._sleep(max(pause_s, wanted_s))
-                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+                failures += 1
 
     async def _attempt(self, asked: ObjectRef, trial: _Trial) -> Answer:
         trial.doing = "the claim from the API server"

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
+from dranet_nri.pauses import pause_after
+
 GATHER_S: Final = 0.2
 REST_S: Final = 5.0  # for each write: at most 12 a minute
 REPAIR_S: Final = 30.0
@@ -70,7 +72,7 @@ class Pace:
         first, longest = (
             (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)
         )
-        pause_s = min(first * 2 ** min(self._failures, 16), longest) * (0.5 + self._random() / 2)
+        pause_s = pause_after(self._failures, first, longest, self._random())
         self._failures += 1
         self._rest_until = now + REST_S * writes
         self._retry_at = now + max(pause_s, after_s)

@@ -13,6 +13,7 @@ from typing import Final
 
 from dra_shim.status.conditions import DeviceStatus
 from dranet_nri.model import ObjectRef
+from dranet_nri.pauses import pause_after
 
 REST_S: Final = 5.0
 FIRST_PAUSE_S: Final = 0.5  # after trouble that may pass; doubles with each
@@ -101,7 +102,7 @@ class Agenda:
         first, longest = (
             (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)
         )
-        pause_s = self._pause(first, longest, job.failures)
+        pause_s = pause_after(job.failures, first, longest, self._random())
         job.failures += 1
         self.put_off(job, now + pause_s)
         return pause_s
@@ -118,12 +119,9 @@ class Agenda:
             now: the time.
             after_s: how long the server asked to be left alone.
         """
-        pause_s = max(after_s, self._pause(FIRST_PAUSE_S, LONGEST_PAUSE_S, self._silences))
+        wanted_s = pause_after(self._silences, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+        pause_s = max(after_s, wanted_s)
         self._silences += 1
         self._silent_until = now + pause_s
         job.due = min(job.due, now)
         return pause_s
-
-    def _pause(self, first_s: float, longest_s: float, failures: int) -> float:
-        pause_s: float = min(first_s * 2 ** min(failures, 16), longest_s)
-        return pause_s * (0.5 + self._random() / 2)

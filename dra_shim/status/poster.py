@@ -25,6 +25,7 @@ from dra_shim.status.backlog import MAX_WAITING, Backlog, Waiting
 from dra_shim.status.events import counted, new_event
 from dra_shim.status.occurrences import Occurrence
 from dra_shim.timing import REAL, Alarm, Timing
+from dranet_nri.pauses import pause_after
 
 FIRST_PAUSE_S: Final = 1.0  # after trouble; doubles with each
 LONGEST_PAUSE_S: Final = 60.0
@@ -86,8 +87,8 @@ class EventPoster:
             await self._post(waiting)
         except (UnavailableError, ConflictError) as error:
             after_s = error.after_s if isinstance(error, UnavailableError) else 0.0
-            longest = min(FIRST_PAUSE_S * 2 ** min(self._failures, 16), LONGEST_PAUSE_S)
-            pause_s = max(after_s, longest * (0.5 + self._random() / 2))
+            wanted_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+            pause_s = max(after_s, wanted_s)
             self._failures += 1
             self._pause_until = self._clock() + pause_s
             self._backlog.put_back(waiting)

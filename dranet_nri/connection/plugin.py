@@ -19,6 +19,7 @@ from dranet_nri.connection.handler import (
 )
 from dranet_nri.connection.hooks import Hooks, Sleep
 from dranet_nri.connection.link import Link
+from dranet_nri.pauses import pause_after
 from dranet_nri.wire.session import (
     REGISTER_TIMEOUT_S,
     Configured,
@@ -73,7 +74,7 @@ class Connection:
         self._hooks = Hooks(handler, clock, sleep, notify, answered)
         self._closing = asyncio.Event()
         self._link: Link | None = None
-        self._longest_pause = FIRST_PAUSE_S
+        self._failures = 0  # in a row, since the runtime was served
         self._status = ConnectionStatus()
 
     @property
@@ -124,9 +125,9 @@ class Connection:
             await self._sleep(pause)
 
     def _next_pause(self) -> float:
-        longest = self._longest_pause
-        self._longest_pause = min(longest * 2, LONGEST_PAUSE_S)
-        return longest * (0.5 + self._random() / 2)
+        pause_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+        self._failures += 1
+        return pause_s
 
     async def _connect_once(self) -> str:
         """Serve one connection to its end; return why it ended."""
@@ -192,7 +193,7 @@ class Connection:
 
     def _note_serving(self, link: Link) -> None:
         if link.state is State.SERVING:
-            self._longest_pause = FIRST_PAUSE_S
+            self._failures = 0
             status = self._status
             names = (status.runtime_name, status.runtime_version, status.nri_version)
             self._notify(Serving(*names))

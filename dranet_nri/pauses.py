@@ -1,0 +1,19 @@
+"""How long to wait before what failed is tried again: twice as long each time, up to a limit."""
+
+from typing import Final
+
+_MOST_DOUBLINGS: Final = 64  # above every limit by then; a float overflows at 1024
+
+
+def pause_after(failures: int, first_s: float, longest_s: float, random: float = 1.0) -> float:
+    """Return how many seconds to wait before the next try.
+
+    Args:
+        failures: how many there were in a row before the one that is waited after.
+        first_s: the pause after one without any before; doubles with each.
+        longest_s: no pause is longer.
+        random: 0 to 1, for half of the pause to all of it, so that those who failed together do
+            not come again together. 1 where nobody else asks for the same.
+    """
+    whole_s = min(first_s * 2.0 ** min(failures, _MOST_DOUBLINGS), longest_s)
+    return whole_s * (0.5 + random / 2)
