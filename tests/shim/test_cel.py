@@ -1,5 +1,5 @@
 # ruff: noqa: E501, FBT001  cases in one line read as a table; expectations are booleans
-"""Selectors as the scheduler evaluates them, and dranet's inventory filter."""
+"""Selectors as the scheduler evaluates them."""
 
 import subprocess
 import sys
@@ -10,48 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dra_shim.cel import (
-    MAX_EXPRESSION,
-    SelectorError,
-    compile_selector,
-    filter_devices,
-    matching_devices,
-    names_in,
-)
+from dra_shim.cel import MAX_EXPRESSION, SelectorError, compile_selector, names_in
 from dra_shim.cel.library import with_empty_domains
 from dra_shim.cel.values import compare, parse_amount, quantity, semver, show_amount
 from dra_shim.claims import Capacity, Offer
-from dranet_nri.inventory import DEFAULT_FILTER
-from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
-
-
-def device(name: str = "pci-0000-8a-00-0", **attributes: AttributeValue) -> Device:
-    pairs = {key.replace("__", "/"): value for key, value in attributes.items()}
-    qualified = {f"dra.net/{key}" if "/" not in key else key: value for key, value in pairs.items()}
-    return Device(name, DeviceKey("pci", "0000:8a:00.0", "eth1"), tuple(sorted(qualified.items())))
-
-
-NIC = Offer(
-    "dra.net",
-    "node",
-    "pci-0000-8a-00-0",
-    (
-        ("bare", "x"),
-        ("dra.net/firmware", Version("22.39.1002-rc.1+build")),
-        ("dra.net/ifName", "eth1"),
-        ("dra.net/numaNode", 0),
-        ("dra.net/pciDevice", "MT2910 Family [ConnectX-7]"),
-        ("dra.net/rdma", True),
-        ("dra.net/rdmaDevice", "mlx5_0"),
-        ("dra.net/type", "device"),
-        ("dra.net/virtual", False),
-        ("gce.dra.net/networkName", "rdma-0"),
-        ("oke.dra.net/localBlockId", "abc"),
-        ("resource.kubernetes.io/numaNode", 0),
-        ("resource.kubernetes.io/pciBusID", "0001:00:00.0"),
-        ("resource.kubernetes.io/pcieRoot", "pci0000:8a"),
-    ),
-)
+from tests.shim.nic_offer import NIC
 
 STORIES = [
     ('device.driver == "dra.net"', True),
@@ -273,6 +236,11 @@ def test_any_text_compiles_or_is_refused(text: str) -> None:
         assert error.reason  # noqa: PT017 both outcomes are fine
 
 
+def test_an_expression_with_a_lone_surrogate_is_refused() -> None:
+    with pytest.raises(SelectorError, match="lone surrogate"):
+        compile_selector("true || '\ud800' == ''")
+
+
 def test_lookups_that_are_not_of_the_device_are_not_rewritten() -> None:
     assert with_empty_domains("x.device.attributes['a']") == "x.device.attributes['a']"
     assert with_empty_domains("device.attributes['a']") == "device.attributes[?'a'].orValue({})"
@@ -318,90 +286,3 @@ def str_to_number(amount: object) -> float:
 def test_what_semver_org_forbids_is_no_version(text: str) -> None:
     with pytest.raises(ValueError, match="not a semantic version"):
         semver(text)
-
-
-# --------------------------------------------------------------------------- the filter
-
-
-DEVICE = Device(
-    "pci-0000-8a-00-0",
-    DeviceKey("pci", "0000:8a:00.0", "eth1"),
-    tuple((name, value) for name, value in NIC.attributes if not isinstance(value, tuple)),
-)
-
-
-def test_without_a_filter_all_devices_are_kept() -> None:
-    assert filter_devices("", [DEVICE]) == (DEVICE,)
-
-
-def test_dranets_default_filter_drops_veth_and_keeps_the_rest() -> None:
-    veth = device("veth0", type="veth")
-    untyped = device("pci-x", rdma=True)
-
-    assert filter_devices(DEFAULT_FILTER, [DEVICE, veth, untyped]) == (DEVICE, untyped)
-
-
-@pytest.mark.parametrize(
-    "value", ["veth", "", "Veth", "device", 0, 1, True, Version("1.0.0"), None], ids=repr
-)
-def test_the_default_filter_answers_as_the_library_does(value: AttributeValue | None) -> None:
-    subject = device(rdma=True) if value is None else device(rdma=True, type=value)
-
-    for judge in (filter_devices, matching_devices):
-        by_library = judge(f"({DEFAULT_FILTER})", [subject])
-        assert judge(DEFAULT_FILTER, [subject]) == by_library
-
-
-@pytest.mark.parametrize(
-    ("expression", "kept"),
-    [
-        ('attributes["dra.net/numaNode"].IntValue == 0', True),
-        ('attributes["dra.net/rdma"].BoolValue', True),
-        ('attributes["dra.net/firmware"].VersionValue.startsWith("22.")', True),
-        ('attributes["dra.net/rdma"].StringValue == ""', True),
-        ('attributes["dra.net/virtual"].BoolValue', False),
-        ('attributes["dra.net/missing"].BoolValue', True),
-        ("1 + 1", False),
-    ],
-    ids=["int", "bool", "version", "unset-reads-as-zero", "false-drops", "failure-keeps", "other-drops"],
-)  # fmt: skip
-def test_the_filter_keeps_and_drops_as_dranets(expression: str, kept: bool) -> None:
-    assert filter_devices(expression, [DEVICE]) == ((DEVICE,) if kept else ())
-
-
-@pytest.mark.parametrize(
-    ("expression", "matches"),
-    [
-        ('attributes["dra.net/rdma"].BoolValue', True),
-        ('attributes["dra.net/virtual"].BoolValue', False),
-        ('attributes["dra.net/missing"].BoolValue', False),
-        ("1 + 1", False),
-        ("", False),
-    ],
-    ids=["true", "false", "failure", "other", "none"],
-)
-def test_only_what_is_true_of_a_device_matches_it(expression: str, matches: bool) -> None:
-    assert matching_devices(expression, [DEVICE]) == ((DEVICE,) if matches else ())
-
-
-def test_what_cannot_be_compiled_matches_nobody() -> None:
-    with pytest.raises(SelectorError):
-        matching_devices("attribute", [])
-
-
-def test_a_filter_tells_true_from_1_also_of_devices_that_are_alike_otherwise() -> None:
-    expression = 'attributes["dra.net/x"].BoolValue'
-    flag, number = device(x=True), device(x=1)
-    assert flag == number
-
-    assert [filter_devices(expression, [each]) for each in (flag, number)] == [(flag,), ()]
-
-
-def test_a_filter_that_cannot_be_compiled_is_refused() -> None:
-    with pytest.raises(SelectorError):
-        filter_devices("attribute", [])
-
-
-def test_an_expression_with_a_lone_surrogate_is_refused() -> None:
-    with pytest.raises(SelectorError, match="lone surrogate"):
-        compile_selector("true || '\ud800' == ''")
