@@ -7,15 +7,7 @@ import pytest
 
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.fabric import NO_ADDRESS_WARNING, RdmaOptions
-from dranet_nri.model import (
-    CharDevice,
-    CharKind,
-    Link,
-    NetworkConfig,
-    Phase,
-    RdmaConfig,
-    RdmaMode,
-)
+from dranet_nri.model import CharDevice, CharKind, Link, NetworkConfig, Phase, RdmaConfig, RdmaMode
 from dranet_nri.plan.ops import MoveLink, MoveRdma, RenameLink, RenameRdma
 from tests.fakes.rdma import RDMA_CM
 from tests.process.executor_node import (

@@ -5,12 +5,7 @@ from errno import EBUSY
 import pytest
 
 from dranet_nri.errors import AttachError
-from dranet_nri.model import (
-    NetworkConfig,
-    Phase,
-    RdmaConfig,
-    RdmaMode,
-)
+from dranet_nri.model import NetworkConfig, Phase, RdmaConfig, RdmaMode
 from dranet_nri.plan.ops import AddAddress, MoveRdma, RenameRdma
 from tests.process.executor_node import (
     DATA,

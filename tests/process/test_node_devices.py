@@ -14,8 +14,6 @@ from tests.process.node_bench import RESCAN_S, Bench, facts_with
 from tests.process.plugin_bench import finish
 
 PF = "0000:8a:00.0"
-
-
 PCI = "pci-0000-8a-00-0"
 
 
