@@ -45,23 +45,25 @@ def stock_of(
     """
     merged = merge_known(inventory, known)
     devices = filter_devices(expression, merged.devices, near)
-    kept = {device.name for device in devices}
-    dropped = tuple(
-        (device.name, "dropped by --filter") for device in merged.devices if device.name not in kept
-    )
     both = {each.name for each in matching_devices(shared, devices, near)}
     # A share keeps a device from whoever wants it whole, also after it is shared no longer.
     partly = {name: who for name, who in uses.shares.items() if name not in both}
     return Stock(
         devices,
         {**partly, **uses.whole},
-        (*merged.excluded, *dropped),
+        (*merged.excluded, *_dropped(merged.devices, devices)),
         frozenset(both),
         frozenset(both & uses.shares.keys()),
         ailments(facts, devices) if facts else {},
         physical_functions(facts) if facts else {},
         near,
     )
+
+
+def _dropped(before: Sequence[Device], kept: Sequence[Device]) -> Sequence[tuple[str, str]]:
+    """Return each device that a filter did not keep, and that it was the filter."""
+    names = {device.name for device in kept}
+    return [(device.name, "dropped by --filter") for device in before if device.name not in names]
 
 
 def near_in(facts: HostFacts | None, gates: Gates) -> Near | None:
