@@ -8,6 +8,7 @@ from typing import Final
 from dranet_nri.model import DRIVER_NAME
 from tests.box.nics import changes
 from tests.box.waiting import wait_until
+from tests.cluster import documents
 from tests.cluster.api import Object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.inside import NICS
@@ -15,37 +16,6 @@ from tests.cluster.node import Node
 from tests.cluster.pods import Pods
 from tests.cluster.workload import SLICES
 
-CLAIM: Final = """
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: dranet}
-spec:
-  selectors:
-  - cel: {expression: device.driver == "dra.net"}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: POD}
-spec:
-  devices:
-    requests:
-    - name: nic
-      exactly:
-        deviceClassName: dranet
-        selectors:
-        - cel:
-            expression: device.attributes["dra.net"].?ifName.orValue("") == "NIC"
-"""
-POD: Final = """
-apiVersion: v1
-kind: Pod
-metadata: {name: POD}
-spec:
-  nodeSelector: {kubernetes.io/hostname: box}
-  resourceClaims: [{name: nic, resourceClaimName: POD}]
-  containers:
-  - {name: main, image: IMAGE, resources: {claims: [{name: nic}]}}
-"""
 NAMES: Final = [f"nic{number}" for number in range(NICS)]
 REGISTERED: Final = re.compile(r"\] registered\b")
 
@@ -119,7 +89,8 @@ class Driver:
 
 def apply(pods: Pods, pod: str, nic: str) -> None:
     """Create a pod whose one container lists a claim for this NIC."""
-    pods.apply(f"{CLAIM}---{POD}".replace("POD", pod).replace("NIC", nic))
+    made = (documents.nic_claim(pod, nic), documents.pod(pod, "nic"))
+    pods.apply(documents.manifest(documents.device_class(), *made))
 
 
 def links_of(pods: Pods, pod: str) -> dict[str, list[str]]:

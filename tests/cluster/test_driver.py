@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from tests.box.waiting import wait_until
+from tests.cluster import documents
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.driver import NAMES, Driver, apply, links_of, why_waiting
 from tests.cluster.pods import Pods
 
-TWO = """
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: two}
-spec:
-  spec:
-    devices:
-      requests:
-      - {name: nics, exactly: {deviceClassName: dranet, count: 2}}
-      config:
-      - opaque: {driver: dra.net, parameters: {interface: {mtu: 1300}}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: wide}
-spec:
-  nodeSelector: {kubernetes.io/hostname: box}
-  resourceClaims: [{name: nics, resourceClaimTemplateName: two}]
-  containers:
-  - {name: main, image: IMAGE, resources: {claims: [{name: nics}]}}
-  - {name: aside, image: IMAGE}
-"""
+TWO = documents.manifest(
+    documents.template(
+        "two",
+        documents.request("nics", count=2),
+        config=documents.parameters(interface={"mtu": 1300}),
+    ),
+    documents.pod("wide", "nics", source={"resourceClaimTemplateName": "two"}, aside=True),
+)
 
 
 def test_only_what_the_node_can_spare_is_published(driver: Driver) -> None:

@@ -1,38 +1,9 @@
 """The real scheduler gives out the devices of a slice, and no more than there are."""
 
 from tests.box.waiting import wait_until
+from tests.cluster import documents
 from tests.cluster.api import Object
 from tests.cluster.workload import Workload
-
-MANIFEST = """
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: dranet}
-spec:
-  selectors:
-  - cel: {expression: device.driver == "dra.net"}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: NAME}
-spec:
-  devices:
-    requests:
-    - name: nic
-      exactly:
-        deviceClassName: dranet
-        selectors:
-        - cel:
-            expression: device.attributes["dra.net"].ifName == "eth1"
----
-apiVersion: v1
-kind: Pod
-metadata: {name: NAME}
-spec:
-  nodeSelector: {kubernetes.io/hostname: NODE}
-  resourceClaims: [{name: nic, resourceClaimName: NAME}]
-  containers: [{name: main, image: localhost/none, resources: {claims: [{name: nic}]}}]
-"""
 
 
 def test_a_claim_gets_the_device_that_its_selector_names(workload: Workload) -> None:
@@ -63,7 +34,9 @@ def test_a_device_is_not_given_out_twice(workload: Workload) -> None:
 
 
 def _apply(workload: Workload, name: str) -> None:
-    workload.apply(MANIFEST.replace("NAME", name).replace("NODE", workload.name))
+    claim = documents.nic_claim(name, "eth1")
+    pod = documents.pod(name, "nic", node=workload.name, main={"image": "localhost/none"})
+    workload.apply(documents.manifest(documents.device_class(), claim, pod))
 
 
 def _scheduled(pod: Object) -> Object:

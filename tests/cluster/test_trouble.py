@@ -11,39 +11,15 @@ from typing import Final
 
 from tests.box.place import checked
 from tests.box.waiting import wait_until
+from tests.cluster import documents
 from tests.cluster.api import Object
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.driver import CLAIM, NAMES, Driver, apply, links_of
+from tests.cluster.driver import NAMES, Driver, apply, links_of
 from tests.cluster.pods import Pods
 from tests.cluster.witness import apply_witness, witnessed
 
 OUTAGE_S: Final = 120.0  # a control plane's update; what was cached for a minute is old then
 RECOVERY_S: Final = 120.0  # who asked in vain for so long asks again only now and then
-MONITOR: Final = """
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: monitor}
-spec:
-  devices:
-    requests:
-    - name: nic
-      exactly:
-        deviceClassName: dranet
-        adminAccess: true
-        selectors:
-        - cel:
-            expression: device.attributes["dra.net"].?ifName.orValue("") == "nic0"
----
-apiVersion: v1
-kind: Pod
-metadata: {name: monitor}
-spec:
-  nodeSelector: {kubernetes.io/hostname: box}
-  hostNetwork: HOSTNETWORK
-  resourceClaims: [{name: nic, resourceClaimName: monitor}]
-  containers:
-  - {name: main, image: IMAGE, resources: {claims: [{name: nic}]}}
-"""
 
 
 # --------------------------------------------------------------------------- no API server
@@ -270,8 +246,9 @@ def allow_monitors(pods: Pods) -> None:
 
 def monitor(pods: Pods, *, host_network: bool) -> None:
     """Have a pod look at nic0; return once it runs and its claim says so."""
-    pods.apply(CLAIM.replace("POD", "unused").replace("NIC", "nic0"))  # makes the class
-    pods.apply(MONITOR.replace("HOSTNETWORK", json.dumps(host_network)))
+    claim = documents.nic_claim("monitor", "nic0", adminAccess=True)
+    pod = documents.pod("monitor", "nic", hostNetwork=host_network)
+    pods.apply(documents.manifest(documents.device_class(), claim, pod))
     pods.wait_running("monitor")
     wait_until("word of the monitor", lambda: reason(pods, "monitor") == ["AdminAccess"])
 

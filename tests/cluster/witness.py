@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
-from tests.box import image
+from tests.cluster import documents
 from tests.cluster.api import Object
-from tests.cluster.driver import CLAIM
 from tests.cluster.node import Node
 from tests.cluster.pods import Pods
 
@@ -18,8 +16,8 @@ NOTE: Final = "echo $(ls /sys/class/net) >>{path}"
 def apply_witness(pods: Pods, pod: str, nic: str, *, restarts: bool = True) -> None:
     """Create a pod that claims this NIC and stays; its container starts again if it may."""
     document = witness(pod, {"resourceClaimName": pod}, restarts=restarts)
-    claim = CLAIM.replace("POD", pod).replace("NIC", nic)
-    pods.apply(f"{claim}---\n{json.dumps(document)}\n")
+    claim = documents.nic_claim(pod, nic)
+    pods.apply(documents.manifest(documents.device_class(), claim, document))
 
 
 def witness(name: str, claim: dict[str, str], *, restarts: bool) -> Object:
@@ -31,21 +29,17 @@ def witness(name: str, claim: dict[str, str], *, restarts: bool) -> Object:
         restarts: whether a container that ended is started again.
     """
     note = NOTE.format(path=f"{BOOK}/{name}")
-    container = {
-        "name": "main",
-        "image": image.NAME,
-        "command": ["sh", "-c", f"{note}; exec sleep 1000000"],
-        "resources": {"claims": [{"name": "nic"}]},
-        "volumeMounts": [{"name": "book", "mountPath": BOOK}],
-    }
-    spec = {
-        "nodeSelector": {"kubernetes.io/hostname": "box"},
-        "resourceClaims": [{"name": "nic", **claim}],
-        "containers": [container],
-        "restartPolicy": "Always" if restarts else "Never",
-        "volumes": [{"name": "book", "hostPath": {"path": BOOK, "type": "DirectoryOrCreate"}}],
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    return documents.pod(
+        name,
+        "nic",
+        source=claim,
+        main={
+            "command": ["sh", "-c", f"{note}; exec sleep 1000000"],
+            "volumeMounts": [{"name": "book", "mountPath": BOOK}],
+        },
+        restartPolicy="Always" if restarts else "Never",
+        volumes=[{"name": "book", "hostPath": {"path": BOOK, "type": "DirectoryOrCreate"}}],
+    )
 
 
 def witnessed(node: Node, pod: str) -> list[set[str]]:

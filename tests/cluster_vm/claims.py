@@ -7,67 +7,25 @@ from typing import Any, Final
 
 from tests.box.cri import ExecResult
 from tests.box.place import PATH, PROGRAMS
+from tests.cluster import documents
 from tests.cluster.pods import Pods
 
 # Two functions without RDMA, on one NUMA node; the second container lists no claim.
-TWO: Final = """
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: train}
-spec:
-  devices:
-    requests:
-    - name: nics
-      exactly:
-        deviceClassName: sriov-vf.dra.net
-        count: 2
-        selectors: [{cel: {expression: '!device.attributes["dra.net"].rdma'}}]
-    constraints: [{matchAttribute: resource.kubernetes.io/numaNode}]
-    config:
-    - opaque:
-        driver: dra.net
-        parameters: {interface: {mtu: 1300}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  nodeSelector: {kubernetes.io/hostname: box}
-  resourceClaims: [{name: nics, resourceClaimName: train}]
-  containers:
-  - {name: main, image: IMAGE, resources: {claims: [{name: nics}]}}
-  - {name: aside, image: IMAGE}
-"""
-# One with an RDMA device, for an ordinary user's programs.
-RDMA: Final = """
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: POD}
-spec:
-  devices:
-    requests:
-    - {name: hca, exactly: {deviceClassName: rdma.dra.net}}
-    config:
-    - opaque:
-        driver: dra.net
-        parameters: {interface: {addresses: [ADDRESS/24], arpIgnore: 1, arpAnnounce: 2}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: POD}
-spec:
-  nodeSelector: {kubernetes.io/hostname: box}
-  resourceClaims: [{name: hca, resourceClaimName: POD}]
-  securityContext: {runAsUser: 1000}
-  containers:
-  - name: main
-    image: IMAGE
-    resources: {claims: [{name: hca}]}
-    securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
-    volumeMounts: [MOUNTS]
-  - {name: aside, image: IMAGE}
-  volumes: [VOLUMES]
-"""
+TWO: Final = documents.manifest(
+    documents.claim(
+        "train",
+        documents.request(
+            "nics",
+            "sriov-vf.dra.net",
+            count=2,
+            selectors=documents.selectors('!device.attributes["dra.net"].rdma'),
+        ),
+        constraints=[{"matchAttribute": "resource.kubernetes.io/numaNode"}],
+        config=documents.parameters(interface={"mtu": 1300}),
+    ),
+    documents.pod("train", "nics", aside=True),
+)
+UNPRIVILEGED: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +45,26 @@ class Inside:
 
 
 def apply_rdma(pods: Pods, pod: str, address: str) -> Inside:
-    """Create a pod that claims an RDMA device, with this address in a network of 256."""
+    """Create a pod that claims an RDMA device, with this address in a network of 256.
+
+    Programs of the node run in it, as an ordinary user.
+    """
     numbered = list(enumerate(PROGRAMS))
-    mounts = (f"{{name: m{i}, mountPath: {each.target}}}" for i, each in numbered)
-    volumes = (f"{{name: m{i}, hostPath: {{path: {each.source}}}}}" for i, each in numbered)
-    text = RDMA.replace("POD", pod).replace("ADDRESS", address)
-    pods.apply(text.replace("MOUNTS", ", ".join(mounts)).replace("VOLUMES", ", ".join(volumes)))
+    interface = {"addresses": [f"{address}/24"], "arpIgnore": 1, "arpAnnounce": 2}
+    request = documents.request("hca", "rdma.dra.net")
+    claim = documents.claim(pod, request, config=documents.parameters(interface=interface))
+    document = documents.pod(
+        pod,
+        "hca",
+        main={
+            "securityContext": UNPRIVILEGED,
+            "volumeMounts": [{"name": f"m{i}", "mountPath": each.target} for i, each in numbered],
+        },
+        aside=True,
+        securityContext={"runAsUser": 1000},
+        volumes=[{"name": f"m{i}", "hostPath": {"path": each.source}} for i, each in numbered],
+    )
+    pods.apply(documents.manifest(claim, document))
     return Inside(pods, pod)
 
 
