@@ -77,6 +77,17 @@ def test_new_trouble_does_not_wait_for_the_old(bell: Bell, clock: Clock) -> None
     clock.now += FIRST_DELAY_S / 2
     bell.trouble()
     assert bell.left_s() == pytest.approx(FIRST_DELAY_S / 2), "more of it postpones nothing"
+    bell.begin()
+    bell.settle(pending=True)
+    assert bell.left_s() == pytest.approx(FIRST_DELAY_S), "its delays grow anew"
+
+
+def test_trouble_after_a_round_without_any_is_looked_at_soon(bell: Bell) -> None:
+    for pending in (True, True, False, True):
+        bell.begin()
+        bell.settle(pending=pending)
+
+    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
 
 
 def test_who_waits_for_the_sweep_is_woken_by_news() -> None:
