@@ -101,11 +101,16 @@ class Node:
         path = f"{self.path}.{step}" if self.path else step
         return Node(value, path, self.findings, (*self.position, order))
 
-    def fields(self, known: Collection[str]) -> dict[str, "Node"]:
-        """Return the given fields by name; complain about unknown and repeated ones."""
+    def fields(self, known: Collection[str], refused: Collection[str] = ()) -> dict[str, "Node"]:
+        """Return the given fields by name; complain about unknown and repeated ones.
+
+        Args:
+            known: names that are told to who gives another one.
+            refused: names that are returned as well, for their own complaint, and told to nobody.
+        """
         found: dict[str, Node] = {}
         for name, node in self.entries().items():
-            if name not in known:
+            if name not in known and name not in refused:
                 listed = ", ".join(sorted(known))
                 hint = did_you_mean(name, known)
                 node.complain(f"unknown field{hint}; remove it or use one of: {listed}")
@@ -148,12 +153,18 @@ class Node:
         self.complain("must be a string; put it in quotes")
         return None
 
-    def word(self, allowed: Collection[str]) -> str | None:
-        """Return a string that is one of allowed, or complain and return None."""
+    def word(self, allowed: Collection[str], refused: Collection[str] = ()) -> str | None:
+        """Return a string that is one of allowed or refused, or complain of the others.
+
+        Args:
+            allowed: words that are told to who gives another one.
+            refused: words that are returned as well, see fields.
+        """
         text = self.text()
-        if text is None or text in allowed:
+        if text is None or text in allowed or text in refused:
             return text
-        self.complain(f"must be one of {', '.join(allowed)}{did_you_mean(text, allowed)}")
+        listed = f"{'one of ' if len(allowed) > 1 else ''}{', '.join(allowed)}"
+        self.complain(f"must be {listed}{did_you_mean(text, allowed)}")
         return None
 
     def boolean(self) -> bool | None:

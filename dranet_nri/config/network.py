@@ -96,7 +96,7 @@ def _one_of(node: Node, allowed: tuple[int, ...]) -> int | None:
 
 
 def _network(node: Node) -> NetworkConfig:
-    fields = without_blank(node.fields((*_TOP, *REFUSED_TOP)), "profile")
+    fields = without_blank(node.fields(_TOP, REFUSED_TOP), "profile")
     check_top(fields)
     interface = partial(_interface, has_rules="rules" in fields)
     return NetworkConfig(
@@ -112,9 +112,7 @@ def _network(node: Node) -> NetworkConfig:
 
 
 def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
-    fields = without_blank(
-        node.fields((*_INTERFACE, *REFUSED_INTERFACE)), "name", "type", "addressing"
-    )
+    fields = without_blank(node.fields(_INTERFACE, REFUSED_INTERFACE), "name", "type", "addressing")
     check_interface(node, fields, has_rules=has_rules)
     sizes = [given(fields, name, partial(_at_least, low=1)) for name in _SIZES]
     config = InterfaceConfig(

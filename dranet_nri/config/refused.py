@@ -52,7 +52,8 @@ def check_interface(node: Node, fields: Fields, *, has_rules: bool) -> None:
 
 def _word(fields: Fields, name: str, words: tuple[str, ...]) -> str:
     """Return the word given, or the default, which is the first."""
-    word = given(fields, name, lambda node: node.word(words))
+    applied = [word for word in words if word in _APPLIED]
+    word = given(fields, name, lambda node: node.word(applied, words))
     if word is None:
         return words[0]
     if word not in _APPLIED:

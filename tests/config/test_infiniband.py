@@ -114,7 +114,7 @@ KEY = 'must be a P_Key such as "0x8001", 1 to 65535, or "tenant"'
         (ipoib(addressing="Unnumbered"), "Unnumbered is only possible with type IPVLAN"),
         ({"interface": {"ipoib": {}}}, "interface.ipoib: object with no fields: only possible with type IPoIB; set it, or remove this"),
         ({"interface": {"type": "IPVLAN", "ipoib": {"pkey": 1}}}, "interface.ipoib: object with pkey: only possible with type IPoIB"),
-        ({"interface": {"type": "ipoib"}}, 'interface.type: "ipoib": must be one of Passthrough, IPVLAN, IPoIB (did you mean "IPoIB"?)'),
+        ({"interface": {"type": "ipoib"}}, 'interface.type: "ipoib": must be one of Passthrough, IPoIB (did you mean "IPoIB"?)'),
     ],
     ids=str,
 )  # fmt: skip
