@@ -5,6 +5,7 @@ from pathlib import Path
 from dra_shim.prepare import PrepareFailed
 from dra_shim.status import EventLost, Posted, Trouble
 from dra_shim.status.backlog import BURST, MAX_WAITING, REFILL_S
+from dra_shim.status.poster import FIRST_PAUSE_S
 from tests.process.plugin_bench import finish
 from tests.process.status_bench import failed, given
 from tests.process.status_trouble import CLAIM, counting, posting, prepared, refusal, reporting
@@ -21,6 +22,8 @@ def test_an_event_waits_for_its_server(tmp_path: Path) -> None:
                 await it.rest(trouble.retry_s)
             posted = await it.until_said(Posted)
 
+            pauses = [each.retry_s for each in it.said(Trouble)]
+            assert pauses == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S]
             (event,) = server.objects("events")
             assert (posted.count, event["count"]) == (2, 2), "the first try and one a second later"
 
