@@ -1,0 +1,61 @@
+"""What kubectl makes of the base with an overlay or a component. No server is asked."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.installed import MANIFESTS
+
+DEADLINE_S = 60
+# A flag as dranet's users give it: to the first container, whatever its name.
+OF_USERS = """
+patches:
+- target: {kind: DaemonSet, name: dranet}
+  patch: |
+    - op: add
+      path: /spec/template/spec/containers/0/args/-
+      value: --filter=
+"""
+INSTALLATIONS = [
+    ("base",),
+    *((f"overlays/{each.name}",) for each in sorted(MANIFESTS.glob("overlays/*"))),
+    *(("base", f"components/{each.name}") for each in sorted(MANIFESTS.glob("components/*"))),
+]
+
+
+def built(programs: Path, directory: Path, *what: str) -> list[Any]:
+    """Return an installation, with components on top, and with a flag from its user."""
+    installation, *components = (f"manifests/{each}" for each in what)
+    shutil.copytree(MANIFESTS, directory / "manifests")
+    lists = yaml.safe_dump({"resources": [installation], "components": components})
+    (directory / "kustomization.yaml").write_text(lists + OF_USERS)
+    done = subprocess.run(
+        (programs / "kubectl", "kustomize", directory),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def pod_of(documents: list[Any]) -> Any:
+    (daemon_set,) = (each for each in documents if each["kind"] == "DaemonSet")
+    return daemon_set["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("what", INSTALLATIONS, ids=" ".join)
+def test_a_flag_for_the_first_container_is_the_shims(
+    programs: Path, tmp_path: Path, what: tuple[str, ...]
+) -> None:
+    containers = pod_of(built(programs, tmp_path, *what))["containers"]
+
+    assert [each["name"] for each in containers] == ["dranet", "nri"]
+    assert [each["name"] for each in containers if "--filter=" in each["args"]] == ["dranet"]
