@@ -13,6 +13,8 @@ import yaml
 from tests.cluster.installed import MANIFESTS
 
 DEADLINE_S = 60
+NAME = "netns-state-dir"
+WHERE = "/run/containerd/io.containerd.grpc.v1.cri/netns"
 # A flag as dranet's users give it: to the first container, whatever its name.
 OF_USERS = """
 patches:
@@ -59,3 +61,17 @@ def test_a_flag_for_the_first_container_is_the_shims(
 
     assert [each["name"] for each in containers] == ["dranet", "nri"]
     assert [each["name"] for each in containers if "--filter=" in each["args"]] == ["dranet"]
+
+
+def test_namespaces_below_the_state_directory_are_seen_by_the_plugin(
+    programs: Path, tmp_path: Path
+) -> None:
+    pod = pod_of(built(programs, tmp_path, "base", "components/netns-state-dir"))
+    shim, plugin = (
+        {each["name"]: each for each in one["volumeMounts"]} for one in pod["containers"]
+    )
+    (volume,) = (each for each in pod["volumes"] if each["name"] == NAME)
+
+    assert volume["hostPath"]["path"] == WHERE
+    assert plugin[NAME] == plugin["netns"] | {"name": NAME, "mountPath": WHERE}
+    assert NAME not in shim
