@@ -80,14 +80,14 @@ def test_each_writes_its_own_directories() -> None:
         sockets.registration.parent, sockets.service.parent, STATE
     )
     assert mounts(PLUGIN, writable=True) == {
-        **same(NRI_SOCKET.parent, Path("/var/run/netns"), CDI, RUN),
+        **same(NRI_SOCKET.parent, CDI, RUN),
         "/host/proc/sys/net": "/proc/sys/net",
     }
 
 
-def test_each_reads_what_the_other_writes() -> None:
+def test_each_reads_what_the_other_writes_and_the_plugin_the_pods_namespaces() -> None:
     assert mounts(SHIM, writable=False) == same(RUN)
-    assert mounts(PLUGIN, writable=False) == same(STATE)
+    assert mounts(PLUGIN, writable=False) == same(STATE, Path("/var/run/netns"))
 
 
 def test_the_shim_alone_has_a_token() -> None:
@@ -164,3 +164,15 @@ def test_snippets_for_runtimes_can_be_read() -> None:
     assert old["plugins"]["io.containerd.grpc.v1.cri"]["enable_cdi"] is True
     assert str(CDI) in old["plugins"]["io.containerd.grpc.v1.cri"]["cdi_spec_dirs"]
     assert crio["crio"]["nri"]["enable_nri"] is True
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*MANIFESTS.glob("node/networkmanager/*"), *MANIFESTS.glob("node/systemd-networkd/*")],
+    ids=lambda path: path.name,
+)
+def test_no_snippet_takes_nics_by_their_driver_for_it_is_the_uplinks_too(path: Path) -> None:
+    lines = [each for each in path.read_text().splitlines() if not each.startswith("#")]
+
+    assert len(lines) > 1
+    assert "driver" not in str(lines).lower()
