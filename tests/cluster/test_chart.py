@@ -43,6 +43,8 @@ FLAGS = {
     "--exclude=eth*",
     "--exclude=0000:8a:*",
 }
+# A version of resource.k8s.io that a Kubernetes serves where DRA is on; before 1.34 by choice.
+SERVED = [("1.32.0", "v1beta1"), ("1.33.4-gke.1", "v1beta1"), ("1.34.0", "v1"), ("1.37.1", "v1")]
 
 
 @pytest.fixture(scope="session")
@@ -62,10 +64,15 @@ def said(helm: Path, *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def rendered(helm: Path, **values: Any) -> list[Any]:
+def templated(helm: Path, *flags: str, **values: Any) -> tuple[int, str]:
+    """Return how rendering the chart ended and what came of it."""
+    given = (f"--set-json={name}={json.dumps(each)}" for name, each in values.items())
+    return said(helm, "template", "dranet", str(CHART), "--namespace=kube-system", *flags, *given)
+
+
+def rendered(helm: Path, *flags: str, **values: Any) -> list[Any]:
     """Return what the chart renders, in the order of the base."""
-    flags = (f"--set-json={name}={json.dumps(each)}" for name, each in values.items())
-    status, text = said(helm, "template", "dranet", str(CHART), "--namespace=kube-system", *flags)
+    status, text = templated(helm, *flags, **values)
     assert status == 0, text
     return sorted(filter(None, yaml.safe_load_all(text)), key=identity)
 
@@ -122,6 +129,32 @@ def test_a_release_of_another_name_is_of_one_piece(helm: Path) -> None:
     assert "kube-system:dranet" not in text
 
 
+@pytest.mark.parametrize(("kubernetes", "version"), SERVED)
+def test_classes_are_of_a_version_that_is_served(helm: Path, kubernetes: str, version: str) -> None:
+    documents = rendered(helm, f"--kube-version={kubernetes}")
+    classes = [each for each in documents if each["kind"] == "DeviceClass"]
+
+    assert len(classes) == 6
+    assert {each["apiVersion"] for each in classes} == {f"resource.k8s.io/{version}"}
+
+
+@pytest.mark.parametrize("name", ["nri", "serviceAccount", "args", "podLabels", "resources"])
+def test_what_is_left_empty_is_left_to_the_programs(helm: Path, name: str) -> None:
+    containers = daemon_set(rendered(helm, **{name: None}))["containers"]
+
+    assert [each["name"] for each in containers] == ["dranet", "nri"]
+    assert all("null" not in str(each["args"]) for each in containers)
+
+
+def test_labels_and_annotations_are_put_beside_ours(helm: Path) -> None:
+    documents = rendered(helm, podLabels={"team": "net"}, podAnnotations={"a/b": "c"})
+    (found,) = (each for each in documents if each["kind"] == "DaemonSet")
+    metadata = found["spec"]["template"]["metadata"]
+
+    assert metadata["labels"] == found["metadata"]["labels"] | {"team": "net"}
+    assert metadata["annotations"]["a/b"] == "c"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said_of"),
     [
@@ -134,14 +167,16 @@ def test_a_release_of_another_name_is_of_one_piece(helm: Path) -> None:
         ("args", {"exclude": "eth0"}, "exclude"),
         ("image", {"tag": "latest"}, "tag"),
         ("nri", {"rdmaMode": "both"}, "rdmaMode"),
+        ("podLabels", {"app": "x"}, "/podLabels/app"),
+        ("podAnnotations", {"kubectl.kubernetes.io/default-container": "x"}, "/podAnnotations"),
+        *((name, None, f"missing property '{name}'") for name in ("image", "rbac", "admission")),
+        ("kubeletRootDir", None, "kubeletRootDir"),
     ],
 )
 def test_what_is_no_value_is_refused_by_name(
     helm: Path, name: str, value: Any, said_of: str
 ) -> None:
-    status, text = said(
-        helm, "template", "dranet", str(CHART), f"--set-json={name}={json.dumps(value)}"
-    )
+    status, text = templated(helm, **{name: value})
 
     assert status != 0
     assert said_of in text

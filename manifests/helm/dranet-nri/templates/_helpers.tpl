@@ -32,3 +32,8 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "dranet.fullname" . }}
 - {{ printf "--%s=%v" .name .value | quote }}
 {{- end }}
 {{- end -}}
+
+{{- /* By the version: `helm template` knows no server's groups. Before 1.34 the API is in beta. */ -}}
+{{- define "dranet.resourceVersion" -}}
+resource.k8s.io/{{ ternary "v1" "v1beta1" (semverCompare ">=1.34.0-0" .Capabilities.KubeVersion.Version) }}
+{{- end -}}
