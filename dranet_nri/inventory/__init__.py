@@ -19,6 +19,7 @@ from dranet_nri.inventory.observed import (
     RdmaDevice,
     RdmaPort,
 )
+from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
 
 __all__ = [
     "DEFAULT_FILTER",
@@ -32,11 +33,13 @@ __all__ = [
     "PciFunction",
     "RdmaDevice",
     "RdmaPort",
+    "Uplinks",
     "inventory_from_facts",
     "merge_known",
     "near_nodes",
     "parse_vm_size",
     "pci_device_name",
     "placements",
+    "uplinks_of",
     "within_budget",
 ]

@@ -36,8 +36,8 @@ from dranet_nri.inventory.safety import (
     is_synthetic,
     link_hazard,
     uplink_tree,
-    uplinks,
 )
+from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
 from dranet_nri.model import AttributeValue, Device, DeviceKey
 
 DEFAULT_FILTER: Final = (
@@ -62,13 +62,17 @@ class Inventory:
     excluded: tuple[tuple[str, str], ...] = ()
 
 
-def inventory_from_facts(facts: HostFacts) -> Inventory:
+def inventory_from_facts(facts: HostFacts, uplinks: Uplinks | None = None) -> Inventory:
     """Decide which devices exist, what they are called and which are safe to give away.
 
-    Every judgement is made from facts alone: call it again when routes or links changed.
+    Every judgement is made from what is given: call it again when routes or links changed.
+
+    Args:
+        facts: what a scan saw.
+        uplinks: of the same facts, where more is known of them than facts tell; None where not.
     """
     facts = _placed(facts)
-    hazards = _hazards(facts)
+    hazards = _hazards(facts, uplinks or uplinks_of(facts))
     bare = bare_hazards(facts)
     functions = {function.address: function for function in facts.functions}
     primaries = _primaries(facts, functions)
@@ -209,12 +213,12 @@ def _merged(live: Device, known: Device) -> tuple[tuple[str, AttributeValue], ..
     return within_budget(attributes)
 
 
-def _hazards(facts: HostFacts) -> dict[str, str]:
+def _hazards(facts: HostFacts, uplinks: Uplinks) -> dict[str, str]:
     """Return link name -> reason for every link that must not be published."""
     links = [device.link for device in facts.netdevs]
     by_index = {link.index: link for link in links}
     masters = frozenset(link.master for link in links)
-    tree = uplink_tree(links, uplinks(facts.default_routes))
+    tree = uplink_tree(links, uplinks.among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     reasons = {
         device.link.name: tree.get(device.link.index)

@@ -1,13 +1,13 @@
 """Which links a pod must never get, because the node would lose its network.
 
 Rules:
-1. Uplinks are the legs of the lowest-metric default route of table main, per family.
+1. The uplinks: see uplinks.py.
 2. Everything below an uplink carries it, everything above hangs on it; neither is published.
    Below: IFLA_LINK's target, the slaves, and what a veth's or an Open vSwitch port's traffic
    passes. Above: the master, and the links whose IFLA_LINK points here. Both are followed to
    the end, but a path never turns: a second VLAN on the uplink's bond is neither above nor
    below the uplink, so pods may have it.
-3. The judgement uses what was just observed and nothing remembered.
+3. The judgement uses what was just observed, and nothing remembered but uplinks.
 4. On Hyper-V a NIC is seen twice: the synthetic device, and behind it a VF (accelerated
    networking). The VF is never published, neither enslaved, nor before the kernel has enslaved it,
    nor as a bare RDMA device while its net device is missing.
@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from dranet_nri.inventory.observed import DefaultRoute, HostFacts, NetDevice, PciFunction
+from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction
 from dranet_nri.model import Link
 
 _CNI_NAMES: Final = {
@@ -65,18 +65,13 @@ _ACCELERATED: Final = "Ethernet RDMA without its net device on Hyper-V: accelera
 _Neighbours = Callable[[Link], Iterable[int]]
 
 
-def uplinks(routes: Sequence[DefaultRoute]) -> frozenset[int]:
-    """Return ifindexes of every leg of the best default routes, both families together."""
-    best: dict[int, int] = {}
-    for route in routes:
-        best[route.family] = min(route.metric, best.get(route.family, route.metric))
-    return frozenset(
-        index for route in routes if route.metric == best[route.family] for index in route.links
-    )
+def uplink_tree(links: Sequence[Link], roots: Mapping[int, str]) -> dict[int, str]:
+    """Return ifindex -> reason for the uplinks and every link above or below one.
 
-
-def uplink_tree(links: Sequence[Link], roots: frozenset[int]) -> dict[int, str]:
-    """Return ifindex -> reason for the uplinks and every link above or below one."""
+    Args:
+        links: all of the namespace.
+        roots: the same for the uplinks alone.
+    """
     by_index = {link.index: link for link in links}
     slaves: dict[int, list[int]] = defaultdict(list)
     uppers: dict[int, list[int]] = defaultdict(list)
@@ -95,13 +90,13 @@ def uplink_tree(links: Sequence[Link], roots: frozenset[int]) -> dict[int, str]:
         return [link.master, *uppers[link.index]]
 
     reasons: dict[int, str] = {}
-    for root in sorted(roots & by_index.keys()):
+    for root in sorted(roots):
         name = by_index[root].name
         for index in _reachable(by_index, root, above):
             reasons.setdefault(index, f"hangs on the uplink {name}")
         for index in _reachable(by_index, root, below):
             reasons.setdefault(index, f"carries the uplink {name}")
-    return reasons | dict.fromkeys(roots, "the node's default route goes through it")
+    return reasons | dict(roots)
 
 
 def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int]) -> str:

@@ -1,35 +1,14 @@
 import pytest
 
-from dranet_nri.inventory.observed import DefaultRoute, NetDevice, PciFunction
-from dranet_nri.inventory.safety import function_hazard, link_hazard, uplink_tree, uplinks
+from dranet_nri.inventory.observed import NetDevice, PciFunction
+from dranet_nri.inventory.safety import function_hazard, link_hazard, uplink_tree
 from dranet_nri.model import Link
-
-
-def test_the_lowest_metric_of_each_family_decides() -> None:
-    routes = (
-        DefaultRoute(4, 100, (2,)),
-        DefaultRoute(4, 50, (3,)),
-        DefaultRoute(6, 1024, (4,)),
-        DefaultRoute(6, 2048, (2,)),
-    )
-
-    assert uplinks(routes) == {3, 4}
-
-
-def test_ties_and_every_leg_of_a_multipath_route_are_uplinks() -> None:
-    routes = (DefaultRoute(4, 0, (2, 3)), DefaultRoute(4, 0, (4,)), DefaultRoute(4, 1, (5,)))
-
-    assert uplinks(routes) == {2, 3, 4}
-
-
-def test_a_node_without_default_routes_has_no_uplinks() -> None:
-    assert uplinks(()) == frozenset()
 
 
 def excluded(links: list[Link], *roots: str) -> set[str]:
     """Names that uplink_tree excludes when the named links are the uplinks."""
     names = {link.index: link.name for link in links}
-    tree = uplink_tree(links, frozenset(link.index for link in links if link.name in roots))
+    tree = uplink_tree(links, {link.index: "uplink" for link in links if link.name in roots})
     return {names[index] for index in tree}
 
 
@@ -121,16 +100,11 @@ def test_an_open_vswitch_uplink_is_followed_through_the_datapath_to_the_nic() ->
 
 
 def test_the_reason_names_the_uplink_and_the_direction() -> None:
-    tree = uplink_tree(VLAN_ON_BOND, frozenset({4}))
+    tree = uplink_tree(VLAN_ON_BOND, {4: "the node's default route goes through it"})
 
     assert tree[4] == "the node's default route goes through it"
     assert tree[1] == "carries the uplink bond0.100"
     assert tree[8] == "hangs on the uplink bond0.100"
-
-
-def test_an_uplink_that_vanished_between_the_dumps_harms_nothing() -> None:
-    assert excluded([Link(1, "eth0")], "eth9") == set()
-    assert uplink_tree([Link(1, "eth0")], frozenset({7})).keys() == {7}
 
 
 @pytest.mark.parametrize(

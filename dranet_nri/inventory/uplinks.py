@@ -1,0 +1,93 @@
+"""Which links are the node's own: without them it would lose its network, or the cluster the node.
+
+Rules:
+1. The legs of the lowest-metric default route of table main, per family.
+2. The links that have an address of the Node, where the cluster knows it (`kubelet --node-ip`):
+   the default route may go elsewhere, or there may be none.
+3. Either may be missing for a moment: a lease ends, a driver is reloaded. While no link has a
+   default route, the last ones that had keep their rank; likewise those with an address of the
+   Node. A link that was made anew is known by its name, or by the device that it is of.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dranet_nri.inventory.observed import DefaultRoute, HostFacts
+from dranet_nri.model import Link
+
+_ROUTED: Final = "the node's default route goes through it"
+_WAS_ROUTED: Final = "the node's last default route went through it, and there is none now"
+_WAS_REACHED: Final = "it had an address of the Node, and no link has one now"
+
+
+@dataclass(frozen=True, slots=True)
+class Uplinks:
+    """The node's own links, as they were seen last.
+
+    Attributes:
+        routed: those with a default route, and why each is one.
+        reached: those with an address of the Node, and why each is one.
+    """
+
+    routed: tuple[tuple[Link, str], ...] = ()
+    reached: tuple[tuple[Link, str], ...] = ()
+
+    def among(self, links: Sequence[Link]) -> Mapping[int, str]:
+        """Return ifindex -> reason for those of the links that are uplinks."""
+        return {
+            link.index: reason
+            for known, reason in (*self.reached, *self.routed)
+            for link in _of(known, links)
+        }
+
+
+def uplinks_of(
+    facts: HostFacts, node_addresses: Collection[str] = (), before: Uplinks | None = None
+) -> Uplinks:
+    """Return the uplinks of this moment.
+
+    Args:
+        facts: what a scan saw.
+        node_addresses: those of the Node, as inet_ntop(3) writes them; none where nobody knows.
+        before: the uplinks of a moment ago, None at first.
+    """
+    before = before or Uplinks()
+    return Uplinks(
+        tuple(_routed(facts)) or tuple((link, _WAS_ROUTED) for link, _ in before.routed),
+        tuple(_reached(facts, node_addresses))
+        or tuple((link, _WAS_REACHED) for link, _ in before.reached),
+    )
+
+
+def _routed(facts: HostFacts) -> Iterator[tuple[Link, str]]:
+    legs = _legs(facts.default_routes)
+    return ((each.link, _ROUTED) for each in facts.netdevs if each.link.index in legs)
+
+
+def _legs(routes: Sequence[DefaultRoute]) -> frozenset[int]:
+    """Return the ifindexes of every leg of the best default routes, both families together."""
+    best: dict[int, int] = {}
+    for route in routes:
+        best[route.family] = min(route.metric, best.get(route.family, route.metric))
+    return frozenset(
+        index for route in routes if route.metric == best[route.family] for index in route.links
+    )
+
+
+def _reached(facts: HostFacts, node_addresses: Collection[str]) -> Iterator[tuple[Link, str]]:
+    for each in facts.netdevs:
+        own = {address.cidr.partition("/")[0] for address in each.addresses}
+        hit = next((address for address in node_addresses if address in own), "")
+        if hit:
+            yield each.link, f"it has the Node's address {hit}"
+
+
+def _of(known: Link, links: Sequence[Link]) -> Sequence[Link]:
+    """Return the link as it is now, or those that may be what was made anew of it."""
+    return [each for each in links if each.index == known.index] or [
+        each
+        for each in links
+        if each.name == known.name
+        or (each.parent and (each.bus, each.parent) == (known.bus, known.parent))
+    ]
