@@ -5,6 +5,8 @@ pace.py     when to look
 notices.py  what is told
 held.py     which devices records give to pods
 host.py     the kernel: what it announces and shows
+eyes.py     what there is to offer, seen
+teller.py   what became different, and who hears of it
 devices.py  all of it put to work
 """
 

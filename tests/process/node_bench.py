@@ -10,6 +10,7 @@ from dra_shim.goods import Goods
 from dra_shim.node import Choice, NodeDevices, NodeOptions, Notice
 from dra_shim.node.pace import QUIET_S
 from dra_shim.settings import State
+from dra_shim.timing import Timing
 from dranet_nri.inventory import HostFacts
 from dranet_nri.model import (
     AllocatedDevice,
@@ -50,15 +51,13 @@ class Bench:
         self.offers: list[list[str]] = []
         self.notices: list[Notice] = []
         self.devices = NodeDevices(
-            NodeOptions(choice or Choice(filter=""), rescan_s=RESCAN_S),
+            NodeOptions(choice or Choice(filter=""), rescan_s=RESCAN_S, patience_s=patience_s),
             self.state,
             NODE,
             self._take,
             self.notices.append,
             host=self.host,
-            clock=self.clock,
-            sleep=self.clock.sleep,
-            patience_s=patience_s,
+            timing=Timing(self.clock, self.clock.sleep),
         )
 
     @asynccontextmanager

@@ -1,0 +1,50 @@
+"""What there is to offer, seen: the host's facts, between two readings of the records.
+
+A device that moves between host and pod meanwhile is in one of the readings, or was seen.
+"""
+
+from functools import partial
+
+from dra_shim.node.held import Held
+from dra_shim.node.host import Host
+from dra_shim.node.notices import LookStuck, Notify
+from dra_shim.node.view import Choice, View, view_of
+from dranet_nri.threads import Patience, in_thread
+
+
+class Eyes:
+    """Looks at one node, on threads; the event loop never waits for the kernel."""
+
+    def __init__(
+        self, host: Host, node: str, choice: Choice, patience_s: float, notify: Notify
+    ) -> None:
+        """Prepare to look.
+
+        Args:
+            host: what is looked at.
+            node: its name, and its pool's.
+            choice: which devices are offered.
+            patience_s: seconds of a look after which it is told that it is stuck.
+            notify: told so; must not raise.
+        """
+        self._host = host
+        self._node = node
+        self._choice = choice
+        self._patience = Patience(patience_s, lambda doing: notify(LookStuck(doing, patience_s)))
+
+    async def see(self, held: Held, *, whole: bool) -> View:
+        """Return what there is now, with what records give to pods.
+
+        Args:
+            held: the records.
+            whole: trust no news; see Host.
+
+        Raises:
+            KernelError: the node cannot be looked at.
+            StateError: a record cannot be read now.
+            OSError: sysfs or the records cannot be read now.
+        """
+        before = held.devices()
+        facts = await in_thread(partial(self._host.look, whole=whole), self._patience)
+        known = tuple((before | held.devices()).values())
+        return await in_thread(partial(view_of, self._node, facts, known, self._choice))
