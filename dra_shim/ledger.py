@@ -3,7 +3,8 @@
 Rules:
 1. Whoever reads in order to write holds the lock from the first read to the last write.
 2. Several records are written all or none, whatever fails and whatever signal comes.
-3. A device is in use as long as a record gives it away, or the plugin has not brought it home.
+3. A device is in use as long as a record gives it away, or the plugin has not brought it home:
+   also one of which an attach failed, and then its undoing.
 """
 
 import secrets
@@ -266,11 +267,12 @@ def _in_use(
     claim_uid, pod_uid = (each.uid for each in besides) if besides else ("", "")
     for held in attachments:
         own = (held.claim.uid, held.pod.uid) == (claim_uid, pod_uid)
-        if held.phase in _HOLDING and not own:
-            who = f"pod {held.pod}, which has not given it back (claim {held.claim})"
-            for one in held.devices:
-                if not one.home:
-                    (shares if one.share_id else whole)[one.device.name] = who
+        if own:
+            continue
+        who = f"pod {held.pod}, which has not given it back (claim {held.claim})"
+        for one in held.devices:
+            if one.touched or (held.phase in _HOLDING and not one.home):
+                (shares if one.share_id else whole)[one.device.name] = who
     for record in records:
         who = f"claim {record.claim} of pod {record.pod}"
         for each in record.devices:

@@ -23,6 +23,7 @@ from dranet_nri.model import (
     Phase,
 )
 from dranet_nri.state.store import AttachmentStore
+from tests.state.examples import SNAPSHOT
 
 POD = ObjectRef("default", "train", "p1")
 OTHER_POD = ObjectRef("default", "other", "p2")
@@ -182,27 +183,36 @@ def test_an_adminaccess_result_does_not_hold_its_device(state: State) -> None:
         assert ledger.in_use().whole == {}
 
 
+TOUCHED = AttachedDevice("nic", device("d1"), snapshot=SNAPSHOT, snapshot_s=1)
+UNTOUCHED = AttachedDevice("nic", device("d1"))
+BACK = replace(TOUCHED, home=True)
+
+
 @pytest.mark.parametrize(
-    ("phase", "home", "held"),
+    ("phase", "attached", "held"),
     [
-        (Phase.DETACHING, False, True),
-        (Phase.ATTACHED, False, True),
-        (Phase.DETACHING, True, False),
-        (Phase.FAILED, False, False),
-        (Phase.HOME, True, False),
+        (Phase.INTENT, UNTOUCHED, True),
+        (Phase.ATTACHED, UNTOUCHED, True),
+        (Phase.ATTACHED, TOUCHED, True),
+        (Phase.DETACHING, TOUCHED, True),
+        (Phase.DETACHING, BACK, False),
+        (Phase.FAILED, UNTOUCHED, False),
+        (Phase.FAILED, TOUCHED, True),
+        (Phase.FAILED, BACK, False),
+        (Phase.HOME, BACK, False),
     ],
-)
+    ids=[
+        "will be moved", "in use where it is", "in the pod", "on its way home", "just back",
+        "refused before anything was done", "the undo failed", "undone", "given back",
+    ],
+)  # fmt: skip
 def test_a_device_the_plugin_has_not_brought_home_is_in_use(
-    state: State, phase: Phase, home: bool, held: bool  # noqa: FBT001 cases
+    state: State, phase: Phase, attached: AttachedDevice, held: bool  # noqa: FBT001 cases
 ) -> None:  # fmt: skip
+    claim = ObjectRef("default", "a", "u1")
+    netns = NetnsId("/run/netns/x", 1, 2)
     with AttachmentStore(state.attachments) as attachments:
-        attachments.put(
-            Attachment(
-                ObjectRef("default", "a", "u1"), POD, "sandbox1",
-                NetnsId("/run/netns/x", 1, 2), phase,
-                (AttachedDevice("nic", device("d1"), home=home),),
-            )
-        )  # fmt: skip
+        attachments.put(Attachment(claim, POD, "sandbox1", netns, phase, (attached,)))
 
     with Ledger(state) as ledger:
         used = ledger.in_use().whole
