@@ -81,7 +81,10 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         help="devices to consider, as dranet's flag; '' for all",
     )
     add_shared_flag(parser)
-    add("--node", default="", metavar="NAME", help="pool name (default: the host name)")
+    add(
+        "--node", default="", metavar="NAME",
+        help="pool name (default: $NODE_NAME, else the host name)",
+    )  # fmt: skip
     add(
         "--inventory",
         type=Path,

@@ -111,7 +111,7 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
         "--node",
         default="",
         metavar="NAME",
-        help="the node to allocate on (default: that of the slices, or the host name)",
+        help="the node to allocate on (default: that of the slices, $NODE_NAME, or the host name)",
     )
 
 

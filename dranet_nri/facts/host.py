@@ -28,9 +28,13 @@ def boot_id(path: Path = _BOOT_ID) -> str:
     return text
 
 
-def node_name(override: str = "") -> str:
-    """Return the Kubernetes node's name: the override, else the host name in lower case."""
-    return override or os.uname().nodename.lower()
+def node_name(override: str = "", environ: Mapping[str, str] = os.environ) -> str:
+    """Return the Kubernetes node's name.
+
+    It is the override, else what the manifests tell in $NODE_NAME, else the host name in lower
+    case.
+    """
+    return override or environ.get("NODE_NAME") or os.uname().nodename.lower()
 
 
 @functools.lru_cache(maxsize=4)

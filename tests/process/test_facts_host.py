@@ -65,6 +65,13 @@ def test_a_boot_id_that_cannot_be_read_is_an_error(tmp_path: Path, content: byte
         boot_id(path)
 
 
-def test_the_node_is_named_by_the_override_or_by_the_host() -> None:
-    assert node_name("worker-7") == "worker-7"
-    assert node_name() == os.uname().nodename.lower()
+def test_the_node_is_named_by_the_override_by_the_manifests_or_by_the_host() -> None:
+    told = {"NODE_NAME": "Worker-8"}
+    assert node_name("worker-7", told) == "worker-7"
+    assert node_name("", told) == "Worker-8"
+    assert node_name("", {"NODE_NAME": ""}) == os.uname().nodename.lower()
+
+
+def test_the_environment_is_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODE_NAME", "worker-9")
+    assert node_name() == "worker-9"
