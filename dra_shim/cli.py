@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from dra_shim.allocator import AllocationError
 from dra_shim.commands import allocate, doctor, explain, release, run, validate
+from dra_shim.run_settings import without_dranet
 from dranet_nri.errors import ConfigError, DranetError
 
 Add = Callable[[argparse.ArgumentParser], None]
@@ -42,7 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         verb = verbs.add_parser(name, help=text, description=text, epilog=EPILOG)
         add_flags(verb)
         verb.set_defaults(do=function)
-    args = parser.parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["run"]:
+        words[1:] = without_dranet(words[1:])
+    args = parser.parse_args(words)
     do: Do = args.do
     try:
         return do(args)

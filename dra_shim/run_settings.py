@@ -3,6 +3,7 @@
 import argparse
 import math
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -30,9 +31,19 @@ IGNORED: Final = (
     ("--inventory-poll-burst", "the kernel tells what changes"),
     ("--move-ib-interfaces", "a claim that takes an IPoIB interface moves it"),
     ("--cloud-provider-hint", "attributes of clouds are not published yet; --azure-size tells one"),
+    ("--cloud-provider-options", "attributes of clouds are not published yet"),
     ("--profile-provider", "there are no profiles yet"),
     ("--webhook-url", "there are no profiles yet"),
 )
+# Those of its logging library, but for -v (InitFlags, k8s.io/klog/v2/klog.go).
+KLOG: Final = (
+    *("--add_dir_header", "--alsologtostderr", "--legacy_stderr_threshold_behavior"),
+    *("--log_backtrace_at", "--log_dir", "--log_file", "--log_file_max_size", "--logtostderr"),
+    *("--one_output", "--skip_headers", "--skip_log_headers", "--stderrthreshold", "--vmodule"),
+)
+_KLOG_WHY: Final = "the log goes to standard error; see --log-format and --verbose"
+_PROGRAM: Final = "/dranet"  # its image has no entry point, so that its args begin with it
+_GO_FLAG: Final = re.compile(r"-[a-z][a-z_-]+(=|$)")
 _IDLE_GATE: Final = "devices in pods keep their attributes without it"
 
 
@@ -81,7 +92,7 @@ def add_access_flags(parser: argparse.ArgumentParser) -> None:
     add("--kubeconfig", type=Path, metavar="FILE", help="default: the pod's service account")
     add(
         "--hostname-override", default="", metavar="NAME",
-        help="the Kubernetes node's name (default: the host name in lower case)",
+        help="the Kubernetes node's name (default: $NODE_NAME, else the host name in lower case)",
     )  # fmt: skip
     add(
         "--kubelet-root-dir", type=Path, default=KUBELET_ROOT, metavar="DIR",
@@ -123,15 +134,37 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     add("--verbose", action="store_true", help="log every call and every look")
     add(
         "-v", "--v", dest="level", type=int, default=0, metavar="LEVEL",
-        help="dranet's level of logging; 4 and more are --verbose",
+        help="klog's level of logging; 4 and more are --verbose; its other flags decide nothing",
     )  # fmt: skip
     for name, why in IGNORED:
-        add(name, nargs="?", metavar="VALUE", help=f"of dranet, decides nothing: {why}")
+        _add_ignored(parser, name, f"of dranet, decides nothing: {why}")
+    for name in KLOG:
+        _add_ignored(parser, name, argparse.SUPPRESS)
+
+
+def _add_ignored(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+    parser.add_argument(name, nargs="?", const="true", metavar="VALUE", help=text)
+
+
+def _ignored(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    for name, why in (*IGNORED, *((name, _KLOG_WHY) for name in KLOG)):
+        if getattr(args, name.strip("-").replace("-", "_")) is not None:
+            yield name, why
+    for gate in args.feature_gates.idle:
+        yield f"--feature-gates={gate}", _IDLE_GATE
+
+
+def without_dranet(words: Sequence[str]) -> list[str]:
+    """Return dranet's arguments as argparse takes them; ours stay as they are.
+
+    Its program's name in front is dropped. Go takes long flags with one dash, too (package flag).
+    """
+    after = words[1:] if words and words[0] == _PROGRAM else words
+    return [f"-{word}" if _GO_FLAG.match(word) else word for word in after]
 
 
 def settings_from(args: argparse.Namespace) -> RunSettings:
     """Return what the parsed flags ask for."""
-    given = vars(args)
     return RunSettings(
         node=node_name(args.hostname_override),
         kubeconfig=args.kubeconfig,
@@ -146,10 +179,7 @@ def settings_from(args: argparse.Namespace) -> RunSettings:
         exclude=tuple(args.exclude),
         rescan_s=args.rescan,
         first_valid_config=args.first_valid_config,
-        ignored=(
-            *((name, why) for name, why in IGNORED if given[name.strip("-").replace("-", "_")]),
-            *((f"--feature-gates={gate}", _IDLE_GATE) for gate in args.feature_gates.idle),
-        ),
+        ignored=tuple(_ignored(args)),
         log_json=args.log_format == "json",
         verbose=args.verbose or args.level >= 4,
     )

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from dra_shim.address import Address
-from dra_shim.run_settings import RunSettings, add_run_flags, settings_from
+from dra_shim.cli import main
+from dra_shim.run_settings import (
+    KLOG,
+    RunSettings,
+    add_run_flags,
+    settings_from,
+    without_dranet,
+)
 from dra_shim.settings import State
 from dranet_nri.facts.host import node_name
 
@@ -50,6 +57,44 @@ def test_flags_of_dranet_that_decide_nothing_are_taken_and_named() -> None:
     ]
     assert all(why for _, why in settings.ignored)
     assert not parsed("-v", "2").verbose
+
+
+@pytest.mark.parametrize("flag", ["--move-ib-interfaces", "--db-path=", "--logtostderr"])
+def test_a_flag_without_a_value_is_named_too(flag: str) -> None:
+    assert [name for name, _ in parsed(flag).ignored] == [flag.strip("=")]
+
+
+def test_flags_of_dranets_logging_library_are_taken_and_named() -> None:
+    flags = [each if "std" in each else f"{each}=1" for each in KLOG]
+
+    assert [name for name, _ in parsed("-v", "2", *flags).ignored] == list(KLOG)
+    assert parsed("--log_dir", "/var/log", "--skip_headers").ignored[0][0] == "--log_dir"
+
+
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        (["/dranet", "--v=4"], ["--v=4"]),
+        (["-hostname-override=n-1", "-v=4"], ["--hostname-override=n-1", "-v=4"]),
+        (["-vmodule=driver=9", "-log_dir", "/x"], ["--vmodule=driver=9", "--log_dir", "/x"]),
+        (["-logtostderr"], ["--logtostderr"]),
+        (["-v", "4", "-v4", "-h"], ["-v", "4", "-v4", "-h"]),
+        (["--filter", "/dranet", "--filter=-x"], ["--filter", "/dranet", "--filter=-x"]),
+        ([], []),
+    ],
+)
+def test_arguments_are_those_of_a_go_program(words: list[str], taken: list[str]) -> None:
+    assert without_dranet(words) == taken
+
+
+def test_the_whole_command_line_of_dranet_starts_us(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = tmp_path / "none"
+    line = f"/dranet -v=4 -hostname-override=n-1 --vmodule=a=1 -kubeconfig={nowhere}"
+
+    assert main(["run", *line.split()]) == 1, "a command line that is wrong ends otherwise"
+    assert str(nowhere) in capsys.readouterr().err
 
 
 def test_flags_of_our_own() -> None:
