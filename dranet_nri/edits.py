@@ -104,13 +104,14 @@ def metadata_destination(allocation: Allocation, request: str) -> str:
     return f"{METADATA_ROOT}/{owner}/{request}/{METADATA_FILE}"
 
 
-def holder_of(container: Container, directory: str) -> str | None:
-    """Return the UID of the claim whose metadata file the container mounts, None if none."""
+def carried_claims(container: Container, directory: str) -> tuple[str, ...]:
+    """Return the UIDs of the claims whose metadata files the container mounts, each once."""
+    found: list[str] = []
     for mount in container.mounts:
         rest = mount.source.removeprefix(f"{directory}/")
         if rest != mount.source and rest.endswith("/metadata.json"):
-            return rest.split("/", 1)[0]
-    return None
+            found.append(rest.split("/", 1)[0])
+    return tuple(dict.fromkeys(found))
 
 
 def edits(

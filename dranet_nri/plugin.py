@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 import structlog
 
 from dranet_nri.attacher import Attacher
-from dranet_nri.edits import edits, holder_of, listed, merged_edits
+from dranet_nri.edits import carried_claims, edits, listed, merged_edits
 from dranet_nri.errors import (
     DranetError,
     HeldError,
@@ -123,13 +123,13 @@ class Plugin:
         claims = tuple(
             each
             for each in self._claims(pod)
-            if each.claim.uid == carried or listed(each, container.name)
+            if each.claim.uid in carried or listed(each, container.name)
         )
         if claims and not self.attacher.are_attached(claims, pod):
             self._refuse_outlived(pod)
             self._enter(pod)
             await self.attacher.attach(pod, self._claims(pod))
-        uids = {each.claim.uid for each in claims} | ({carried} if carried else set())
+        uids = carried.union(each.claim.uid for each in claims)
         self._refuse_unattached(pod, container, uids)
         directory = str(self.attacher.gate.metadata_dir)
         merged = Edits()
@@ -353,20 +353,20 @@ class Plugin:
             if each.sandbox_id == sandbox_id and each.phase is not Phase.HOME
         )
 
-    def _carried(self, pod: Pod, container: Container) -> str | None:
-        """Return the UID of the claim whose file the container carries.
+    def _carried(self, pod: Pod, container: Container) -> frozenset[str]:
+        """Return the UIDs of the claims whose files the container carries.
 
         Raises:
-            HeldError: another pod or sandbox has that claim.
+            HeldError: another pod has one of them.
         """
-        uid = holder_of(container, str(self.attacher.gate.metadata_dir))
-        record = self.attacher.attachments.get(uid) if uid else None
-        if record is not None and record.pod.uid != pod.uid:
-            raise HeldError(
-                f"container {container.name} of pod {pod} lists claim {record.claim}, which pod"
-                f" {record.pod} holds; a NIC claim serves one pod, use a ResourceClaimTemplate"
-            )
-        return uid
+        uids = carried_claims(container, str(self.attacher.gate.metadata_dir))
+        for record in filter(None, map(self.attacher.attachments.get, uids)):
+            if record.pod.uid != pod.uid:
+                raise HeldError(
+                    f"container {container.name} of pod {pod} lists claim {record.claim}, which pod"
+                    f" {record.pod} holds; a NIC claim serves one pod, use a ResourceClaimTemplate"
+                )
+        return frozenset(uids)
 
     def _refuse_outlived(self, pod: Pod) -> None:
         """Refuse a sandbox whose pod has a newer one: it would take the NICs from that."""
@@ -377,7 +377,7 @@ class Plugin:
                     f" {pod.sandbox_id}; it is tried again"
                 )
 
-    def _refuse_unattached(self, pod: Pod, container: Container, uids: set[str]) -> None:
+    def _refuse_unattached(self, pod: Pod, container: Container, uids: frozenset[str]) -> None:
         """Refuse the container unless the claims are in this very sandbox."""
         for uid in sorted(uids):
             record = self.attacher.attachments.get(uid)

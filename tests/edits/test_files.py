@@ -7,8 +7,8 @@ import pytest
 
 from dranet_nri.edits import (
     EditOptions,
+    carried_claims,
     cdi_ids,
-    holder_of,
     metadata,
     metadata_destination,
     metadata_source,
@@ -200,15 +200,25 @@ def test_metadata_of_a_device_without_an_interface_has_no_network_data() -> None
 
 
 @pytest.mark.parametrize(
-    ("source", "uid"),
+    ("sources", "uids"),
     [
-        pytest.param(metadata_source(DIRECTORY, "6f1c0a52", "data"), "6f1c0a52", id="ours"),
-        pytest.param("/var/lib/kubelet/pods/x/metadata.json", None, id="elsewhere"),
-        pytest.param(f"{DIRECTORY}/6f1c0a52/data/other", None, id="another file"),
-        pytest.param(DIRECTORY, None, id="the directory"),
+        pytest.param((metadata_source(DIRECTORY, "6f1c0a52", "data"),), ("6f1c0a52",), id="ours"),
+        pytest.param(
+            tuple(
+                metadata_source(DIRECTORY, *each)
+                for each in (("6f1c0a52", "data"), ("0b7e", "data"), ("6f1c0a52", "storage"))
+            ),
+            ("6f1c0a52", "0b7e"),
+            id="several",
+        ),
+        pytest.param(("/var/lib/kubelet/pods/x/metadata.json",), (), id="elsewhere"),
+        pytest.param((f"{DIRECTORY}/6f1c0a52/data/other",), (), id="another file"),
+        pytest.param((DIRECTORY,), (), id="the directory"),
     ],
 )
-def test_the_holder_is_read_from_the_metadata_mount(source: str, uid: str | None) -> None:
-    container = replace(APP, mounts=(Mount("/etc/hosts", "/etc/hosts"), Mount(source, "/x")))
+def test_carried_claims_are_read_from_all_metadata_mounts(
+    sources: tuple[str, ...], uids: tuple[str, ...]
+) -> None:
+    mounts = (Mount("/etc/hosts", "/etc/hosts"), *(Mount(each, "/x") for each in sources))
 
-    assert holder_of(container, DIRECTORY) == uid
+    assert carried_claims(replace(APP, mounts=mounts), DIRECTORY) == uids
