@@ -54,8 +54,8 @@ class Prepared:
     """A claim is recorded for a pod.
 
     Attributes:
-        gated: its containers are held back until its devices are there; False where none lists
-            it, and true where there is nothing to wait for.
+        gated: each request that hands devices over is listed by a container, which is held back
+            until they are there; true where there is nothing to wait for.
     """
 
     claim: ObjectRef

@@ -36,11 +36,11 @@ from dra_shim.prepare.wanted import (
     Terms,
     claim_asked_for,
     consumer_of,
+    is_gated,
     pod_asked_for,
     prepared_devices,
 )
 from dra_shim.settings import State
-from dranet_nri.edits import gated_requests
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import Allocation, ObjectRef
 from dranet_nri.pauses import pause_after
@@ -250,8 +250,7 @@ class Preparer:
         if not claim.results:
             return Answer()
         record = await self._record(claim, trial)
-        gated = bool(record.containers) or not gated_requests(record)
-        self._notify(Prepared(record.claim, record.pod, gated))
+        self._notify(Prepared(record.claim, record.pod, is_gated(record)))
         return Answer(prepared_devices(record))
 
     async def _record(self, claim: AllocatedClaim, trial: _Trial) -> Allocation:

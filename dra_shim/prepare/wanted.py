@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dra_shim.claims import AllocatedClaim, Consumer, PodUse, Result, read_allocated
 from dra_shim.prepare.errors import NotYetError
 from dranet_nri.config import select_config, violations_for_device
-from dranet_nri.edits import cdi_ids
+from dranet_nri.edits import cdi_ids, gated_requests
 from dranet_nri.errors import ConfigError, RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Device, NetworkConfig, ObjectRef
 
@@ -241,6 +241,15 @@ def _given(
     return AllocatedDevice(
         _main(result), result.device[1], device, config, result.admin_access, result.share_id
     )
+
+
+def is_gated(record: Allocation) -> bool:
+    """Whether each request that hands devices over is listed by a container, which waits for them.
+
+    A container that lists another request of the claim waits for nothing.
+    """
+    listed = {each.request for each in record.containers}
+    return "" in listed or listed.issuperset(gated_requests(record))
 
 
 def prepared_devices(record: Allocation) -> tuple[PreparedDevice, ...]:

@@ -58,8 +58,9 @@ def of_notice(notice: Notice, now_s: float) -> tuple[Occurrence, ...]:
     match notice:
         case Prepared(claim, pod, gated=False):
             text = (
-                f"no container lists claim {claim.name} in resources.claims, so none is held back"
-                " until its devices are there; list it to be safe"
+                f"no container lists claim {claim.name} in resources.claims, or a request of it is"
+                " listed by none, so none is held back until its devices are there; list the whole"
+                " claim to be safe"
             )
             return (_of_pod(pod, NOT_GATED, text, now_s, once=True),)
         case PrepareFailed(claim, message):

@@ -13,6 +13,7 @@ from dra_shim.prepare.wanted import (
     allocation_of,
     claim_asked_for,
     consumer_of,
+    is_gated,
     is_recorded,
     pod_asked_for,
     prepared_devices,
@@ -324,6 +325,33 @@ def test_each_request_that_takes_devices_has_one_cdi_id_and_on_its_first_device(
         PreparedDevice("nic", POOL, "b", (), "5a"),
         PreparedDevice("look", POOL, "c"),
     )
+
+
+@pytest.mark.parametrize(
+    ("listed", "gated"),
+    [
+        ([], False),
+        (["gpu"], False),
+        (["nic"], False),
+        (["nic", "second"], True),
+        (["gpu", "second", "nic"], True),
+        ([""], True),
+        (["gpu", ""], True),
+    ],
+)
+def test_a_claim_is_gated_where_each_request_is_listed(listed: list[str], gated: bool) -> None:  # noqa: FBT001
+    record = recorded(
+        claim(result("a"), result("b", "second"), result("c", "see", adminAccess=True))
+    )
+    record = replace(record, containers=tuple(ContainerClaim("main", each) for each in listed))
+
+    assert is_gated(record) is gated
+
+
+def test_a_claim_that_only_observes_waits_for_nothing() -> None:
+    record = replace(recorded(claim(result("a", adminAccess=True))), containers=())
+
+    assert is_gated(record)
 
 
 def test_who_is_told_to_come_back_later_knows_when() -> None:

@@ -25,6 +25,7 @@ from dranet_nri.model import (
 )
 from tests.fakes.cluster import (
     POOL,
+    Document,
     config,
     nic,
     pod_document,
@@ -170,6 +171,47 @@ def test_it_is_told_when_nothing_holds_the_containers_back(bench: Bench) -> None
     bench.prepare(claim)
 
     assert bench.notices == [Prepared(claim, POD, gated=False)]
+
+
+@pytest.mark.parametrize(
+    ("listed", "gated"),
+    [
+        ([{"name": "both", "request": "gpu"}], False),
+        ([{"name": "both", "request": "nic"}], True),
+        ([{"name": "both", "request": "gpu"}, {"name": "both", "request": "nic"}], True),
+        ([{"name": "both"}], True),
+    ],
+    ids=["the GPU alone", "the NIC alone", "each", "the whole claim"],
+)
+def test_a_request_that_no_container_lists_holds_none_back(
+    bench: Bench, listed: list[Document], gated: bool  # noqa: FBT001 cases
+) -> None:  # fmt: skip
+    claim = bench.cluster.add("both", "u1", "a")
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"both": "both"}, {"main": listed})
+
+    bench.prepare(claim)
+
+    assert bench.notices == [Prepared(claim, POD, gated=gated)]
+
+
+def test_each_request_needs_a_container_that_lists_it(bench: Bench) -> None:
+    claim = bench.cluster.add("both", "u1", "a", "b")
+    devices = bench.cluster.claims["both"]["status"]["allocation"]["devices"]
+    devices["results"][1]["request"] = "second"
+    listings = {"main": [{"name": "n", "request": "nic"}], "side": []}
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"n": "both"}, listings)
+
+    bench.prepare(claim)
+    listings["side"] = [{"name": "n", "request": "second"}]
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"n": "both"}, listings)
+    asyncio.run(bench.preparer.unprepare([claim]))
+    bench.prepare(claim)
+
+    assert bench.notices == [
+        Prepared(claim, POD, gated=False),
+        Unprepared(claim),
+        Prepared(claim, POD, gated=True),
+    ]
 
 
 RANGE = config({"interface": {"addresses": ["10.0.0.1-10.0.0.2/24"]}})

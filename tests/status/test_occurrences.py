@@ -33,8 +33,9 @@ from tests.status.records import CLAIM, NOW, POD, attachment, failure, given, hc
                 "Pod",
                 POD,
                 "ClaimNotGated",
-                "no container lists claim fast in resources.claims, so none is held back until"
-                " its devices are there; list it to be safe",
+                "no container lists claim fast in resources.claims, or a request of it is listed"
+                " by none, so none is held back until its devices are there; list the whole claim"
+                " to be safe",
                 int(NOW),
                 once=True,
             ),
