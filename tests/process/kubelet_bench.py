@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import pytest
 
 from dra_shim.kubelet import (
     Driver,
@@ -21,9 +23,9 @@ from tests.fakes.kubelet import OF_1_37, FakeKubelet
 from tests.process.prepare_bench import Bench
 
 
-@contextmanager
-def short_directory() -> Iterator[Path]:
-    """Make a directory in which sockets have room for their names, whatever TMPDIR is."""
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Return a directory in which sockets have room for their names, whatever TMPDIR is."""
     with TemporaryDirectory(prefix="dra-", dir="/tmp") as name:
         yield Path(name)
 

@@ -19,15 +19,11 @@ from tests.fakes.gpus import EXAMPLE, NVIDIA
 from tests.fakes.kubelet import PrepareError, cdi_devices
 from tests.fakes.machines import server
 from tests.process.api_bench import talking
-from tests.process.kubelet_bench import Node, short_directory
+from tests.process.kubelet_bench import Node, home
+
+__all__ = ["home"]
 
 BOTH = ObjectRef("ai", "both", "u1")
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with short_directory() as made:
-        yield made
 
 
 @pytest.fixture

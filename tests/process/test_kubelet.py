@@ -13,13 +13,9 @@ from dra_shim.prepare import Answer
 from dranet_nri.model import ObjectRef
 from tests.fakes.cluster import result
 from tests.fakes.kubelet import OF_1_33, OF_1_37, PrepareError, cdi_devices
-from tests.process.kubelet_bench import Node, short_directory
+from tests.process.kubelet_bench import Node, home
 
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with short_directory() as made:
-        yield made
+__all__ = ["home"]
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The health of devices as a kubelet hears it: at once, all of it, and again."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +11,14 @@ import pytest
 
 from dra_shim.kubelet import DeviceHealth, HealthReport, health_services
 from tests.fakes.kubelet import PrepareError
-from tests.process.kubelet_bench import Node, short_directory
+from tests.process.kubelet_bench import Node, home
+
+__all__ = ["home"]
 
 NEVER_S = 3600.0
 GOOD = DeviceHealth("node-1", "a", healthy=True)
 BAD = DeviceHealth("node-1", "b", healthy=False, message="link down")
 UNSURE = DeviceHealth("node-1", "c", healthy=None)
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with short_directory() as made:
-        yield made
 
 
 class Devices:

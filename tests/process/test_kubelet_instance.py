@@ -15,7 +15,9 @@ from dra_shim.kubelet import SocketError, only_instance
 from dra_shim.kubelet.instance import POLL_S
 from dra_shim.kubelet.plugin import WATCH_S
 from tests.fakes.clock import FakeClock
-from tests.process.kubelet_bench import Node, short_directory
+from tests.process.kubelet_bench import Node, home
+
+__all__ = ["home"]
 
 HOLD = """
 import asyncio, sys
@@ -27,12 +29,6 @@ async def hold():
         await asyncio.Event().wait()
 asyncio.run(hold())
 """
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with short_directory() as made:
-        yield made
 
 
 @pytest.fixture

@@ -15,15 +15,11 @@ from dra_shim.kubelet.plugin import LONGEST_PATIENCE_S, PATIENCE_S, WATCH_S
 from dra_shim.kubelet.sockets import MAX_PATH
 from dranet_nri.model import ObjectRef
 from tests.fakes.kubelet import PrepareError
-from tests.process.kubelet_bench import Node, short_directory
+from tests.process.kubelet_bench import Node, home
+
+__all__ = ["home"]
 
 LOOKS = int(PATIENCE_S / WATCH_S)  # until patience is over
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with short_directory() as made:
-        yield made
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,14 +11,9 @@ from dranet_nri.model import Attachment, Failure, Phase
 from dranet_nri.overseer import STUCK, Overseer
 from dranet_nri.threads import now_doing
 from tests.fakes.node import Node
+from tests.process.plugin_node import node
 
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    """Return a node with two NICs."""
-    made = Node(tmp_path)
-    yield made
-    made.close()
+__all__ = ["node"]
 
 
 class Hang:

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from errno import EBUSY
-from pathlib import Path
 
 import pytest
 
@@ -19,14 +17,9 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.ops import MoveLink
 from tests.fakes.node import LATER, Node, pci_key
+from tests.process.plugin_node import node
 
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    """Return a node with two NICs."""
-    made = Node(tmp_path)
-    yield made
-    made.close()
+__all__ = ["node"]
 
 
 def test_a_claimed_nic_is_in_the_pod_with_its_address_and_the_gate_is_open(node: Node) -> None:

@@ -1,10 +1,8 @@
 """The conformance cases of NRI events that need attach logic, on a node in memory."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from errno import EBUSY
-from pathlib import Path
 
 import pytest
 
@@ -16,14 +14,9 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.ops import AddAddress, MoveLink
 from tests.fakes.node import LATER, Node
+from tests.process.plugin_node import node
 
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    """Return a node with two NICs."""
-    made = Node(tmp_path)
-    yield made
-    made.close()
+__all__ = ["node"]
 
 
 def test_case_42_a_pod_without_a_request_is_left_alone(node: Node) -> None:

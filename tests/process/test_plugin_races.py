@@ -1,9 +1,7 @@
 """Hooks, jobs and repair at the same time, and two sandboxes of one pod."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,14 +9,9 @@ from dranet_nri.errors import RefusedError
 from dranet_nri.model import Container, Phase
 from dranet_nri.plan.ops import MoveLink
 from tests.fakes.node import LATER, Node
+from tests.process.plugin_node import node
 
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    """Return a node with two NICs."""
-    made = Node(tmp_path)
-    yield made
-    made.close()
+__all__ = ["node"]
 
 
 def test_a_stop_during_a_late_attach_brings_the_nic_home(node: Node) -> None:

@@ -1,9 +1,7 @@
 """RDMA devices in the life of pods: shares, files that follow, and what is said aloud."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,14 +13,10 @@ from dranet_nri.facts.udev import DeviceEvent
 from dranet_nri.model import Allocation, AttachedDevice, Phase, Pod, RdmaMode
 from dranet_nri.plan.ops import MoveRdma
 from tests.fakes.node import Node, pci_key
+from tests.process.heartbeat_bench import beat
+from tests.process.plugin_node import node
 
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    """Return a node with two NICs, whose RDMA devices belong to one namespace each."""
-    made = Node(tmp_path)
-    yield made
-    made.close()
+__all__ = ["node"]
 
 
 @pytest.fixture
@@ -293,7 +287,8 @@ def test_what_a_pod_should_know_is_logged_with_its_attach(
 
 
 def status(node: Node, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
-    """Return what the verb prints."""
+    """Return what the verb prints of a plugin that is at work."""
+    beat(node.root / "run")
     capsys.readouterr()
     directories = ("--allocations-dir", str(node.root / "allocations"))
     run = ("--run-dir", str(node.root / "run"))

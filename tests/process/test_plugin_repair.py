@@ -1,9 +1,7 @@
 """Rounds of repair: what they bring about, and what they leave alone."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from errno import EBUSY
-from pathlib import Path
 
 import pytest
 
@@ -19,14 +17,9 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.ops import AddAddress, MoveLink
 from tests.fakes.node import Node, pci_key
+from tests.process.plugin_node import node
 
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    """Return a node with two NICs."""
-    made = Node(tmp_path)
-    yield made
-    made.close()
+__all__ = ["node"]
 
 
 def test_what_cannot_be_repaired_keeps_nothing_else_from_repair(node: Node) -> None:

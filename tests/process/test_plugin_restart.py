@@ -1,21 +1,14 @@
 """The plugin begins anew: whatever was recorded, wherever the NIC is, whatever the gate says."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from dranet_nri.model import Phase
 from tests.fakes.node import Node
+from tests.process.plugin_node import node
 
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    """Return a node with two NICs."""
-    made = Node(tmp_path)
-    yield made
-    made.close()
+__all__ = ["node"]
 
 
 @pytest.mark.parametrize("gate", ["open", "closed"])

@@ -1,9 +1,7 @@
 """The hooks when something else breaks too: a full disk, a bad record, too many refusals."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from errno import EBUSY
-from pathlib import Path
 
 import pytest
 
@@ -18,14 +16,9 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.ops import AddAddress, MoveLink
 from tests.fakes.node import Node
+from tests.process.plugin_node import node
 
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    """Return a node with two NICs."""
-    made = Node(tmp_path)
-    yield made
-    made.close()
+__all__ = ["node"]
 
 
 # --------------------------------------------------------------------------- a full disk

@@ -1,6 +1,5 @@
 """The hooks while allocations cannot be read: ordinary pods go on, the gate holds the others."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,15 +7,10 @@ import pytest
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import Container, Edits, Phase
 from tests.fakes.node import LATER, Node
+from tests.process.plugin_node import node
 from tests.state.places import no_descriptors
 
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    """Return a node with two NICs."""
-    made = Node(tmp_path)
-    yield made
-    made.close()
+__all__ = ["node"]
 
 
 def unseen(node: Node, name: str) -> tuple[Path, Path]:

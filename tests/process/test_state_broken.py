@@ -1,7 +1,7 @@
 """dranet_nri.state: records that cannot be used are kept, named, and spoil nothing else."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,28 +15,14 @@ from dranet_nri.errors import (
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.record import VERSION
 from dranet_nri.state.store import AllocationStore
+from tests.process.state_directory import directory, reader, store
 from tests.state.broken import BROKEN_BYTES, GOOD, bent
 from tests.state.examples import ALLOCATION, CLAIM_UID, POD_UID, allocation_of
 from tests.state.places import ME, NAME, place, tree
 
+__all__ = ["directory", "reader", "store"]
+
 NEWER = bent("version", value=VERSION + 1)
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "allocations"
-
-
-@pytest.fixture
-def store(directory: Path) -> Iterator[AllocationStore]:
-    with AllocationStore(directory) as opened:
-        yield opened
-
-
-@pytest.fixture
-def reader(store: AllocationStore, directory: Path) -> Iterator[AllocationReader]:
-    with AllocationReader(directory, owner=ME) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("data", BROKEN_BYTES)

@@ -3,32 +3,18 @@
 import itertools
 import os
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AllocationStore
+from tests.process.state_directory import directory, reader, store
 from tests.state.examples import ALLOCATION, CLAIM_UID, allocation_of
 from tests.state.places import ME, open_descriptors
 
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "allocations"
-
-
-@pytest.fixture
-def store(directory: Path) -> Iterator[AllocationStore]:
-    with AllocationStore(directory) as opened:
-        yield opened
-
-
-@pytest.fixture
-def reader(store: AllocationStore, directory: Path) -> Iterator[AllocationReader]:
-    with AllocationReader(directory, owner=ME) as opened:
-        yield opened
+__all__ = ["directory", "reader", "store"]
 
 
 def test_asking_costs_one_read_when_nothing_happened(

@@ -1,7 +1,6 @@
 """dranet_nri.state.store and reader: directories of records on a real file system."""
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,26 +13,12 @@ from dranet_nri.model import Phase
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 from dranet_nri.state.record import encode_allocation
 from dranet_nri.state.store import AllocationStore, AttachmentStore
+from tests.process.state_directory import directory, reader, store
 from tests.state.examples import ALLOCATION, CLAIM_UID, POD_UID, allocation_of, attachment_of
 from tests.state.failing import DeadFs, FailingFs
 from tests.state.places import ME, NAME, open_descriptors, place
 
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "allocations"
-
-
-@pytest.fixture
-def store(directory: Path) -> Iterator[AllocationStore]:
-    with AllocationStore(directory) as opened:
-        yield opened
-
-
-@pytest.fixture
-def reader(store: AllocationStore, directory: Path) -> Iterator[AllocationReader]:
-    with AllocationReader(directory, owner=ME) as opened:
-        yield opened
+__all__ = ["directory", "reader", "store"]
 
 
 def test_a_reader_sees_what_the_store_put(store: AllocationStore, reader: AllocationReader) -> None:

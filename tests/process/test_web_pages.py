@@ -1,7 +1,6 @@
 """Metrics and health of both processes, as Prometheus and probes get them."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,9 @@ from dranet_nri.heartbeat import Heartbeat
 from dranet_nri.meter import Meter
 from dranet_nri.model import ObjectRef
 from tests.fakes.scrape import Scrape, counted
-from tests.process.kubelet_bench import Node, short_directory
+from tests.process.kubelet_bench import Node, home
+
+__all__ = ["home"]
 
 CLAIM = ObjectRef("default", "nics", "claim-nics")
 POD = ObjectRef("default", "web", "pod-web")
@@ -319,13 +320,6 @@ def test_a_probe_without_claims_is_no_call(site: Site) -> None:
 
 
 # ----------------------------------------------------------------------- health
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """Return a directory for sockets."""
-    with short_directory() as directory:
-        yield directory
 
 
 def test_health_is_asked_of_our_own_sockets(home: Path) -> None:
