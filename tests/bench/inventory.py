@@ -132,6 +132,18 @@ def _read(place: Path, files: Sequence[str], links: Sequence[str]) -> None:
     os.close(folder)
 
 
+def scan_row(what: str, taken: float, least: float, budget: float) -> Row:
+    """Return the row of a scan that took so many seconds; asking the kernel alone, the least."""
+    return Row(
+        f"scan of {PFS * VFS} VFs, {what}",
+        ms(taken),
+        f"{ms(least)} asking alone",
+        taken / least,
+        f"≤ {ms(budget)}",
+        taken <= budget,
+    )
+
+
 def measure(rows: list[Row], notes: list[str], node: Node) -> None:
     """Measure scans, and what becomes of them."""
     scanner = Scanner(node.root)
@@ -155,17 +167,7 @@ def measure(rows: list[Row], notes: list[str], node: Node) -> None:
         ),
         ("after one link changed", again, lambda: bare_link(index), AGAIN_BUDGET_S),
     ):
-        taken, least = best(ours), best(floor)
-        rows.append(
-            Row(
-                f"scan of {PFS * VFS} VFs, {what}",
-                ms(taken),
-                f"{ms(least)} asking alone",
-                taken / least,
-                f"≤ {ms(budget)}",
-                taken <= budget,
-            )
-        )
+        rows.append(scan_row(what, best(ours), best(floor), budget))
     say("inventory: from facts to what is offered")
     rows.append(
         Row("what is offered, from a scan", ms(best(lambda: view_of("box", facts, (), Choice()))))

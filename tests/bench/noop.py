@@ -190,6 +190,34 @@ def messages() -> tuple[nri_pb2.PodSandbox, nri_pb2.Container]:
     return pod, container
 
 
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A runtime in memory, and its end of the socket."""
+
+    runtime: FakeRuntime
+    end: socket.socket
+
+    async def send(self) -> None:
+        """Send what the runtime has to say."""
+        if data := self.runtime.data_to_send():
+            await asyncio.get_running_loop().sock_sendall(self.end, data)
+
+    async def exchange(self) -> None:
+        """Send what the runtime has to say, and let it hear what comes next."""
+        await self.send()
+        self.runtime.receive(await asyncio.get_running_loop().sock_recv(self.end, 1 << 16))
+
+    async def register(self) -> None:
+        """Take the plugin in, up to its first look at the pods."""
+        await self.exchange()
+        self.runtime.accept()
+        await self.send()
+        self.runtime.configure()
+        await self.exchange()
+        self.runtime.synchronize()
+        await self.exchange()
+
+
 async def handling(hooks: Plugin, hook: str) -> list[float]:
     """Return seconds from a call's bytes to its answer's, for each of EVENTS calls."""
     loop = asyncio.get_running_loop()
@@ -210,29 +238,17 @@ async def handling(hooks: Plugin, hook: str) -> list[float]:
     watch = Stopwatch(link)
     await loop.create_unix_connection(lambda: watch, sock=near)
     runtime = FakeRuntime()
+    peer = Peer(runtime, far)
+    await peer.register()
     pod, container = messages()
     seconds = []
-
-    async def exchange() -> None:
-        data = runtime.data_to_send()
-        if data:
-            await loop.sock_sendall(far, data)
-        runtime.receive(await loop.sock_recv(far, 1 << 16))
-
-    await exchange()
-    runtime.accept()
-    await loop.sock_sendall(far, runtime.data_to_send())
-    runtime.configure()
-    await exchange()
-    runtime.synchronize()
-    await exchange()
     for _ in range(EVENTS):
         if hook == "CreateContainer":
             stream = runtime.create_container(pod, container)
         else:
             stream = runtime.pod_event(PodEventKind.RUN, pod)
         while stream not in runtime.answers:
-            await exchange()
+            await peer.exchange()
         assert watch.transport is not None
         seconds.append(watch.transport.written_s - watch.started_s)
     link.abort("measured")

@@ -23,9 +23,10 @@ def u32(value: int) -> bytes:
     return struct.pack("=I", value)
 
 
-def test_a_hardware_link_is_read_in_full() -> None:
+def hardware() -> Seen:
+    """Return an IPoIB link with everything that the kernel tells of one."""
     names = attribute(53, b"enp7s0\0") + attribute(53, b"rail0\0")
-    found = seen(
+    return seen(
         flags=1,
         arphrd=32,
         ADDRESS=link_layer(IPOIB_MAC),
@@ -45,7 +46,9 @@ def test_a_hardware_link_is_read_in_full() -> None:
         LINKINFO=attribute(1, b"ipoib\0"),
     )
 
-    assert link_from(found) == Link(
+
+def test_a_hardware_link_is_read_in_full() -> None:
+    assert link_from(hardware()) == Link(
         index=3,
         name="eth1",
         kind="ipoib",

@@ -24,6 +24,12 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def capabilities() -> list[str]:
+    """Return our sets of capabilities, in hexadecimal digits."""
+    status = Path("/proc/self/status").read_text()
+    return [line.split()[1] for line in status.splitlines() if line.startswith(("CapE", "CapP"))]
+
+
 def main(allocations: Path, attachments: Path) -> None:
     """Use both directories and report."""
     attempts: list[str] = []
@@ -52,12 +58,9 @@ def main(allocations: Path, attachments: Path) -> None:
         store.refresh()
         quarantined = store.broken["c"].name
 
-    status = Path("/proc/self/status").read_text()
     report = {
         "uid": os.getuid(),
-        "capabilities": [
-            line.split()[1] for line in status.splitlines() if line.startswith(("CapE", "CapP"))
-        ],
+        "capabilities": capabilities(),
         "touched": sorted(touched),
         "seen": seen,
         "broken": broken,

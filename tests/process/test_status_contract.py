@@ -67,6 +67,11 @@ def own_pod() -> ObjectRef:
     return ObjectRef("default", "train", str(uuid4()))
 
 
+def condition(kind: str, reason: str, message: str, **common: Any) -> dict[str, Any]:
+    """Return a condition that is true."""
+    return {"type": kind, "status": "True", "reason": reason, "message": message, **common}
+
+
 def test_an_attached_claim_tells_of_all_its_devices(subject: Subject, tmp_path: Path) -> None:
     async def scene() -> None:
         async with reporting(subject, tmp_path) as it:
@@ -87,20 +92,10 @@ def test_an_attached_claim_tells_of_all_its_devices(subject: Subject, tmp_path: 
                 "pool": "node-1",
                 "device": "nic-1",
                 "conditions": [
-                    {
-                        "type": "NetworkReady",
-                        "status": "True",
-                        "reason": "NetworkReady",
-                        "message": "",
-                        **common,
-                    },
-                    {
-                        "type": "Ready",
-                        "status": "True",
-                        "reason": "NetworkDeviceReady",
-                        "message": "in pod default/train as net1",
-                        **common,
-                    },
+                    condition("NetworkReady", "NetworkReady", "", **common),
+                    condition(
+                        "Ready", "NetworkDeviceReady", "in pod default/train as net1", **common
+                    ),
                 ],
                 "networkData": {
                     "interfaceName": "net1",

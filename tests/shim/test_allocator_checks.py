@@ -104,27 +104,16 @@ def test_a_decision_shows_why_the_others_were_passed_over() -> None:
 
 def test_taints_capacity_and_counters_are_shown() -> None:
     link = (Taint("link"),)
+    tolerated = {"tolerations": (Toleration("link", exists=True),)}
     stock = supply(
         vf("a", 2, shared=True, capacity=(BANDWIDTH,), taints=link), vf("b"), offer("c", taints=link),
         counters=PF,
     )  # fmt: skip
-    ask = exactly(
-        "r",
-        1,
-        "device.allowMultipleAllocations",
-        tolerations=(Toleration("link", exists=True),),
-        **asks(60, "bandwidth"),
-    )
+    ask = exactly("r", 1, "device.allowMultipleAllocations", **tolerated, **asks(60, "bandwidth"))
     parts, _, _ = explained_with(
         [claim(ask, exactly("s", 1, admin_access=True))], CLASSES, stock, new_uid=str
     )
-    found = checks(
-        stock,
-        claim(
-            exactly("r", 1, tolerations=(Toleration("link", exists=True),)),
-            exactly("s", 1, admin_access=True),
-        ),
-    )
+    found = checks(stock, claim(exactly("r", 1, **tolerated), exactly("s", 1, admin_access=True)))
 
     assert refused(stock, claim(ask))
     assert parts[0].asks == "1 device of class nic with capacity bandwidth 60"
