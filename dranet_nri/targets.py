@@ -85,8 +85,13 @@ class Target:
         )
 
 
-def look(session: Session, device: AttachedDevice) -> Observed:
+def look(session: Session, device: AttachedDevice, *, ethtool: bool = False) -> Observed:
     """Return where the device is, its RDMA devices included.
+
+    Args:
+        session: of the pod.
+        device: its record.
+        ethtool: whether features on the host count though no snapshot of them was taken yet.
 
     Raises:
         KernelError: the kernel could not be read.
@@ -97,9 +102,18 @@ def look(session: Session, device: AttachedDevice) -> Observed:
     else:
         known = known_as(device)
         observed = session.observe(key, device.pod_name, known) if key.name else Observed()
+    if ethtool or (device.snapshot is not None and device.snapshot.ethtool is not None):
+        observed = _with_ethtool(session, observed)
     if not names and not device.rdma:
         return observed
     return replace(observed, rdma=session.rdma(key, names, device.rdma))
+
+
+def _with_ethtool(session: Session, observed: Observed) -> Observed:
+    host = observed.host
+    if host is None:
+        return observed
+    return replace(observed, host=replace(host, ethtool=session.ethtool(host.link.name)))
 
 
 def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
@@ -227,7 +241,7 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
             network=made.network,
             child=made.child,
         )
-    observed = look(session, device)
+    observed = look(session, device, ethtool=bool(wanted.config.ethtool))
     network = None
     if not key.name or wanted.share_id:
         device = replace(device, pod_name="")

@@ -47,6 +47,7 @@ def violations_for_rdma_only(config: NetworkConfig) -> tuple[str, ...]:
         ("routes", config.routes or None),
         ("rules", config.rules or None),
         ("neighbors", config.neighbors or None),
+        ("ethtool", config.ethtool or None),
     )
     rule = "not possible on a device with RDMA but no network interface; remove it"
     return tuple(f"{path}: {rule}" for path, value in given if value is not None)

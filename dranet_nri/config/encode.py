@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+from dranet_nri.config.ethtool import ETHTOOL, ethtool_to_object
 from dranet_nri.config.infiniband import IPOIB, pkey_word
 from dranet_nri.model import (
     InterfaceConfig,
@@ -24,7 +25,8 @@ def network_config_to_object(config: NetworkConfig) -> dict[str, object]:
         "neighbors": [_neighbour(entry) for entry in config.neighbors],
     }
     interface = dict(_interface(config.interface))
-    blocks = _given({"interface": interface, "rdma": _rdma(config.rdma)})
+    ethtool = ethtool_to_object(config.ethtool)
+    blocks = _given({"interface": interface, "rdma": _rdma(config.rdma), ETHTOOL: ethtool})
     return blocks | {name: entries for name, entries in lists.items() if entries}
 
 

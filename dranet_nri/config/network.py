@@ -13,6 +13,7 @@ from ipaddress import IPv4Address
 from typing import Final, TypeVar
 
 from dranet_nri.config.document import INT32, Fields, Findings, Node, given, without_blank
+from dranet_nri.config.ethtool import ETHTOOL, read_ethtool
 from dranet_nri.config.infiniband import read_ipoib, read_rdma
 from dranet_nri.config.ranges import parse_address_or_range
 from dranet_nri.config.refused import REFUSED_INTERFACE, REFUSED_TOP, check_interface, check_top
@@ -28,6 +29,7 @@ from dranet_nri.config.values import (
 )
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import (
+    EthtoolConfig,
     InterfaceConfig,
     NeighbourConfig,
     NetworkConfig,
@@ -55,7 +57,7 @@ _INTERFACE: Final = (
     *("name", "addresses", "mtu", "hardwareAddr", *_SIZES),
     *("arpIgnore", "arpAnnounce", "forwarding", "type", "ipoib"),
 )
-_TOP: Final = ("interface", "routes", "rules", "neighbors", "rdma")
+_TOP: Final = ("interface", "routes", "rules", "neighbors", "rdma", ETHTOOL)
 _ROUTE: Final = ("destination", "gateway", "source", "scope", "table")
 _RULE: Final = ("priority", "source", "destination", "table")
 _NEIGHBOUR: Final = ("destination", "hardwareAddr")
@@ -98,13 +100,19 @@ def _one_of(node: Node, allowed: tuple[int, ...]) -> int | None:
 def _network(node: Node) -> NetworkConfig:
     fields = without_blank(node.fields(_TOP, REFUSED_TOP), "profile")
     check_top(fields)
-    interface = partial(_interface, has_rules="rules" in fields)
+    read_interface = partial(_interface, has_rules="rules" in fields)
+    interface = given(fields, "interface", read_interface) or InterfaceConfig()
+    ethtool = given(fields, ETHTOOL, read_ethtool) or EthtoolConfig()
+    if ethtool and interface.ipoib is not None:
+        rule = "not possible with interface.type IPoIB, whose parent other pods use; remove it"
+        fields[ETHTOOL].complain(rule)
     return NetworkConfig(
-        interface=given(fields, "interface", interface) or InterfaceConfig(),
+        interface=interface,
         routes=_each(fields, "routes", _route),
         rules=_each(fields, "rules", _rule),
         neighbors=_each(fields, "neighbors", _neighbour),
         rdma=given(fields, "rdma", read_rdma) or RdmaConfig(),
+        ethtool=ethtool,
     )
 
 

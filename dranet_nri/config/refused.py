@@ -8,7 +8,7 @@ from typing import Final
 
 from dranet_nri.config.document import Fields, Node, given
 
-REFUSED_TOP: Final = ("profile", "ethtool")
+REFUSED_TOP: Final = ("profile",)
 REFUSED_INTERFACE: Final = (
     *("dhcp", "disableEbpfPrograms", "vrf", "addressing", "ipvlan", "acceptRA"),
 )
@@ -27,12 +27,6 @@ def check_top(fields: Fields) -> None:
     if "profile" in fields:
         fields["profile"].text()
         fields["profile"].complain(_NOT_SUPPORTED)
-    if "ethtool" in fields:
-        node = fields["ethtool"]
-        for group in node.fields(("features", "privateFlags")).values():
-            for flag in group.entries().values():
-                flag.boolean()
-        node.complain(_NOT_SUPPORTED)
 
 
 def check_interface(node: Node, fields: Fields, *, has_rules: bool) -> None:

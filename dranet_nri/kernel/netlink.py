@@ -14,13 +14,14 @@ from errno import ESTALE
 from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel import addresses, ipoib, links, neighbours, rdma, routes, rules
+from dranet_nri.kernel import addresses, ethtool, ipoib, links, neighbours, rdma, routes, rules
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.space import Space
 from dranet_nri.model import (
     CharDevice,
     DeviceKey,
+    EthtoolState,
     NetnsId,
     Ns,
     Observed,
@@ -44,8 +45,10 @@ from dranet_nri.plan.ops import (
     RenameLink,
     RenameRdma,
     SetDown,
+    SetFeatures,
     SetLink,
     SetMaster,
+    SetPrivateFlags,
     SetSysctl,
     SetUp,
 )
@@ -174,6 +177,12 @@ class NetlinkSession:
         """Return what a link gets that enters the host's namespace."""
         return self._space(Ns.HOST, "read default sysctls").default_sysctls()
 
+    def ethtool(self, name: str) -> EthtoolState:
+        """Return offload features and private flags of a link on the host."""
+        what = f"read ethtool features of {name}"
+        host = self._space(Ns.HOST, what)
+        return ethtool.observe(host.fd, what, host.index(what, name))
+
     def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
         """Return where the RDMA devices of the device are."""
         host = self._space(Ns.HOST, f"observe RDMA devices of {key.parent or key.name}")
@@ -229,6 +238,11 @@ class NetlinkSession:
                 rdma.rename(space.fd, what, op.index, op.name)
             case SetSysctl():
                 space.set_sysctl(what, op.name, op.sysctl)
+            case SetFeatures(_, name, features, strict):
+                index = space.index(what, name)
+                ethtool.set_features(space.fd, what, index, features, strict=strict)
+            case SetPrivateFlags(_, name, flags):
+                ethtool.set_private_flags(space.fd, what, space.index(what, name), flags)
             case _:
                 _apply_by_name(space, what, op)
 

@@ -33,6 +33,13 @@ from dranet_nri.model.config import (
     RouteConfig,
     RuleConfig,
 )
+from dranet_nri.model.ethtool import (
+    FEATURE_ALIASES,
+    EthtoolConfig,
+    EthtoolState,
+    Switches,
+    switches,
+)
 from dranet_nri.model.names import (
     DRIVER_NAME,
     MAX_IFNAME,
@@ -69,6 +76,7 @@ from dranet_nri.model.runtime import (
 
 __all__ = [
     "DRIVER_NAME",
+    "FEATURE_ALIASES",
     "FOREVER",
     "MAX_IFNAME",
     "TENANT_PKEY",
@@ -85,6 +93,8 @@ __all__ = [
     "Device",
     "DeviceKey",
     "Edits",
+    "EthtoolConfig",
+    "EthtoolState",
     "Failure",
     "InterfaceConfig",
     "IpoibConfig",
@@ -112,8 +122,10 @@ __all__ = [
     "RouteConfig",
     "Rule",
     "RuleConfig",
+    "Switches",
     "Sysctl",
     "Version",
     "parse_pci_address",
     "parse_uid",
+    "switches",
 ]

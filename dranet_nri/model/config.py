@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from dranet_nri.model.ethtool import EthtoolConfig
+
 TENANT_PKEY: Final = 0  # stands for the one found in the port's table; no partition has it
 
 
@@ -109,3 +111,4 @@ class NetworkConfig:
     rules: tuple[RuleConfig, ...] = ()
     neighbors: tuple[NeighbourConfig, ...] = ()
     rdma: RdmaConfig = RdmaConfig()
+    ethtool: EthtoolConfig = EthtoolConfig()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from dranet_nri.model.ethtool import EthtoolState
 from dranet_nri.model.rdma import NO_RDMA, ObservedRdma
 
 
@@ -194,7 +195,8 @@ class LinkState:
     """Everything of one device in one namespace that a plan compares.
 
     As a snapshot of the host it serves both inheritance and restoration. `rules` are those of
-    the namespace that belong to this device: by iif/oif, or by a table its routes use.
+    the namespace that belong to this device: by iif/oif, or by a table its routes use. `ethtool`
+    is None where nobody asked for it: only claims with `ethtool` need it, and only on the host.
     """
 
     link: Link
@@ -204,6 +206,7 @@ class LinkState:
     rules: tuple[Rule, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
     sysctls: tuple[Sysctl, ...] = ()
+    ethtool: EthtoolState | None = None
 
 
 @dataclass(frozen=True, slots=True)

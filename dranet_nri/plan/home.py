@@ -34,6 +34,7 @@ from dranet_nri.plan.difference import (
     settings_of,
     taken_down,
 )
+from dranet_nri.plan.features import back_home
 from dranet_nri.plan.network import direct_first, fits, interface_of
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -169,6 +170,7 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     settings = difference(settings_of(before.link), now.link)
     if settings != LinkSettings():
         ops.append(SetLink(Ns.HOST, name, settings))
+    ops += back_home(before, now, name)
     present = {*now.link.altnames, *taken}
     ops += (AddAltname(Ns.HOST, name, each) for each in before.link.altnames if each not in present)
     if before.master_name in taken and before.master_name != now.master_name:

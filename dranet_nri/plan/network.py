@@ -37,8 +37,10 @@ from dranet_nri.model import (
     OffloadSizes,
     Route,
     Rule,
+    Switches,
     Sysctl,
 )
+from dranet_nri.plan.features import features_of, private_flags_of
 from dranet_nri.plan.ops import LinkSettings
 
 UNIVERSE: Final = 0
@@ -65,13 +67,16 @@ class PodNetwork:
     routes: tuple[Route, ...] = ()
     rules: tuple[Rule, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
+    features: Switches = Switches()
+    private_flags: Switches = Switches()
 
 
 def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
     """Resolve the claim's parameters against the device's state on the host.
 
     Raises:
-        RefusedError: IPv6 is wanted, and the MTU is too small for it.
+        RefusedError: IPv6 is wanted, and the MTU is too small for it; or the device has no such
+            feature or private flag.
     """
     families = {"ipv4", "ipv6"}
     if (config.interface.mtu or host.link.mtu) < IPV6_MIN_MTU:
@@ -98,6 +103,8 @@ def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
         routes=direct_first((*configured, *inherited)),
         rules=(*_configured_rules(config), *_inherited_rules(host, inherited, name)),
         neighbours=_neighbours(config, host),
+        features=features_of(config.ethtool, host),
+        private_flags=private_flags_of(config.ethtool, host),
     )
 
 

@@ -11,7 +11,16 @@ Rules:
 
 from dataclasses import dataclass
 
-from dranet_nri.model import Address, Neighbour, Ns, OffloadSizes, Route, Rule, Sysctl
+from dranet_nri.model import (
+    Address,
+    Neighbour,
+    Ns,
+    OffloadSizes,
+    Route,
+    Rule,
+    Switches,
+    Sysctl,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +226,37 @@ class SetSysctl:
 
 
 @dataclass(frozen=True, slots=True)
+class SetFeatures:
+    """Switch offload features (ETHTOOL_MSG_FEATURES_SET).
+
+    Attributes:
+        strict: whether it fails where a feature is not at work, or still is, afterwards.
+    """
+
+    ns: Ns
+    name: str
+    features: Switches
+    strict: bool
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"set features {self.features} of {self.name} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetPrivateFlags:
+    """Switch flags of the driver's own (ETHTOOL_MSG_PRIVFLAGS_SET)."""
+
+    ns: Ns
+    name: str
+    flags: Switches
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"set private flags {self.flags} of {self.name} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
 class MoveRdma:
     """Move an RDMA device to the other namespace (RDMA_NLDEV_CMD_SET, exclusive mode only).
 
@@ -303,6 +343,8 @@ Op = (
     | AddRule
     | AddNeighbour
     | SetSysctl
+    | SetFeatures
+    | SetPrivateFlags
     | MoveRdma
     | RenameRdma
     | AddIpoib

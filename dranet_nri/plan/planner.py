@@ -3,7 +3,7 @@
 Rules:
 1. A plan of a state that is as wanted is empty; so is the plan after a plan was applied.
 2. What appeared meanwhile is never deleted: a plan only moves, sets and adds.
-3. The way into a pod is one message (move, rename, MTU, MAC, offloads). The way out renames
+3. The way into a pod is one message (move, rename, MTU, MAC, offload sizes). The way out renames
    inside the pod first, because a rename in the moving message shows udev the pod's name.
 4. Names in use are never fought over: into a pod a taken name is an error, on the way home the
    device gets a free name, and its own as soon as that is free again.
@@ -29,6 +29,7 @@ from dranet_nri.plan.difference import (
     missing_routes,
     taken_down,
 )
+from dranet_nri.plan.features import before_the_pod
 from dranet_nri.plan.home import AtHome, plan_home
 from dranet_nri.plan.network import PodNetwork
 from dranet_nri.plan.ops import (
@@ -109,9 +110,10 @@ def _plan_child(wanted: Wanted, observed: Observed) -> Plan:
 
 
 def is_cut(state: LinkState | None, ops: Plan) -> bool:
-    """Whether the plan ends early, because a net device is made whose number nobody knows yet.
+    """Whether the plan ends early, because what comes next depends on what is seen then.
 
-    A child is, and so is an IPoIB link whose RDMA device moves.
+    A net device is made whose number nobody knows yet: a child is, and so is an IPoIB link whose
+    RDMA device moves. Or one comes home whose features are asked for on the host only.
 
     Args:
         state: of the net device before, None if there is none.
@@ -119,9 +121,17 @@ def is_cut(state: LinkState | None, ops: Plan) -> bool:
     """
     if any(isinstance(op, AddIpoib) for op in ops):
         return True
-    if state is None or state.link.arphrd != ARPHRD_INFINIBAND:
+    if state is None:
+        return False
+    if state.ethtool is not None and any(_is_way_home(op) for op in ops):
+        return True
+    if state.link.arphrd != ARPHRD_INFINIBAND:
         return False
     return any(isinstance(op, MoveRdma) for op in ops)
+
+
+def _is_way_home(op: Op) -> bool:
+    return isinstance(op, MoveLink) and op.target is Ns.HOST
 
 
 def is_home(wanted: AtHome, observed: Observed) -> bool:
@@ -175,6 +185,7 @@ def _into_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan
     return (
         *_leave_master(observed.host),
         *((SetDown(Ns.HOST, link.index),) if link.up else ()),
+        *before_the_pod(network.features, network.private_flags, observed.host),
         *drop_altnames(Ns.HOST, link, network.name, observed.taken_pod_names),
         MoveLink(Ns.HOST, link.index, Ns.POD, network.name, network.settings),
         *_configure_pod(replace(network, settings=LinkSettings()), moved, observed.pod_rules),

@@ -6,6 +6,7 @@ from typing import Protocol
 from dranet_nri.model import (
     CharDevice,
     DeviceKey,
+    EthtoolState,
     NetnsId,
     Ns,
     Observed,
@@ -46,6 +47,13 @@ class Session(Protocol):
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace: what a move resets."""
+
+    def ethtool(self, name: str) -> EthtoolState:
+        """Return offload features and private flags of the host's link of that name.
+
+        Raises:
+            KernelError: there is none, or the kernel is older than 5.7.
+        """
 
     def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
         """Return where the RDMA devices of the device are.

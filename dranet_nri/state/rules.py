@@ -23,6 +23,7 @@ from dranet_nri.model import (
     ContainerClaim,
     Device,
     DeviceKey,
+    EthtoolState,
     InterfaceConfig,
     IpoibConfig,
     Link,
@@ -39,6 +40,7 @@ from dranet_nri.model import (
     RouteConfig,
     Rule,
     RuleConfig,
+    Switches,
     Sysctl,
     parse_pci_address,
     parse_uid,
@@ -177,6 +179,7 @@ _family = _matches(r"ipv4|ipv6|mpls", "ipv4, ipv6 or mpls")
 _sysctl_key = _matches(r"[a-z0-9_]{1,64}", "a sysctl of one interface")
 _alias = _matches(r"dra\.net/[A-Za-z0-9./_-]{1,200}", "an alias that we give")
 _guid = _matches(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}", "a GUID like 0c42:a103:0065:5a1e")
+_switch = _matches(r"[ -~]{1,31}", "a name as ethtool shows it")
 _size = _between(1, MAX_U32)
 _u32 = _between(0, MAX_U32)
 _u8 = _between(0, 255)
@@ -232,6 +235,8 @@ RULES: Final[Rules] = {
     },
     NeighbourConfig: {"destination": _ip, "hardware_addr": _mac},
     NetworkConfig: {WHOLE: _few_routes},
+    Switches: {"on": _switch, "off": _switch},
+    EthtoolState: {"active": _switch},
     Link: {
         "index": _u32,
         "name": kernel_name,

@@ -107,7 +107,10 @@ def test_parameters_of_the_claim_are_applied(
         ],
         "rules": [{"source": "192.168.7.0/24", "table": 77, "priority": 700}],
         "neighbors": [{"destination": "192.168.7.9", "hardwareAddr": "02:00:00:00:00:0a"}],
+        "ethtool": {"features": {"tso": False}},
     }
+    offloads = segmentation(nics[0].name)
+    assert "on" in offloads.values()
     claim = allocate("shaped", nics[:1], "shaped-uid", config=config)
     pod = cri.run_pod("shaped")
     container = cri.run_listed(pod, "main", claim.spec())
@@ -131,8 +134,22 @@ def test_parameters_of_the_claim_are_applied(
         "2",
         "1",
     ]
+    assert {*segmentation("rdma0", str(cri.netns(pod))).values()} == {"off"}
     remove(cri, pod)
     assert_home(before)
+    assert segmentation(nics[0].name) == offloads
+
+
+def segmentation(name: str, netns: str = "/proc/self/ns/net") -> dict[str, str]:
+    """Return what ethtool says of a link's TCP segmentation offloads: on or off, by feature."""
+    told = subprocess.run(
+        ("nsenter", f"--net={netns}", "ethtool", "-k", name),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    rows = (line.strip().split(": ", 1) for line in told.stdout.splitlines() if ": " in line)
+    return {key: value.split()[0] for key, value in rows if key.startswith("tx-tcp")}
 
 
 def test_the_container_finds_its_metadata_and_environment(

@@ -43,6 +43,13 @@ GPU_DRIVER: Final = (
     f"python3 -m tests.box.gpu_driver --node box --driver {EXAMPLE} "
     "--kubeconfig /io/shim.kubeconfig >>/io/gpu-driver.log 2>&1 & echo $!"
 )
+# Of the link fast0, in whichever pod it is.
+OFFLOADS: Final = """
+for netns in /run/netns/*; do
+    nsenter --net=$netns ethtool -k fast0 2>/dev/null && exit
+done
+exit 1
+"""
 
 
 def apply(pods: Pods, name: str) -> None:
@@ -84,6 +91,9 @@ def test_the_interface_has_everything_that_it_may_be_given(driver: Driver, pods:
     neighbours = words(pods, "advanced", "ip", "neigh", "show", "dev", "fast0")
     kept = {each.partition(" lladdr")[0] for each in neighbours if each.endswith("PERMANENT")}
     assert {"10.21.1.1", "fd00:21::1"} <= kept
+    offloads = checked(driver.node, "sh", "-c", OFFLOADS)
+    assert "tcp-segmentation-offload: off" in offloads
+    assert "generic-receive-offload: on" in offloads
 
 
 @pytest.fixture

@@ -224,9 +224,6 @@ BROKEN = [
     # fields that this version refuses, held to their rules
     ({"profile": "p"}, 'profile: "p": not supported by this version; remove it'),
     ({"profile": 1}, "profile: 1: must be a string"),
-    ({"ethtool": {"features": {"tso": False}}}, "ethtool: object with features: not supported by this version"),
-    ({"ethtool": {"features": {"tso": "off"}}}, 'ethtool.features.tso: "off": must be true or false'),
-    ({"ethtool": {"flags": {}}}, "ethtool.flags: object with no fields: unknown field"),
     (interface(dhcp=True), "interface.dhcp: true: not supported by this version; remove it"),
     (interface(dhcp=1), "interface.dhcp: 1: must be true or false"),
     (interface(dhcp=True, addresses=["10.0.0.1/8"]), "DHCP together with addresses is not possible"),
@@ -273,10 +270,9 @@ def test_what_is_refused_is_recommended_to_nobody() -> None:
     [
         interface(type="IPVLAN", addressing="Unnumbered", ipvlan={"mode": "L2", "flag": ""}),
         interface(vrf={"name": "blue", "table": 1541}),
-        {"ethtool": {"privateFlags": {"x": True}}},
         interface(acceptRA=2),
     ],
-    ids=["ipvlan", "vrf", "ethtool", "acceptRA"],
+    ids=["ipvlan", "vrf", "acceptRA"],
 )
 def test_valid_but_unsupported_blocks_break_no_other_rule(document: object) -> None:
     assert all("not supported by this version; remove it" in line for line in violations(document))

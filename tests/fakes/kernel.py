@@ -24,6 +24,7 @@ from dranet_nri.model import (
     Address,
     CharDevice,
     DeviceKey,
+    EthtoolState,
     Link,
     LinkState,
     NetnsId,
@@ -352,6 +353,11 @@ class FakeSession:
         """Return what a link gets that enters the host's namespace."""
         self._open("read default sysctls")
         return tuple(Sysctl(*slot, value) for slot, value in DEFAULTS.items())
+
+    def ethtool(self, name: str) -> EthtoolState:
+        """Return features and private flags of a link on the host."""
+        self._open("read ethtool features")
+        return self.kernel.space().named("read ethtool features", name).ethtool()
 
     def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
         """Look for the RDMA devices."""

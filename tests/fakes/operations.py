@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from errno import EACCES, EADDRNOTAVAIL, EBUSY, EEXIST, EINVAL, ENOENT, ESTALE
+from errno import EACCES, EADDRNOTAVAIL, EBUSY, EEXIST, EINVAL, ENOENT, EOPNOTSUPP, ESTALE
 from ipaddress import ip_interface
 from typing import assert_never
 
 from dranet_nri.errors import KernelError
-from dranet_nri.model import Address, Link, Ns
+from dranet_nri.model import Address, Link, Ns, Switches
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -20,8 +20,10 @@ from dranet_nri.plan.ops import (
     MoveLink,
     RenameLink,
     SetDown,
+    SetFeatures,
     SetLink,
     SetMaster,
+    SetPrivateFlags,
     SetSysctl,
     SetUp,
 )
@@ -42,6 +44,8 @@ LinkOp = (
     | AddRule
     | AddNeighbour
     | SetSysctl
+    | SetFeatures
+    | SetPrivateFlags
     | DelLink
 )
 
@@ -97,6 +101,11 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
             entry.link = replace(entry.link, master=index)
         case AddAltname(ns, name, altname):
             _add_altname(what, spaces[ns], spaces[ns].named(what, name), altname)
+        case SetFeatures(ns, name, features, strict):
+            _set_features(what, spaces[ns].named(what, name), features, strict=strict)
+        case SetPrivateFlags(ns, name, flags):
+            entry = spaces[ns].named(what, name)
+            entry.private_flags = _switched(what, entry.private_flags, flags)
         case SetLink() | SetUp() | AddAddress() | AddNeighbour() | SetSysctl():
             _apply_to_link(op, what, spaces[op.ns].named(what, op.name))
         case _:
@@ -131,6 +140,21 @@ def _apply_to_link(
             entry.sysctls[slot] = op.sysctl.value
         case _:
             assert_never(op)
+
+
+def _set_features(what: str, entry: FakeLink, wanted: Switches, *, strict: bool) -> None:
+    entry.features = _switched(what, entry.features, wanted)
+    active = entry.ethtool().active
+    refused = [name for name in wanted.on if name not in active]
+    if strict and refused:
+        raise KernelError(what, EOPNOTSUPP, f"the device does not take {refused[0]} on")
+
+
+def _switched(what: str, present: Mapping[str, bool], wanted: Switches) -> dict[str, bool]:
+    given = dict.fromkeys(wanted.on, True) | dict.fromkeys(wanted.off, False)
+    if given.keys() - present.keys():
+        raise KernelError(what, EOPNOTSUPP, "bit name not found")
+    return {**present, **given}
 
 
 def _move(op: MoveLink, what: str, source: Namespace, target: Namespace) -> None:

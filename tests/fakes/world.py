@@ -14,7 +14,18 @@ from ipaddress import ip_address, ip_interface
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.model import Address, Link, LinkState, Neighbour, NextHop, Route, Rule, Sysctl
+from dranet_nri.model import (
+    Address,
+    EthtoolState,
+    Link,
+    LinkState,
+    Neighbour,
+    NextHop,
+    Route,
+    Rule,
+    Sysctl,
+    switches,
+)
 from tests.fakes.routing import is_v6, matter, single, slot, stored
 
 # Values of net/<family>/conf/default in a fresh namespace.
@@ -47,6 +58,18 @@ SET_BY_CLAIMS: Final = frozenset(
         ("ipv6", "forwarding"),
     }
 )
+# Features that a new link can change, and whether they are asked for; what each needs beside it.
+FEATURES: Final = {
+    "rx-gro": False,
+    "tx-checksum-ip-generic": True,
+    "tx-scatter-gather": True,
+    "tx-tcp-segmentation": True,
+    "tx-tcp6-segmentation": True,
+}
+NEEDS: Final = {
+    "tx-tcp-segmentation": "tx-scatter-gather",
+    "tx-tcp6-segmentation": "tx-scatter-gather",
+}
 MAIN_TABLES: Final = frozenset({0, 253, 254, 255})
 
 
@@ -58,6 +81,14 @@ class FakeLink:
     addresses: list[Address] = field(default_factory=list)
     neighbours: list[Neighbour] = field(default_factory=list)
     sysctls: dict[tuple[str, str], str] = field(default_factory=dict)
+    features: dict[str, bool] = field(default_factory=lambda: dict(FEATURES))
+    private_flags: dict[str, bool] = field(default_factory=dict)
+
+    def ethtool(self) -> EthtoolState:
+        """Return features and private flags."""
+        on = {name for name, asked in self.features.items() if asked}
+        active = tuple(sorted(name for name in on if NEEDS.get(name, name) in on))
+        return EthtoolState(switches(self.features), active, switches(self.private_flags))
 
     def names(self) -> frozenset[str]:
         """Return the name and the alternative ones."""

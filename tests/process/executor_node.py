@@ -17,6 +17,8 @@ from dranet_nri.model import (
     Attachment,
     Device,
     DeviceKey,
+    EthtoolConfig,
+    EthtoolState,
     Failure,
     InterfaceConfig,
     Link,
@@ -28,6 +30,7 @@ from dranet_nri.model import (
     Pod,
     RdmaConfig,
     Route,
+    Switches,
 )
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.ops import MoveLink, MoveRdma, Op, RenameLink, RenameRdma
@@ -100,7 +103,10 @@ VIRTUAL = Device("dummy", DeviceKey("", "", "dummy0"))
 RDMA_ONLY = Device(
     "efa", DeviceKey("pci", "0000:09:00.0", "", "0000:09:00.0"), rdma_devices=("mlx5_9",)
 )
-NAMED = NetworkConfig(InterfaceConfig(name="net1", mtu=9000, hardware_addr="02:00:00:00:00:99"))
+NAMED = NetworkConfig(
+    InterfaceConfig(name="net1", mtu=9000, hardware_addr="02:00:00:00:00:99"),
+    ethtool=EthtoolConfig(Switches(("rx-gro",), ("tso",)), Switches(on=("rx_pause",))),
+)
 
 
 def claim(uid: str, *devices: AllocatedDevice) -> Allocation:
@@ -162,6 +168,9 @@ class Node:
             self.kernel.add_rdma(f"mlx5_{number}", parent=f"0000:{number:02x}:00.0")
         self.kernel.space().named("arrange", "eth1").sysctls["ipv4", "rp_filter"] = "2"
         self.kernel.add_link("dummy0", kind="dummy", addresses=(Address("10.0.9.5/24"),))
+        for name in ("eth1", "dummy0"):
+            flags = {"rx_pause": False, "legacy-rx": True}
+            self.kernel.space().named("arrange", name).private_flags = flags
         self.arrange()
         self.netns = self.add_netns("/run/netns/1")
         self.start, self.rdma_at_start = self.host(), self.rdma()
@@ -192,7 +201,15 @@ class Node:
 
     def host(self) -> Mapping[str, LinkState | None]:
         """Return the devices' states on the host, without what a move may change."""
-        return {name: comparable(self.kernel.state(name)) for name in self.watched}
+        states = {name: comparable(self.kernel.state(name)) for name in self.watched}
+        return {
+            name: state and replace(state, ethtool=self.ethtool(name))
+            for name, state in states.items()
+        }
+
+    def ethtool(self, name: str, netns: NetnsId | None = None) -> EthtoolState:
+        """Return features and private flags of a link, the host's if netns is None."""
+        return self.kernel.space(netns).named("look", name).ethtool()
 
     def rdma(self, netns: NetnsId | None = None) -> set[str]:
         """Return the RDMA devices in the namespace, the host's if None."""
@@ -216,6 +233,10 @@ class Node:
                 f"2001:db8:{number}::5/64",
             ]
             assert len(state.routes) == 2
+        switched = self.ethtool("net1", self.netns)
+        assert "rx-gro" in switched.active
+        assert not {"tx-tcp-segmentation", "tx-tcp6-segmentation"} & {*switched.active}
+        assert "rx_pause" in switched.private_flags.on
         assert self.rdma(self.netns) == {"mlx5_1", "mlx5_2", "mlx5_3"}
         assert self.kernel.open_sessions == 0
 

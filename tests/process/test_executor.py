@@ -74,10 +74,15 @@ def test_the_snapshot_is_the_hosts_state_with_what_a_move_resets(node: Node) -> 
     assert before is not None
     lost = (Sysctl("ipv4", "rp_filter", "2"),)
     assert set(lost) < set(before.sysctls)
+    switched = node.ethtool("eth1")
 
     data, _ = node.attach()
 
-    assert data.devices[0].snapshot == replace(before, sysctls=lost)
+    ethtool = data.devices[0].snapshot and data.devices[0].snapshot.ethtool
+    assert ethtool == switched
+    assert data.devices[0].snapshot == replace(before, sysctls=lost, ethtool=ethtool)
+    assert data.devices[1].snapshot is not None
+    assert data.devices[1].snapshot.ethtool is None, "no claim for it asks for features"
     assert data.devices[0].snapshot_s == 1000
 
 

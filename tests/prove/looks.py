@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from dranet_nri.kernel import ethtool
 from dranet_nri.kernel.netns import run_inside
 from tests.box import nics
 from tests.prove import fabric
@@ -21,8 +23,12 @@ _SYSCTLS: Final = ("ipv[46]/conf/*/arp_*", "ipv[46]/conf/*/forwarding")
 
 
 def host_state(netns: str = "") -> dict[str, object]:
-    """Return what there is in a namespace, the host's if "", its RDMA devices included."""
-    return {**nics.host_state(netns), "rdma": fabric.shown_in(netns)}
+    """Return what there is in a namespace, the host's if "", RDMA devices and features included."""
+    return {
+        **nics.host_state(netns),
+        "rdma": fabric.shown_in(netns),
+        "features": features(netns),
+    }
 
 
 def in_netns(netns: str) -> Facts:
@@ -37,11 +43,23 @@ def in_netns(netns: str) -> Facts:
         *(_described(row, "ifname", "address", "mtu", "up", "altnames") for row in rows["link4"]),
         *_addresses((*rows["addr4"], *rows["addr6"])),
         *_sysctls(netns),
-        *(json.dumps(row) for row in rows["rdma"]),
+        *(json.dumps(row) for kind in ("rdma", "features") for row in rows[kind]),
     }
     for kind in ("route4", "route6", "rule4", "rule6", "neigh4", "neigh6"):
         facts |= {json.dumps(row, sort_keys=True) for row in rows[kind]}
     return frozenset(facts)
+
+
+def features(netns: str = "") -> list[str]:
+    """Return, of each link in the namespace of that name or in the host's, what is at work."""
+    fd = os.open(f"/run/netns/{netns}" if netns else "/proc/self/ns/net", os.O_RDONLY)
+    try:
+        return sorted(
+            json.dumps([name, *ethtool.observe(fd, f"look at {name}", index).active])
+            for index, name in run_inside(fd, socket.if_nameindex)
+        )
+    finally:
+        os.close(fd)
 
 
 def of_link(facts: Facts, name: str) -> Facts:

@@ -15,12 +15,14 @@ from dranet_nri.model import (
     ContainerClaim,
     Device,
     DeviceKey,
+    EthtoolConfig,
     InterfaceConfig,
     NeighbourConfig,
     NetworkConfig,
     ObjectRef,
     RouteConfig,
     RuleConfig,
+    Switches,
 )
 
 NOTHING: Final = NetworkConfig()
@@ -40,6 +42,7 @@ EVERYTHING: Final = NetworkConfig(
     ),
     rules=(RuleConfig(700, source="192.168.7.0/24", table=77),),
     neighbors=(NeighbourConfig("192.168.7.9", "02:00:00:00:00:0a"),),
+    ethtool=EthtoolConfig(features=Switches(on=("rx-gro",), off=("tso",))),
 )
 REFUSED: Final = NetworkConfig(routes=(RouteConfig("172.31.0.0/16", "198.51.100.1"),))
 

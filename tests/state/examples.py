@@ -11,6 +11,8 @@ from dranet_nri.model import (
     ContainerClaim,
     Device,
     DeviceKey,
+    EthtoolConfig,
+    EthtoolState,
     Failure,
     InterfaceConfig,
     IpoibConfig,
@@ -31,6 +33,7 @@ from dranet_nri.model import (
     RouteConfig,
     Rule,
     RuleConfig,
+    Switches,
     Sysctl,
     Version,
 )
@@ -69,6 +72,7 @@ CONFIG = NetworkConfig(
     rules=(RuleConfig(1000, "10.1.0.5/32", "10.2.0.0/16", 100),),
     neighbors=(NeighbourConfig("10.1.0.1", "02:00:00:00:00:01"),),
     rdma=RdmaConfig((CharKind.UVERBS, CharKind.UMAD), "mlx5_pod"),
+    ethtool=EthtoolConfig(Switches(("gro",), ("tso",)), Switches(on=("rx_cqe_moder",))),
 )
 
 ALLOCATION = Allocation(
@@ -116,6 +120,11 @@ SNAPSHOT = LinkState(
     rules=(Rule(4, 32000, "10.0.0.5/32", table=100, fwmark=1, fwmask=255, invert=True),),
     neighbours=(Neighbour("10.0.0.1", "02:00:00:00:00:01"), Neighbour("10.0.0.9", "", proxy=True)),
     sysctls=(Sysctl("ipv4", "arp_ignore", "0"),),
+    ethtool=EthtoolState(
+        Switches(("tx-tcp-segmentation", "tx-tcp6-segmentation"), ("rx-gro",)),
+        ("tx-tcp-segmentation",),
+        Switches(off=("rx_cqe_moder",)),
+    ),
 )
 
 ATTACHMENT = Attachment(

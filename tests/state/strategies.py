@@ -18,6 +18,7 @@ from dranet_nri.model import (
     ContainerClaim,
     Device,
     DeviceKey,
+    EthtoolState,
     InterfaceConfig,
     Link,
     LinkState,
@@ -32,6 +33,7 @@ from dranet_nri.model import (
     RouteConfig,
     Rule,
     RuleConfig,
+    Switches,
     Sysctl,
     Version,
 )
@@ -47,6 +49,7 @@ IFNAME = st.from_regex(r"(net|é)[A-Za-z0-9_.@-]{0,11}", fullmatch=True)
 PCI = st.from_regex(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", fullmatch=True)
 MAC = st.from_regex(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", fullmatch=True)
 GUID = st.from_regex(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}", fullmatch=True)
+SWITCH = st.from_regex(r"[a-z][a-z0-9 _-]{0,30}", fullmatch=True)
 IP = st.ip_addresses().filter(lambda ip: ip.version == 4 or ip.scope_id is None).map(str)
 CIDR = st.builds(lambda ip, bits: f"{ip}/{bits}", IP, st.integers(0, 32))
 
@@ -84,6 +87,8 @@ _FIELDS: dict[type, dict[str, Strategy[object]]] = {
         "arp_announce": st.integers(0, 2),
     },
     RdmaConfig: {"name": TOKEN},
+    Switches: {"on": SWITCH, "off": SWITCH},
+    EthtoolState: {"active": SWITCH},
     RouteConfig: {
         "destination": CIDR,
         "gateway": _or_empty(IP),

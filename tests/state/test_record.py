@@ -14,6 +14,7 @@ from dranet_nri.model import (
     Allocation,
     AttachedDevice,
     Attachment,
+    EthtoolConfig,
     NetworkConfig,
     RdmaConfig,
     Route,
@@ -207,11 +208,17 @@ def test_version_1_stays_readable() -> None:
 
 def _as_once_configured(device: AllocatedDevice) -> AllocatedDevice:
     interface = replace(device.config.interface, ipoib=None)
-    return replace(device, config=replace(device.config, interface=interface, rdma=RdmaConfig()))
+    config = replace(
+        device.config, interface=interface, rdma=RdmaConfig(), ethtool=EthtoolConfig()
+    )
+    return replace(device, config=config)
 
 
 def _without_rdma(device: AttachedDevice) -> AttachedDevice:
-    return replace(device, rdma=(), rdma_name="", warnings=(), child="", share_id="")
+    snapshot = device.snapshot and replace(device.snapshot, ethtool=None)
+    return replace(
+        device, snapshot=snapshot, rdma=(), rdma_name="", warnings=(), child="", share_id=""
+    )
 
 
 def test_version_2_of_an_attachment_stays_readable_and_is_what_we_write() -> None:

@@ -1,0 +1,127 @@
+"""Offload features and private flags: what a claim's names mean on a device, and what is missing.
+
+Rules:
+1. They are switched on the host, before the device leaves and after it is back: they are the
+   device's own and a move keeps them, so that nothing has to be asked inside the pod.
+2. A name of a feature wins over an alias that covers it.
+3. In the pod a feature must be at work, or not, as the claim says. At home it is asked for as it
+   was before; whether it then is at work is the device's affair.
+"""
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    FEATURE_ALIASES,
+    EthtoolConfig,
+    LinkState,
+    Ns,
+    Switches,
+    switches,
+)
+from dranet_nri.plan.ops import Plan, SetFeatures, SetPrivateFlags
+
+
+def features_of(config: EthtoolConfig, host: LinkState) -> Switches:
+    """Return the features that the claim's names and aliases mean on the device.
+
+    Raises:
+        RefusedError: the device has no such feature that can be changed.
+    """
+    if host.ethtool is None:
+        return Switches()
+    known = _names(host.ethtool.features)
+    wanted: dict[str, bool] = {}
+    for exact in (False, True):
+        for name, on in states(config.features):
+            if (name in known) is exact:
+                wanted |= dict.fromkeys(_meant(name, known, host), on)
+    return switches(wanted)
+
+
+def private_flags_of(config: EthtoolConfig, host: LinkState) -> Switches:
+    """Return the private flags that the claim names.
+
+    Raises:
+        RefusedError: the driver has no such flag.
+    """
+    if host.ethtool is None:
+        return Switches()
+    known = _names(host.ethtool.private_flags)
+    for name, _ in states(config.private_flags):
+        if name not in known:
+            raise RefusedError(_unknown("privateFlags", "private flag", name, known, host))
+    return config.private_flags
+
+
+def states(named: Switches) -> Iterator[tuple[str, bool]]:
+    """Yield each name and whether it is on."""
+    yield from ((name, True) for name in named.on)
+    yield from ((name, False) for name in named.off)
+
+
+def before_the_pod(features: Switches, private_flags: Switches, host: LinkState) -> Plan:
+    """Say what must be switched on the host so that the device has it in the pod."""
+    if host.ethtool is None:
+        return ()
+    working = _split(host.ethtool.features, host.ethtool.active)
+    return _ops(
+        host.link.name,
+        _missing(features, working),
+        _missing(private_flags, host.ethtool.private_flags),
+        strict=True,
+    )
+
+
+def back_home(before: LinkState, now: LinkState, name: str) -> Plan:
+    """Say what must be switched so that the device, called name, has on the host what it had."""
+    if before.ethtool is None or now.ethtool is None:
+        return ()
+    return _ops(
+        name,
+        _missing(before.ethtool.features, now.ethtool.features),
+        _missing(before.ethtool.private_flags, now.ethtool.private_flags),
+        strict=False,
+    )
+
+
+def _ops(name: str, features: Switches, private_flags: Switches, *, strict: bool) -> Plan:
+    return (
+        *((SetPrivateFlags(Ns.HOST, name, private_flags),) if private_flags else ()),
+        *((SetFeatures(Ns.HOST, name, features, strict),) if features else ()),
+    )
+
+
+def _missing(wanted: Switches, now: Switches) -> Switches:
+    """Return what is not as wanted, of what the device has."""
+    return Switches(
+        tuple(name for name in wanted.on if name in now.off),
+        tuple(name for name in wanted.off if name in now.on),
+    )
+
+
+def _split(changeable: Switches, active: tuple[str, ...]) -> Switches:
+    return switches({name: name in active for name in _names(changeable)})
+
+
+def _names(named: Switches) -> frozenset[str]:
+    return frozenset((*named.on, *named.off))
+
+
+def _meant(name: str, known: frozenset[str], host: LinkState) -> tuple[str, ...]:
+    if name in known:
+        return (name,)
+    pattern = FEATURE_ALIASES.get(name, "")
+    found = tuple(each for each in known if fnmatchcase(each, pattern))
+    if not found:
+        raise RefusedError(_unknown("features", "feature", name, known, host))
+    return found
+
+
+def _unknown(field: str, what: str, name: str, known: frozenset[str], host: LinkState) -> str:
+    listed = ", ".join(sorted(known)) or "none"
+    return (
+        f"ethtool.{field}.{name}: device {host.link.name} has no such {what} that can be changed;"
+        f" remove it or use one of: {listed}"
+    )

@@ -1,0 +1,83 @@
+# ruff: noqa: E501  one broken rule per line reads as a table
+"""The ethtool block."""
+
+import pytest
+
+from dranet_nri.config import (
+    ConfigEntry,
+    ConfigSource,
+    network_config_to_object,
+    parse_network_config,
+    select_config,
+)
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import EthtoolConfig, Switches
+
+
+def features(**states: object) -> dict[str, object]:
+    return {"ethtool": {"features": {name.replace("_", "-"): on for name, on in states.items()}}}
+
+
+def test_names_and_aliases_are_kept_as_given() -> None:
+    document = features(tso=False, rx_gro=True) | {"interface": {"mtu": 4321}}
+
+    config = parse_network_config(document)
+
+    assert config.ethtool == EthtoolConfig(Switches(("rx-gro",), ("tso",)))
+    assert network_config_to_object(config) == document
+
+
+def test_private_flags_are_as_the_driver_spells_them() -> None:
+    document = {"ethtool": {"privateFlags": {"rx_cqe moder": True, "legacy-rx": False}}}
+
+    config = parse_network_config(document)
+
+    assert config.ethtool.private_flags == Switches(("rx_cqe moder",), ("legacy-rx",))
+    assert parse_network_config(network_config_to_object(config)) == config
+
+
+@pytest.mark.parametrize("empty", [{}, {"features": {}}, {"features": None, "privateFlags": {}}])
+def test_an_empty_block_asks_for_nothing(empty: object) -> None:
+    config = parse_network_config({"ethtool": empty})
+
+    assert not config.ethtool
+    assert network_config_to_object(config) == {}
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (features(tso="off"), 'ethtool.features.tso: "off": must be true or false'),
+        (features(tso=None), "ethtool.features.tso: null: must be true or false"),
+        ({"ethtool": {"features": []}}, "ethtool.features: list of 0: must be an object"),
+        ({"ethtool": {"flags": {}}}, "ethtool.flags: object with no fields: unknown field"),
+        ({"ethtool": {"features": {"": True}}}, "its name must have 1 to 31 printable ASCII characters"),
+        ({"ethtool": {"features": {"x" * 32: True}}}, "its name must have 1 to 31 printable ASCII characters"),
+        ({"ethtool": {"privateFlags": {"a\nb": True}}}, "its name must have 1 to 31 printable ASCII characters"),
+        ({"ethtool": {"privateFlags": {"ü": True}}}, "its name must have 1 to 31 printable ASCII characters"),
+        (features(tso=True, tcp_segmentation_offload=False), "tso and tcp-segmentation-offload are the same feature; keep one"),
+        (features(tso=True) | {"interface": {"type": "IPoIB"}}, "ethtool: object with features: not possible with interface.type IPoIB"),
+    ],
+)  # fmt: skip
+def test_a_broken_block_is_told_with_path_value_and_remedy(document: object, expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_network_config(document)
+
+    assert any(expected in line for line in caught.value.violations), caught.value.violations
+
+
+def test_two_names_of_a_group_that_agree_are_no_contradiction() -> None:
+    config = parse_network_config(features(gro=True, generic_receive_offload=True))
+
+    assert config.ethtool.features.on == ("generic-receive-offload", "gro")
+
+
+def test_the_claim_overrides_the_class_name_by_name() -> None:
+    entries = (
+        ConfigEntry(ConfigSource.CLASS, "dra.net", features(tso=False, gro=False)),
+        ConfigEntry(ConfigSource.CLAIM, "dra.net", features(tso=True)),
+    )
+
+    config = select_config(entries, "nic")
+
+    assert config.ethtool.features == Switches(("tso",), ("gro",))
