@@ -4,16 +4,20 @@ A kubelet does not ask again for pods that run. Without a record their NICs woul
 published, not restored when the pods end, and refused to containers that start anew.
 
 Rules:
-1. It is done before the node's devices are published anew: what the slices of before say of a
-   device in a pod is all that is known of it.
-2. Once is enough. It is looked for when we come to a node, and when slices are there that we did
+1. It comes before the node's devices are published anew: what the slices of before say of a device
+   in a pod is all that is known of it. So they are read first, and kept.
+2. Publishing does not wait for ever. Until a claim has its record its devices are not offered, for
+   they are not on the host, and the scheduler goes by the claim.
+3. Once is enough. It is looked for when we come to a node, and when slices are there that we did
    not write; else nothing is listed.
+4. A cluster's claims are too many to have at once. They come in pages, and this node's are kept.
 """
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from dra_shim.api import (
@@ -22,6 +26,7 @@ from dra_shim.api import (
     Api,
     ApiError,
     Document,
+    ExpiredError,
     UnavailableError,
     name_of,
 )
@@ -30,11 +35,14 @@ from dra_shim.prepare import Answer, DeviceSource
 from dra_shim.settings import State
 from dra_shim.slices.layout import is_own
 from dra_shim.stock import derived_key
+from dra_shim.timing import REAL, Alarm, Timing
 from dranet_nri.errors import ConfigError
 from dranet_nri.inventory import NUMA_NODE
 from dranet_nri.model import DRIVER_NAME, AttributeValue, Device, ObjectRef, Version
 from dranet_nri.pauses import pause_after
 
+PAGE: Final = 100  # claims at a time; one is some 15 KB, and six times that when it is read
+PATIENCE_S: Final = 60.0  # of publishing, once it is known what was published before
 FIRST_PAUSE_S: Final = 1.0  # before the server is asked again; doubles
 LONGEST_PAUSE_S: Final = 30.0
 _PCI_NAME: Final = re.compile(
@@ -44,7 +52,6 @@ _RDMA: Final = "dra.net/rdmaDevice"
 _ADDRESS: Final = "dra.net/pciAddress"
 
 Prepare = Callable[[Sequence[ObjectRef], Mapping[str, Device]], Awaitable[Mapping[str, Answer]]]
-Sleep = Callable[[float], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ class Adopted:
 class NotAdopted:
     """Claims of before cannot be looked for; tried again after retry_s seconds, None for never."""
 
-    error: ApiError
+    error: ApiError | OSError
     retry_s: float | None
 
 
@@ -91,8 +98,7 @@ class Adoption:
         state: State,
         prepare: Prepare,
         notify: Callable[[Notice], None],
-        *,
-        sleep: Sleep = asyncio.sleep,
+        timing: Timing = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -102,52 +108,81 @@ class Adoption:
             state: where it is noted that it was done.
             prepare: records claims whose devices may be known from before only.
             notify: told what came of it; must not raise.
-            sleep: waits that many seconds.
+            timing: what it goes by.
         """
         self._api = api
         self._node = node
         self._state = state
         self._prepare = prepare
         self._notify = notify
-        self._sleep = sleep
+        self._timing = timing
+        self._alarm = Alarm(timing)
+        self._slices: Sequence[Document] | None = None  # of before; ours take their place
+        self._publish_at = inf
 
     async def run(self) -> None:
-        """Return when it is done, or need not be.
-
-        Raises:
-            OSError: that it was done cannot be noted.
-        """
+        """Return when it is done, need not be, or cannot be."""
         failures = 0
         while True:
             try:
-                return await self._adopt()
-            except UnavailableError as error:
-                pause_s = pause_after(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
-                wait_s = max(pause_s, error.after_s)
+                await self._adopt()
+            except (UnavailableError, ExpiredError) as error:
+                pause_s = pause_after(
+                    failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._timing.random()
+                )
+                asked_s = error.after_s if isinstance(error, UnavailableError) else 0.0
+                wait_s = max(pause_s, asked_s)
                 self._notify(NotAdopted(error, wait_s))
-                await self._sleep(wait_s)
+                await self._timing.sleep(wait_s)
                 failures += 1
-            except ApiError as error:
-                return self._notify(NotAdopted(error, None))
+            except (ApiError, OSError) as error:
+                self._notify(NotAdopted(error, None))
+                break
+            else:
+                break
+        self._slices = None
+        self._let_publish(-inf)
+
+    async def awaited(self) -> None:
+        """Return when publishing may begin: nothing is left to do, or it takes too long."""
+        await self._alarm.until(lambda: self._publish_at)
+
+    def _let_publish(self, at: float) -> None:
+        self._publish_at = min(self._publish_at, at)
+        self._alarm.stir()
 
     async def _adopt(self) -> None:
-        fields = {"spec.nodeName": self._node, "spec.driver": DRIVER_NAME}
-        slices = (await self._api.list(SLICE, fields)).items
-        ours = all(is_own(self._node, name_of(each)) for each in slices)
+        before = await self._before()
+        ours = all(is_own(self._node, name_of(each)) for each in before)
         if self._state.adopted.exists() and ours:
             return
-        claims = (await self._api.list(CLAIM, since="0")).items
-        wanted = claims_of_node(claims, self._node)
+        wanted = await self._claims()
         refs = [each.ref for each in wanted]
         names = {result.device[2] for each in wanted for result in each.results}
-        before = {name: published_device(name, {}) for name in names} | devices_of_slices(slices)
-        answers = await self._prepare(refs, before) if refs else {}
+        known = {name: published_device(name, {}) for name in names} | devices_of_slices(before)
+        answers = await self._prepare(refs, known) if refs else {}
         refused = tuple(
             f"claim {each}: {answers[each.uid].error}" for each in refs if answers[each.uid].error
         )
         self._notify(Adopted(len(refs) - len(refused), refused))
         if not refused:  # else the next start tries again
             self._state.adopted.touch()
+
+    async def _before(self) -> Sequence[Document]:
+        """Return the node's slices as they were before we published."""
+        if self._slices is None:
+            fields = {"spec.nodeName": self._node, "spec.driver": DRIVER_NAME}
+            self._slices = (await self._api.list(SLICE, fields)).items
+            self._let_publish(self._timing.clock() + PATIENCE_S)
+        return self._slices
+
+    async def _claims(self) -> Sequence[AllocatedClaim]:
+        """Return this node's claims, of one state of the server."""
+        found: list[AllocatedClaim] = []
+        async with aclosing(self._api.pages(CLAIM, PAGE)) as pages:
+            async for page in pages:
+                found += claims_of_node(page.items, self._node)
+        return found
 
 
 def claims_of_node(documents: Sequence[Document], node: str) -> tuple[AllocatedClaim, ...]:

@@ -1,5 +1,6 @@
 """The parts of a node's shim, put together: who is asked by whom, and who hears of what."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Final, TypeVar
@@ -84,6 +85,7 @@ class Shim:
         return (
             Part("devices", self._devices.run),
             Part("kubelet", self._plugin.run),
+            Part("adoption", self._adopt),
             Part("slices", self._publish),
             Part("status", self._reporter.run),
             Part("sweep", self._sweeper.run),
@@ -101,9 +103,13 @@ class Shim:
         shown = pages(metrics, PluginSigns(settings.state.run), checks)
         return WebServer(settings.bind_address, shown, self._telling.on_web)
 
-    async def _publish(self) -> None:
-        """Publish, once claims of before are adopted: they need the slices of before."""
+    async def _adopt(self) -> None:
+        """Take over claims of before; a part has no end."""
         await self._adoption.run()
+        await asyncio.Event().wait()
+
+    async def _publish(self) -> None:
+        await self._adoption.awaited()
         await self._publisher.run()
 
     def _preparer_with(self, devices: DeviceSource) -> Preparer:

@@ -102,12 +102,22 @@ class Api:
         Raises:
             ApiError: see get.
         """
-        asked = requests.listing(await self._place(kind), fields, since)
-        try:
-            return read_listing(asked, await self._reply(asked))
-        except NotServedError:
-            self._forget(kind)
-            raise
+        return await self._listing(kind, requests.listing(await self._place(kind), fields, since))
+
+    async def pages(self, kind: Kind, limit: int) -> AsyncGenerator[Listing, None]:
+        """Yield all objects of a kind, at most limit at a time, all as they were at first.
+
+        Raises:
+            ExpiredError: the server forgot how they were at first; begin anew.
+            ApiError: see get.
+        """
+        rest = ""
+        while True:
+            page = await self._listing(kind, requests.paging(await self._place(kind), limit, rest))
+            yield page
+            rest = page.rest
+            if not rest:
+                return
 
     async def watch(
         self, kind: Kind, fields: Mapping[str, str], since: str, seconds: int
@@ -205,6 +215,13 @@ class Api:
     def _forget(self, kind: Kind) -> None:
         if kind.group:
             self._versions.pop(kind.group, None)
+
+    async def _listing(self, kind: Kind, asked: Request) -> Listing:
+        try:
+            return read_listing(asked, await self._reply(asked))
+        except NotServedError:
+            self._forget(kind)
+            raise
 
     async def _object(self, kind: Kind, asked: Request) -> Object:
         try:

@@ -40,10 +40,15 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Objects of a kind, and the state in which they were."""
+    """Objects of a kind, and the state in which they were.
+
+    Attributes:
+        rest: where to go on, "" if these are all.
+    """
 
     items: tuple[Object, ...]
     version: str
+    rest: str = ""
 
 
 class Change(StrEnum):
@@ -85,7 +90,8 @@ def read_listing(request: Request, reply: Reply) -> Listing:
     version = version_of(document)
     if not isinstance(items, list) or not version:
         raise _senseless(request, reply.body)
-    return Listing(tuple(item for item in items if isinstance(item, dict)), version)
+    rest = str(_metadata(document).get("continue") or "")
+    return Listing(tuple(item for item in items if isinstance(item, dict)), version, rest)
 
 
 def read_versions(request: Request, reply: Reply, group: str) -> str:

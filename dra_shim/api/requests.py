@@ -131,6 +131,17 @@ def listing(place: Place, fields: Mapping[str, str], since: str = "") -> Request
     return _request("list", "GET", place, query)
 
 
+def paging(place: Place, limit: int, rest: str = "") -> Request:
+    """Ask for some objects of a kind, of the newest state: any other is given whole.
+
+    Args:
+        place: without a name.
+        limit: how many at most.
+        rest: what the page before said of where it ended, "" for the first page.
+    """
+    return _request("list", "GET", place, {"limit": str(limit), "continue": rest})
+
+
 def watching(place: Place, fields: Mapping[str, str], since: str, seconds: int) -> Request:
     """Ask for changes after a state, bookmarks included, for that many seconds."""
     query = {

@@ -66,7 +66,13 @@ def test_a_list_has_items_and_a_state() -> None:
         ASKED, reply({"metadata": {"resourceVersion": "9"}, "items": [{"a": 1}, 7]})
     )
 
-    assert (listing.items, listing.version) == (({"a": 1},), "9")
+    assert (listing.items, listing.version, listing.rest) == (({"a": 1},), "9", "")
+
+
+def test_a_page_says_where_to_go_on() -> None:
+    metadata = {"resourceVersion": "9", "continue": "x"}
+
+    assert read_listing(ASKED, reply({"metadata": metadata, "items": []})).rest == "x"
 
 
 def test_an_empty_list_may_be_null() -> None:

@@ -59,6 +59,14 @@ def test_a_list_has_a_selector_and_may_be_of_any_state() -> None:
     assert requests.listing(SLICES, {}).query == {}
 
 
+def test_a_page_is_of_the_newest_state_and_goes_on_where_the_last_one_ended() -> None:
+    asked = requests.paging(SLICES, 100)
+
+    assert (asked.verb, asked.method, asked.path) == ("list", "GET", SLICES.path)
+    assert asked.query == {"limit": "100"}
+    assert requests.paging(SLICES, 100, "x+/=").query == {"limit": "100", "continue": "x+/="}
+
+
 def test_a_watch_asks_for_bookmarks_and_has_an_end() -> None:
     asked = requests.watching(SLICES, {"spec.driver": "dra.net"}, "7", 300)
 

@@ -1,8 +1,9 @@
 """An API server in memory: few kinds, with the semantics that clients live on.
 
-resourceVersions, optimistic locking, preconditions, field selectors, watch with history, 410 and
-bookmarks, server-side apply of claim status, dry runs, feature gates that drop fields.
-tests/process/test_api_contract.py and test_slices_contract.py hold it to a real one.
+resourceVersions, optimistic locking, preconditions, field selectors, lists in pages, watch with
+history, 410 and bookmarks, server-side apply of claim status, dry runs, feature gates that drop
+fields. tests/process/test_api_contract.py, test_api_pages.py and test_slices_contract.py hold it to
+a real one.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Any
 from tests.fakes.claim_rules import DEVICE_STATUS, device_problems, settled_devices
 from tests.fakes.documents import KINDS, entry_key, event_line, inward, outward, selected, status
 from tests.fakes.exchange import Asked, End, Silence, Told, Trouble, Watching
+from tests.fakes.pages import Pages
 from tests.fakes.slice_rules import FEATURES, problems, settled
 
 Document = dict[str, Any]
@@ -53,6 +55,7 @@ class FakeApiServer:
         self._troubles: list[Trouble] = []
         self._held: tuple[Callable[[Asked], bool], asyncio.Event] | None = None
         self._numbers = count(1)
+        self._pages = Pages()
         self._stirred = asyncio.Event()
         self._version = FIRST_VERSION
 
@@ -108,9 +111,10 @@ class FakeApiServer:
                 self.remove("resourceslices", document["metadata"]["name"])
 
     def forget_history(self) -> None:
-        """Compact: no watch can go on from before now."""
+        """Compact: no watch and no list can go on from before now."""
         self.oldest = self._version
         self._history.clear()
+        self._pages.forget()
 
     def say(self, line: bytes) -> None:
         """Send bytes to every watch."""
@@ -227,8 +231,7 @@ class FakeApiServer:
             if selected(each, selector):
                 item = outward(each, plural, version)
                 items.append({name: item[name] for name in item if name not in IMPLIED})
-        metadata = {"resourceVersion": str(self._version)}
-        return Told(200, {"kind": "List", "metadata": metadata, "items": items})
+        return self._pages.page(asked.query, self._version, items)
 
     def _watched(
         self, asked: Asked, plural: str, version: str, selector: Mapping[str, str]

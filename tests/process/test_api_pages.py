@@ -1,0 +1,96 @@
+"""Lists in pages: what client and server owe each other, held here against the one in memory.
+
+tests/cluster/test_api_contract.py holds the same against a real server.
+"""
+
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from dra_shim.api import SLICE, Api, ExpiredError, InvalidError, Listing, name_of, requests, uid_of
+from dra_shim.api.replies import read_listing
+from dra_shim.api.requests import Place
+from tests.process.api_bench import FakeSubject, Subject, slice_document, talking
+from tests.process.plugin_bench import finish
+from tests.process.test_api_contract import unique
+
+
+@pytest.fixture
+def subject() -> Subject:
+    """Return the server in memory."""
+    return FakeSubject()
+
+
+async def add_slices(api: Api, *names: str) -> None:
+    """Create slices of one node."""
+    node = unique("node")
+    for name in names:
+        await api.create(SLICE, slice_document(name, node))
+
+
+def test_a_list_comes_in_pages_as_it_was_at_the_first(subject: Subject) -> None:
+    async def scene() -> None:
+        async with subject.client() as api:
+            mine = [unique(f"{letter}-slice") for letter in "azbyc"]
+            late = unique("zzz-slice")
+            await add_slices(api, *mine)
+            pages: list[Listing] = []
+            async with aclosing(api.pages(SLICE, 2)) as listed:
+                async for page in listed:
+                    if not pages:
+                        await add_slices(api, late)
+                        gone = await api.get(SLICE, mine[1])
+                        await api.delete(SLICE, mine[1], uid_of(gone))
+                    pages.append(page)
+
+            assert [len(page.items) for page in pages[:-1]] == [2] * (len(pages) - 1)
+            assert 1 <= len(pages[-1].items) <= 2
+            assert len({page.version for page in pages}) == 1
+            found = [name_of(each) for page in pages for each in page.items]
+            assert [found.count(name) for name in mine] == [1] * len(mine)
+            assert late not in found
+
+    finish(scene())
+
+
+def test_a_limit_counts_for_the_newest_state_only(subject: Subject) -> None:
+    async def scene() -> None:
+        async with subject.client() as api:
+            await add_slices(api, unique("slice"), unique("slice"))
+            newest = requests.paging(Place(SLICE, "v1"), 1)
+            any_state = replace(newest, query={**newest.query, "resourceVersion": "0"})
+
+            first, whole = [
+                read_listing(asked, await api._reply(asked)) for asked in (newest, any_state)
+            ]
+
+            assert (len(first.items), bool(first.rest)) == (1, True)
+            assert (len(whole.items) >= 2, whole.rest) == (True, "")
+
+    finish(scene())
+
+
+def test_nothing_goes_on_from_a_place_that_no_page_named(subject: Subject) -> None:
+    async def scene() -> None:
+        async with subject.client() as api:
+            asked = requests.paging(Place(SLICE, "v1"), 1, "nowhere")
+
+            with pytest.raises(InvalidError, match="continue token"):
+                read_listing(asked, await api._reply(asked))
+
+    finish(scene())
+
+
+def test_a_list_that_the_server_forgot_is_told_from_other_trouble() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            await add_slices(api, "a", "b")
+            pages = api.pages(SLICE, 1)
+            await anext(pages)
+            server.forget_history()
+
+            with pytest.raises(ExpiredError, match="too old"):
+                await anext(pages)
+
+    finish(scene())
