@@ -140,10 +140,17 @@ class Ledger:
         assert self._opened is not None, "only inside a transaction"
         return _in_use(self._store.records(), self._opened.attachments.records(), besides)
 
-    def attached(self, claim_uid: str) -> Attachment | None:
-        """Return what the plugin records of a claim, None if nothing that can be read."""
+    def holds(self, claim_uid: str) -> bool:
+        """Whether the plugin has a device of a claim in a pod, or its record of it tells nothing.
+
+        What it moved aside it does not go by any more.
+        """
         assert self._opened is not None, "only inside a transaction"
-        return self._opened.attachments.get(claim_uid)
+        attached = self._opened.attachments.get(claim_uid)
+        if attached is not None:
+            return attached.holds_devices
+        broken = self._opened.attachments.broken.get(claim_uid)
+        return broken is not None and broken.in_place
 
     def records(self) -> tuple[Allocation, ...]:
         """Return all records."""

@@ -72,7 +72,12 @@ class Telling:
                     reason=notice.reason,
                 )
             case prepare.SweepFailed():
-                log.error("sweep failed", reason=str(notice.cause), exc_info=notice.cause)
+                log.error(
+                    "sweep failed",
+                    claim=str(notice.claim or "all"),
+                    reason=str(notice.cause),
+                    exc_info=notice.cause,
+                )
             case _:
                 assert_never(notice)
 

@@ -117,9 +117,14 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class SweepFailed:
-    """Records that nobody needs could not be looked for."""
+    """Records that nobody needs could not be looked for.
+
+    Attributes:
+        claim: the one whose record alone could not be judged, None for all.
+    """
 
     cause: Exception
+    claim: ObjectRef | None = None
 
 
 Notice = (

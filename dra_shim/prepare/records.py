@@ -19,7 +19,7 @@ from dranet_nri.model import Allocation, Device, ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A record, and whether the plugin still has a device of its claim in a pod."""
+    """A record, and whether the plugin may still have a device of its claim in a pod."""
 
     record: Allocation
     held: bool
@@ -76,11 +76,7 @@ def forget(ledger: Ledger, claim_uid: str, judged: Allocation | None = None) -> 
 
 def standing(ledger: Ledger) -> tuple[Standing, ...]:
     """Return all records."""
-    return tuple(
-        Standing(each, attached is not None and attached.holds_devices)
-        for each in ledger.records()
-        for attached in (ledger.attached(each.claim.uid),)
-    )
+    return tuple(Standing(each, ledger.holds(each.claim.uid)) for each in ledger.records())
 
 
 def _check_free(claim: AllocatedClaim, uses: Uses) -> None:

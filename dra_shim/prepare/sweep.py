@@ -6,7 +6,8 @@ checkpoint, the claim was deleted by force. The record would keep a device from 
 Rules:
 1. All of these must hold, at every look for ten minutes: the API server has no such allocation, the
    kubelet's checkpoint does not name the claim, and the plugin has no device of it in a pod.
-2. What cannot be asked now proves nothing, and the ten minutes begin anew.
+2. What cannot be asked or read now proves nothing, and its ten minutes begin anew. So does nothing
+   that is wrong with one claim for another.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from dra_shim.prepare.errors import UnavailableError
 from dra_shim.prepare.ports import ClaimSource, Notify, SweepFailed, Swept
 from dra_shim.prepare.preparer import Preparer
 from dra_shim.prepare.wanted import why_orphaned
+from dranet_nri.errors import RefusedError
 from dranet_nri.model import Allocation
 from dranet_nri.threads import in_thread
 
@@ -70,12 +72,20 @@ class Sweeper:
             named = await in_thread(lambda: _read(self._checkpoint))
             for each in await self._preparer.standing():
                 if not each.held and each.record.claim.uid.encode() not in named:
-                    await self._look(each.record, since)
-        except UnavailableError:
-            self._since = {}
+                    await self._judge(each.record, since)
         except Exception as error:  # noqa: BLE001 - the next look comes, whatever this one met
             self._since = {}
             self._notify(SweepFailed(error))
+
+    async def _judge(self, record: Allocation, since: Mapping[str, float]) -> None:
+        try:
+            await self._look(record, since)
+        except UnavailableError:
+            pass  # nothing is proved; it is asked again
+        except RefusedError:
+            raise  # a right that is missing for all
+        except Exception as error:  # noqa: BLE001 - the others are looked at, whatever this one met
+            self._notify(SweepFailed(error, record.claim))
 
     async def _look(self, record: Allocation, since: Mapping[str, float]) -> None:
         reason = why_orphaned(record, await self._claims.claim(record.claim))

@@ -13,6 +13,7 @@ from dra_shim.prepare.sweep import ORPHAN_S, SWEEP_S
 from dra_shim.settings import State
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef, Phase
+from tests.fakes.cluster import Document
 from tests.process.prepare_bench import OTHER_POD, POD, Bench, attach
 
 REASON = "the claim does not exist any more"
@@ -141,6 +142,84 @@ def test_a_claim_that_was_seen_meanwhile_begins_the_ten_minutes_anew(bench: Swee
     bench.sweep(1)
 
     assert bench.is_kept()
+
+
+UNREADABLE: Document = {"metadata": {}}
+
+
+@pytest.mark.parametrize("name", ["an-earlier", "the-last"])
+def test_a_claim_that_cannot_be_read_keeps_its_own_record_alone(
+    bench: SweepBench, name: str
+) -> None:
+    odd = bench.cluster.add(name, f"u-{name}", name)
+    bench.prepare(odd)
+    bench.notices.clear()
+    bench.lose()
+    bench.cluster.claims[name] = UNREADABLE
+
+    bench.sweep(ORPHAN_S)
+
+    assert not bench.is_kept()
+    assert bench.record(odd) is not None
+    told = [each.claim for each in bench.notices if isinstance(each, SweepFailed)]
+    assert told == [odd, odd]
+
+
+@pytest.mark.parametrize("cause", [UnavailableError("refused"), OSError(5, "Input/output error")])
+def test_trouble_with_one_claim_does_not_begin_the_ten_minutes_of_another_anew(
+    bench: SweepBench, cause: Exception
+) -> None:
+    odd = bench.cluster.add("an-earlier", "u0", "b")
+    bench.prepare(odd)
+    bench.lose()
+    bench.sweep()
+    bench.cluster.failures = [cause]
+
+    bench.sweep(ORPHAN_S)
+
+    assert not bench.is_kept()
+    assert bench.record(odd) is not None
+
+
+def test_a_server_that_refuses_is_asked_once_a_sweep(bench: SweepBench) -> None:
+    bench.prepare(bench.cluster.add("another", "u2", "b"))
+    bench.notices.clear()
+    bench.cluster.reads.clear()
+    refusal = RefusedError("may not get resourceclaims")
+    bench.cluster.failures = [refusal, refusal]
+
+    bench.sweep()
+
+    assert bench.notices == [SweepFailed(refusal)]
+    assert len(bench.cluster.reads) == 1
+
+
+def test_a_record_of_which_nobody_knows_whether_a_pod_has_its_device_is_kept(
+    bench: SweepBench,
+) -> None:
+    bench.lose()
+    bench.state.attachments.mkdir(parents=True, exist_ok=True)
+    record = bench.state.attachments / f"{bench.claim.uid}.json"
+    record.write_text("{")
+    bench.sweep(ORPHAN_S, ORPHAN_S)
+    assert bench.is_kept()
+
+    record.unlink()
+    bench.sweep()
+    assert bench.is_kept()
+    bench.sweep(ORPHAN_S)
+    assert not bench.is_kept()
+
+
+def test_a_broken_record_that_the_plugin_moved_aside_keeps_nothing(bench: SweepBench) -> None:
+    bench.lose()
+    aside = bench.state.attachments / "quarantine"
+    aside.mkdir(parents=True)
+    (aside / f"{bench.claim.uid}.json.1").write_text("{")
+
+    bench.sweep(ORPHAN_S)
+
+    assert not bench.is_kept()
 
 
 def test_what_goes_wrong_is_told_and_the_next_look_comes(bench: SweepBench) -> None:

@@ -250,7 +250,7 @@ def test_a_ledger_that_is_kept_stays_open_between_transactions(state: State) -> 
         with ledger:
             ledger.record([allocation(f"c{number}", f"u{number}", f"d{number}")])
             assert [each.claim.name for each in ledger.records()] == ["c0", "c1"][: number + 1]
-            assert ledger.attached("u0") is None
+            assert not ledger.holds("u0")
         assert watches() == before + 2
     ledger.close()
     ledger.close()
