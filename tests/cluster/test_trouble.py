@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -25,6 +25,27 @@ RECOVERY_S: Final = 120.0  # who asked in vain for so long asks again only now a
 # --------------------------------------------------------------------------- no API server
 
 
+def outlive(driver: Driver, containers: Sequence[str], moved: str) -> None:
+    """Restart the driver, kill containers of train and job, end moved; the kubelet stays stopped.
+
+    Args:
+        containers: their ids.
+        moved: the UID of a pod that the runtime ends.
+    """
+    node = driver.node
+    node.plugin.restart()
+    node.shim.restart()
+    for each in containers:
+        checked(node, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=KILL", each)
+    wait_until("the container of train again", lambda: len(witnessed(node, "train")) == 2, 60)
+    assert "nic0" in witnessed(node, "train")[1]
+    wait_until("the NIC of a job that ended", lambda: driver.is_on_node("nic1"), 60)
+    wait_until("its record to be dropped", lambda: len(records(driver)) == 2, 60)
+    node.kubelet.stop()
+    checked(node, "python3", "-m", "tests.box.ended", moved)
+    wait_until("the NIC of a pod that the runtime ended", lambda: driver.is_on_node("nic2"))
+
+
 def test_two_minutes_without_an_api_server(
     cluster: ControlPlane, driver: Driver, pods: Pods
 ) -> None:
@@ -37,21 +58,11 @@ def test_two_minutes_without_an_api_server(
         wait_ready(pods, pod)
     (before,) = driver.slices()
     claim = version_of(pods, "train")
-    containers = {pod: pods.container(pod) for pod in ("train", "job")}
+    containers = [pods.container(pod) for pod in ("train", "job")]
     moved = uid_of(pods, "moved")
 
     with outage(cluster) as left_s:
-        node.plugin.restart()
-        node.shim.restart()
-        for each in containers.values():
-            checked(node, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=KILL", each)
-        wait_until("the container of train again", lambda: len(witnessed(node, "train")) == 2, 60)
-        assert "nic0" in witnessed(node, "train")[1]
-        wait_until("the NIC of a job that ended", lambda: driver.is_on_node("nic1"), 60)
-        wait_until("its record to be dropped", lambda: len(records(driver)) == 2, 60)
-        node.kubelet.stop()
-        checked(node, "python3", "-m", "tests.box.ended", moved)
-        wait_until("the NIC of a pod that the runtime ended", lambda: driver.is_on_node("nic2"))
+        outlive(driver, containers, moved)
         time.sleep(left_s())
         node.kubelet.start()
 

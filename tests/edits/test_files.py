@@ -28,71 +28,74 @@ from tests.edits.examples import (
     spec_of,
 )
 
+SPEC = {
+    "cdiVersion": "0.5.0",
+    "kind": "dra.net/nic",
+    "devices": [
+        {
+            "name": "training_two-nics_data_c0ffee",
+            "containerEdits": {
+                "mounts": [
+                    {
+                        "hostPath": f"{DIRECTORY}/6f1c0a52/data/metadata.json",
+                        "containerPath": "/var/run/kubernetes.io/dra-device-attributes/"
+                        "resourceclaims/two-nics/data/dra.net-metadata.json",
+                        "options": ["ro", "rbind", "rprivate", "nosuid", "nodev", "noexec"],
+                    },
+                    {
+                        "hostPath": "/run/netns/cni-1",
+                        "containerPath": "/var/run/dra.net/two-nics/data/netns",
+                        "options": ["ro", "bind", "nosuid", "nodev", "noexec"],
+                    },
+                ],
+                "deviceNodes": [
+                    {
+                        "path": "/dev/infiniband/rdma_cm",
+                        "permissions": "rw",
+                        "fileMode": 0o666,
+                        "uid": 0,
+                        "gid": 7,
+                    },
+                    {
+                        "path": "/dev/infiniband/uverbs0",
+                        "permissions": "rw",
+                        "fileMode": 0o666,
+                    },
+                ],
+                "env": [
+                    "DRA_NET_TWO_NICS_DATA_IFNAMES=net1",
+                    "DRA_NET_TWO_NICS_DATA_RDMA_DEVICES=mlx5_0",
+                ],
+            },
+        },
+        {
+            "name": "training_two-nics_storage_c0ffee",
+            "containerEdits": {
+                "mounts": [
+                    {
+                        "hostPath": f"{DIRECTORY}/6f1c0a52/storage/metadata.json",
+                        "containerPath": "/var/run/kubernetes.io/dra-device-attributes/"
+                        "resourceclaims/two-nics/storage/dra.net-metadata.json",
+                        "options": ["ro", "rbind", "rprivate", "nosuid", "nodev", "noexec"],
+                    },
+                    {
+                        "hostPath": "/run/netns/cni-1",
+                        "containerPath": "/var/run/dra.net/two-nics/storage/netns",
+                        "options": ["ro", "bind", "nosuid", "nodev", "noexec"],
+                    },
+                ],
+                "env": ["DRA_NET_TWO_NICS_STORAGE_IFNAMES=net2"],
+            },
+        },
+    ],
+}
+
+
 # --------------------------------------------------------------------------- CDI specs
 
 
 def test_the_cdi_spec_opens_the_gate_of_every_request() -> None:
-    assert spec_of() == {
-        "cdiVersion": "0.5.0",
-        "kind": "dra.net/nic",
-        "devices": [
-            {
-                "name": "training_two-nics_data_c0ffee",
-                "containerEdits": {
-                    "mounts": [
-                        {
-                            "hostPath": f"{DIRECTORY}/6f1c0a52/data/metadata.json",
-                            "containerPath": "/var/run/kubernetes.io/dra-device-attributes/"
-                            "resourceclaims/two-nics/data/dra.net-metadata.json",
-                            "options": ["ro", "rbind", "rprivate", "nosuid", "nodev", "noexec"],
-                        },
-                        {
-                            "hostPath": "/run/netns/cni-1",
-                            "containerPath": "/var/run/dra.net/two-nics/data/netns",
-                            "options": ["ro", "bind", "nosuid", "nodev", "noexec"],
-                        },
-                    ],
-                    "deviceNodes": [
-                        {
-                            "path": "/dev/infiniband/rdma_cm",
-                            "permissions": "rw",
-                            "fileMode": 0o666,
-                            "uid": 0,
-                            "gid": 7,
-                        },
-                        {
-                            "path": "/dev/infiniband/uverbs0",
-                            "permissions": "rw",
-                            "fileMode": 0o666,
-                        },
-                    ],
-                    "env": [
-                        "DRA_NET_TWO_NICS_DATA_IFNAMES=net1",
-                        "DRA_NET_TWO_NICS_DATA_RDMA_DEVICES=mlx5_0",
-                    ],
-                },
-            },
-            {
-                "name": "training_two-nics_storage_c0ffee",
-                "containerEdits": {
-                    "mounts": [
-                        {
-                            "hostPath": f"{DIRECTORY}/6f1c0a52/storage/metadata.json",
-                            "containerPath": "/var/run/kubernetes.io/dra-device-attributes/"
-                            "resourceclaims/two-nics/storage/dra.net-metadata.json",
-                            "options": ["ro", "rbind", "rprivate", "nosuid", "nodev", "noexec"],
-                        },
-                        {
-                            "hostPath": "/run/netns/cni-1",
-                            "containerPath": "/var/run/dra.net/two-nics/storage/netns",
-                            "options": ["ro", "bind", "nosuid", "nodev", "noexec"],
-                        },
-                    ],
-                    "env": ["DRA_NET_TWO_NICS_STORAGE_IFNAMES=net2"],
-                },
-            },
-        ],
-    }
+    assert spec_of() == SPEC
 
 
 def test_the_spec_names_the_devices_that_the_ids_ask_for() -> None:
