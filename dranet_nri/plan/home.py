@@ -176,12 +176,12 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     if before.master_name in taken and before.master_name != now.master_name:
         ops.append(SetMaster(Ns.HOST, name, before.master_name))
     ops += (SetSysctl(Ns.HOST, name, each) for each in before.sysctls if each not in now.sysctls)
-    ops += (
-        AddAddress(Ns.HOST, name, each)
-        for each in missing_addresses(before.addresses, now.addresses)
-    )
+    addresses = missing_addresses(before.addresses, now.addresses)
+    ops += (AddAddress(Ns.HOST, name, each) for each in addresses if not _needs_up(each))
+    if before.link.up and not now.link.up:
+        ops.append(SetUp(Ns.HOST, name))
+    ops += (AddAddress(Ns.HOST, name, each) for each in addresses if _needs_up(each))
     if before.link.up:
-        ops += (SetUp(Ns.HOST, name),) if not now.link.up else ()
         routes = missing_routes(before.routes, now.routes)
         ops += (AddRoute(Ns.HOST, name, each) for each in direct_first(routes))
     ops += (AddRule(Ns.HOST, each) for each in before.rules if each not in observed.host_rules)
@@ -191,6 +191,14 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
         if each not in now.neighbours
     )
     return tuple(ops)
+
+
+def _needs_up(address: Address) -> bool:
+    """Whether the kernel makes the connected route of the address only on a link that is up.
+
+    Those of other addresses it makes once the link goes up (addrconf_permanent_addr, net/ipv6).
+    """
+    return ":" in address.cidr and address.valid_s != FOREVER
 
 
 def _rename_home(link: Link, name: str) -> Plan:
