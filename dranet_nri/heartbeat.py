@@ -19,7 +19,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Final
 
-from dranet_nri.errors import StateCorruptError, StateVersionError
+from dranet_nri.errors import StateCorruptError, StateError, StateVersionError
 from dranet_nri.files import Fs, read_record_bytes, save
 
 NAME: Final = "heartbeat.json"
@@ -81,6 +81,26 @@ class Heartbeat:
     stuck: tuple[Stuck, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the plugin's heartbeat means, one line for each thing.
+
+    Attributes:
+        dead: why it is not at work, which a restart may help.
+        waiting: why pods would not get their devices, though it is at work.
+        remarks: what an operator should know besides.
+    """
+
+    dead: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Return why pods would not get their devices now."""
+        return self.dead or self.waiting
+
+
 def boot_s() -> float:
     """Return seconds of CLOCK_BOOTTIME."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -116,6 +136,23 @@ def load(run: Path) -> Heartbeat:
         os.close(directory)
 
 
+def judge(run: Path, *, most_s: float = MOST_S) -> Verdict:
+    """Return what the heartbeat in the plugin's directory means now, be there none.
+
+    Args:
+        run: the directory.
+        most_s: how old the heartbeat may be.
+    """
+    try:
+        beat = load(run)
+    except FileNotFoundError:
+        return Verdict((f"no heartbeat in {run}: not started, or it waits for another instance",))
+    except (StateError, OSError) as error:
+        return Verdict((f"heartbeat of {run} cannot be read: {error}",))
+    now_s = boot_s()
+    return Verdict(problems(beat, now_s, most_s=most_s), not_ready(beat), remarks(beat, now_s))
+
+
 def problems(beat: Heartbeat, now_s: float, *, most_s: float = MOST_S) -> tuple[str, ...]:
     """Return what a restart may help, one line each; nothing else is asked of a plugin to live.
 
@@ -128,7 +165,7 @@ def problems(beat: Heartbeat, now_s: float, *, most_s: float = MOST_S) -> tuple[
     if age_s < 0:
         return ("the heartbeat is of another boot of the machine",)
     if age_s > most_s:
-        return (f"no heartbeat for {age_s:.0f} s, at most {most_s:g} s: its event loop hangs",)
+        return (f"no heartbeat for {age_s:.0f} s, at most {most_s:g} s: it ended, or hangs",)
     if beat.round_began_s is not None and now_s - beat.round_began_s > ROUND_S:
         return (f"a round of repairs has been at work for {now_s - beat.round_began_s:.0f} s",)
     if beat.round_due_s is not None and now_s - beat.round_due_s > ROUND_S:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from dranet_nri import heartbeat
-from dranet_nri.errors import InvalidValueError, StateError
+from dranet_nri.errors import InvalidValueError
 from dranet_nri.settings import RUN
 
 
@@ -33,17 +33,7 @@ def main(args: argparse.Namespace) -> int:
     """
     if not args.max_age > 0:  # nor is it nan
         raise InvalidValueError(f"--max-age {args.max_age}: must be above 0 seconds")
-    try:
-        beat = heartbeat.load(args.run_dir)
-    except FileNotFoundError:
-        print(f"no heartbeat in {args.run_dir}: not started, or it waits for another instance")
-        return 1
-    except (StateError, OSError) as error:
-        print(f"heartbeat of {args.run_dir} cannot be read: {error}")
-        return 1
-    now_s = heartbeat.boot_s()
-    wrong = heartbeat.problems(beat, now_s, most_s=args.max_age)
-    if args.ready and not wrong:
-        wrong = heartbeat.not_ready(beat)
-    print("; ".join((*(wrong or ("ok",)), *heartbeat.remarks(beat, now_s))))
+    verdict = heartbeat.judge(args.run_dir, most_s=args.max_age)
+    wrong = verdict.troubles if args.ready else verdict.dead
+    print("; ".join((*(wrong or ("ok",)), *verdict.remarks)))
     return 1 if wrong else 0

@@ -1,9 +1,14 @@
-"""`dranet-nri status`: which pod holds which device, from the records alone."""
+"""`dranet-nri status`: which pod holds which device, and whether the plugin is at work.
+
+It asks nobody: records and heartbeat are files.
+"""
 
 import argparse
 import json
 from pathlib import Path
 
+from dranet_nri import heartbeat
+from dranet_nri.heartbeat import Verdict
 from dranet_nri.model import Allocation, Attachment, Phase
 from dranet_nri.settings import ALLOCATIONS, RUN
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
@@ -19,7 +24,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print one row a device; 1 if a record cannot be used."""
+    """Print one row a device; 1 if a record cannot be used, or the plugin serves no pod."""
+    verdict = heartbeat.judge(args.run_dir)
     with (
         AllocationReader(args.allocations_dir, owner=None) as allocations,
         AttachmentReader(args.run_dir / "attachments", owner=None) as attachments,
@@ -35,14 +41,26 @@ def main(args: argparse.Namespace) -> int:
         }
     if args.output == "json":
         named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-        print(json.dumps({"devices": named, "warnings": warnings, "broken": broken}, indent=1))
+        shown = {"devices": named, "warnings": warnings, "broken": broken}
+        print(json.dumps({**shown, "plugin": _plugin(verdict)}, indent=1))
     else:
         print(_table(rows))
         for warning, devices in warnings.items():
             print(f"{', '.join(devices)}: {warning}")
         for uid, reason in broken.items():
             print(f"record of claim {uid} cannot be used: {reason}")
-    return 1 if broken else 0
+        if said := (*verdict.troubles, *verdict.remarks):
+            print(f"the plugin: {'; '.join(said)}")
+    return 1 if broken or verdict.troubles else 0
+
+
+def _plugin(verdict: Verdict) -> dict[str, object]:
+    return {
+        "alive": not verdict.dead,
+        "connected": not verdict.troubles,
+        "troubles": verdict.troubles,
+        "remarks": verdict.remarks,
+    }
 
 
 def _rows(

@@ -1,33 +1,20 @@
 """What the probe says of a heartbeat, be it well, old, of another boot, or none."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dranet_nri import heartbeat
 from dranet_nri.cli import main
-from dranet_nri.files import RealFs
-from dranet_nri.heartbeat import Heartbeat, Stuck
+from dranet_nri.heartbeat import Stuck
+from tests.process.heartbeat_bench import ago, beat
 
 
 def probed(run: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str]:
     """Run the verb; return its status and its line."""
     status = main(["healthz", "--run-dir", str(run), *flags])
     return status, capsys.readouterr().out.rstrip("\n")
-
-
-def beat(run: Path, **changed: object) -> None:
-    """Write a heartbeat of now, well but for what is changed; ages are given as seconds."""
-    now = heartbeat.boot_s()
-    well = Heartbeat(pid=1, beat_s=now, serving=True, round_due_s=now + 60)
-    heartbeat.store(RealFs(), run, replace(well, **changed))  # type: ignore[arg-type]
-
-
-def ago(seconds: float) -> float:
-    """Return that time of CLOCK_BOOTTIME."""
-    return heartbeat.boot_s() - seconds
 
 
 def test_a_plugin_that_is_well_passes_both_probes(
@@ -47,7 +34,7 @@ def test_a_heartbeat_that_is_too_old_is_said_with_its_age(
     status, said = probed(tmp_path, capsys)
 
     assert status == 1
-    assert said == "no heartbeat for 40 s, at most 30 s: its event loop hangs"
+    assert said == "no heartbeat for 40 s, at most 30 s: it ended, or hangs"
     assert probed(tmp_path, capsys, "--max-age", "100") == (0, "ok")
 
 
