@@ -2,14 +2,16 @@
 
 Rules:
 1. Nothing is retried here: who asks knows what it is worth. Only a token is read anew.
-2. Every answer has an end: in time, and in size.
+2. Every answer has an end: in time, and in size. A watch may be silent for minutes; its connection
+   asks whether the server is still there.
 3. Which version of a group the server has is asked once, and again when it is gone.
 """
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import httpx2
@@ -38,6 +40,24 @@ MAX_EVENT: Final = 8 << 20  # bytes; etcd holds objects of 1.5 MiB
 _NO_QUERY: Final[Mapping[str, str]] = {}
 
 
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """How a silent connection is asked whether its other end is still there (tcp(7)), in seconds.
+
+    Attributes:
+        after_s: of silence, before it is asked first.
+        every_s: before it is asked again.
+        times: asked in vain, it is dead.
+    """
+
+    after_s: int
+    every_s: int
+    times: int
+
+
+PULSE: Final = Pulse(30, 15, 4)  # dead within 90 s, where a watch's own time is up to 630 s
+
+
 class Api:
     """An API server."""
 
@@ -47,6 +67,7 @@ class Api:
         *,
         answer_s: float = ANSWER_S,
         margin_s: float = WATCH_MARGIN_S,
+        pulse: Pulse = PULSE,
     ) -> None:
         """Prepare; nothing is opened.
 
@@ -54,10 +75,12 @@ class Api:
             http: a client that knows the server; see access.connect.
             answer_s: how long an answer may take as a whole; a watch has its own time.
             margin_s: how long after that a watch may still be silent.
+            pulse: how a watch's connection is looked after meanwhile.
         """
         self._http = http
         self._answer_s = answer_s
         self._margin_s = margin_s
+        self._pulse = pulse
         self._versions: dict[str, str] = {"": "v1", REVIEW.group: "v1"}
 
     async def close(self) -> None:
@@ -141,6 +164,7 @@ class Api:
         patience = httpx2.Timeout(seconds + self._margin_s, connect=self._http.timeout.connect)
         try:
             async with self._sent(asked, patience) as response:
+                _look_after(response, self._pulse)
                 if response.status_code != 200:
                     raise failure(asked, await _whole(asked, response))
                 async with aclosing(_lines(asked, response)) as lines:
@@ -264,6 +288,16 @@ class Api:
             raise UnavailableError(str(asked), reason) from error
         except (CredentialsError, OSError) as error:
             raise UnavailableError(str(asked), str(error)) from error
+
+
+def _look_after(response: httpx2.Response, pulse: Pulse) -> None:
+    """Have the kernel end the response's connection when its other end is gone without a word."""
+    stream = response.extensions["network_stream"]
+    found: asyncio.trsock.TransportSocket = stream.get_extra_info("socket")
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, pulse.after_s)
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, pulse.every_s)
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, pulse.times)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
 async def _whole(asked: Request, response: httpx2.Response) -> Reply:

@@ -1,0 +1,51 @@
+"""A watch whose server is gone without a word, as after the failover of a control plane."""
+
+import asyncio
+import ssl
+import subprocess
+from contextlib import aclosing
+
+import pytest
+
+from dra_shim.api import SLICE, Access, Api, UnavailableError, connect
+from dra_shim.api.client import Pulse
+from dranet_nri.kernel.netns import run_inside
+from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.http import served
+
+LONG_S = 600  # a watch's own time, which no test waits for
+
+
+def test_a_server_that_is_gone_without_a_word_is_noticed_long_before_the_watch_ends(
+    nsfd: int,
+) -> None:
+    async def scene() -> None:
+        server = FakeApiServer()
+        async with served(server) as url:
+            access = Access(url, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+            api = Api(connect(access), pulse=Pulse(1, 1, 2))
+            since = (await api.list(SLICE)).version
+            async with aclosing(api.watch(SLICE, {}, since, LONG_S)) as events:
+                first = asyncio.ensure_future(anext(events))
+                await server.until(lambda: server.watching == 1)
+                server.bookmark()
+                await first
+
+                set_loopback("down")
+                try:
+                    with pytest.raises(UnavailableError, match="no connection to"):
+                        await anext(events)
+                finally:
+                    set_loopback("up")
+            await api.close()
+
+    def run() -> None:
+        set_loopback("up")
+        asyncio.run(scene())
+
+    run_inside(nsfd, run, timeout_s=50.0)
+
+
+def set_loopback(state: str) -> None:
+    """Set the loopback of the namespace that the calling thread is in."""
+    subprocess.run(("ip", "link", "set", "lo", state), check=True)
