@@ -250,11 +250,22 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
         if snapshot is None:
             snapshot = _snapshot(session, wanted, observed)
             device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
+        _require_untunnelled(wanted.device.name, observed.lost_with_link)
         network = pod_network(wanted.config, snapshot)
         device = replace(device, pod_name=network.name)
     device = with_rdma(wanted, device, observed.rdma, options)
     require_alone(wanted.device.name, device.rdma, observed.lost_with_rdma)
     return replace(target, record=device, observed=observed, network=network)
+
+
+def _require_untunnelled(name: str, lost: tuple[str, ...]) -> None:
+    """Refuse a move that takes more from the host than was claimed: nobody would give it back."""
+    if lost:
+        raise RefusedError(
+            f"device {name}: the kernel deletes {', '.join(lost)} from the host when the NIC below"
+            " leaves for a pod; keep the NIC from claims (dra-shim run --filter), or put what is"
+            " on it elsewhere"
+        )
 
 
 def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> LinkState:

@@ -33,12 +33,13 @@ from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction, Rdm
 from dranet_nri.inventory.safety import (
     accelerated_hazard,
     bare_hazards,
+    carrier_hazard,
     is_synthetic,
     link_hazard,
     uplink_tree,
 )
 from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
-from dranet_nri.model import AttributeValue, Device, DeviceKey
+from dranet_nri.model import DELETED_WITH_LOWER, AttributeValue, Device, DeviceKey
 
 DEFAULT_FILTER: Final = (
     '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
@@ -218,11 +219,13 @@ def _hazards(facts: HostFacts, uplinks: Uplinks) -> dict[str, str]:
     links = [device.link for device in facts.netdevs]
     by_index = {link.index: link for link in links}
     masters = frozenset(link.master for link in links)
+    carried = {link.lower: link.name for link in links if link.kind in DELETED_WITH_LOWER}
     tree = uplink_tree(links, uplinks.among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     reasons = {
         device.link.name: tree.get(device.link.index)
         or link_hazard(device, by_index, masters)
+        or carrier_hazard(carried.get(device.link.index, ""))
         or accelerated_hazard(device, synthetic)
         for device in facts.netdevs
     }

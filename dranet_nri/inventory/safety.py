@@ -124,6 +124,11 @@ def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int
     return ""
 
 
+def carrier_hazard(upper: str) -> str:
+    """Return why a link below this one must not be published; "" if there is none."""
+    return f"carries {upper}, which the kernel deletes when it leaves" if upper else ""
+
+
 def function_hazard(function: PciFunction) -> str:
     """Return why this PCI function will never have a net device; "" if it may."""
     if not function.driver:

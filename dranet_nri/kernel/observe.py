@@ -1,14 +1,17 @@
 """Where a device is, and everything about it there."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from dranet_nri.kernel.locate import locate, lost_with
 from dranet_nri.kernel.space import Space
-from dranet_nri.model import DeviceKey, Link, LinkState, Observed
-from dranet_nri.netlink.links import Seen, link_from
+from dranet_nri.model import DELETED_WITH_LOWER, DeviceKey, Link, LinkState, Observed
+from dranet_nri.netlink.links import IFLA_LINKINFO, Seen, link_from
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
 
+_DOOMED: Final = tuple(kind.encode() for kind in sorted(DELETED_WITH_LOWER))
 Parents = dict[str, tuple[str, str]]  # bus and name of the parent, by link name
 
 
@@ -50,6 +53,7 @@ def observe(
         host_rules=host.rules(),
         pod_rules=pod.rules() if pod is not None else (),
         lost_with_rdma=lost_with(here, _infiniband(on_host, host_parents)),
+        lost_with_link=deleted_with(here, _tunnels(on_host)),
     )
 
 
@@ -71,6 +75,24 @@ def _infiniband(links: tuple[Seen, ...], parents: Parents) -> tuple[Link, ...]:
         for seen in links
         if seen.arphrd == ARPHRD_INFINIBAND
     )
+
+
+def deleted_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
+    """Return the names of links that the kernel deletes when the device's link leaves, sorted.
+
+    Args:
+        own: the device's link on the host, None if it is not there.
+        links: the others of the host's namespace, or those that may be such.
+    """
+    lowers = {own.index} if own is not None else set()
+    doomed = (each for each in links if each.kind in DELETED_WITH_LOWER)
+    return tuple(sorted(each.name for each in doomed if each.lower in lowers))
+
+
+def _tunnels(links: tuple[Seen, ...]) -> tuple[Link, ...]:
+    """Return links that may go with another one; of hundreds there are few."""
+    infos = ((seen, seen.attrs.get(IFLA_LINKINFO, b"")) for seen in links)
+    return tuple(link_from(seen) for seen, info in infos if any(kind in info for kind in _DOOMED))
 
 
 def _all(links: tuple[Seen, ...]) -> tuple[Link, ...]:

@@ -47,6 +47,7 @@ from dranet_nri.model.names import (
     parse_uid,
 )
 from dranet_nri.model.network import (
+    DELETED_WITH_LOWER,
     FOREVER,
     Address,
     DeviceKey,
@@ -75,6 +76,7 @@ from dranet_nri.model.runtime import (
 )
 
 __all__ = [
+    "DELETED_WITH_LOWER",
     "DRIVER_NAME",
     "FEATURE_ALIASES",
     "FOREVER",

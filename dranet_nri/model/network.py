@@ -32,6 +32,11 @@ class DeviceKey:
     pci: str = ""
 
 
+# Kinds of links that the kernel deletes when their lower link leaves the namespace: they heed
+# NETDEV_UNREGISTER, which a move sends too (drivers/net/vxlan, drivers/net/macsec.c).
+DELETED_WITH_LOWER: Final = frozenset({"macsec", "vxlan"})
+
+
 @dataclass(frozen=True, slots=True)
 class OffloadSizes:
     """GSO and GRO limits in bytes; None where the kernel does not tell (linux/if_link.h)."""
@@ -54,7 +59,8 @@ class Link:
         up: IFF_UP, the administrative state.
         operstate: RFC 2863 state as the kernel names it ("up", "down", "unknown", …).
         master: ifindex of IFLA_MASTER, 0 if none.
-        lower: ifindex of IFLA_LINK, 0 if none or if it is in another namespace.
+        lower: ifindex of IFLA_LINK, of a VXLAN's underlay (IFLA_VXLAN_LINK), 0 if none or if it is
+            in another namespace.
         bus, parent: see DeviceKey.
     """
 
@@ -221,6 +227,7 @@ class Observed:
         rdma: where its RDMA devices are, if it has any.
         lost_with_rdma: names of other links on the host that are lost when its RDMA device moves:
             IPoIB children and other ports.
+        lost_with_link: names of other links on the host that the kernel deletes when it leaves.
     """
 
     host: LinkState | None = None
@@ -231,3 +238,4 @@ class Observed:
     pod_rules: tuple[Rule, ...] = ()
     rdma: ObservedRdma = NO_RDMA
     lost_with_rdma: tuple[str, ...] = ()
+    lost_with_link: tuple[str, ...] = ()

@@ -46,6 +46,8 @@ IFLA_GSO_IPV4_MAX_SIZE: Final = 63
 IFLA_GRO_IPV4_MAX_SIZE: Final = 64
 IFLA_NETNS_IMMUTABLE: Final = 67  # Linux 6.14 and later tell
 IFLA_INFO_KIND: Final = 1
+IFLA_INFO_DATA: Final = 2
+IFLA_VXLAN_LINK: Final = 3
 
 # RFC 2863, in the order of IF_OPER_* (linux/if.h).
 OPERSTATES: Final = (
@@ -134,11 +136,13 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
     attrs = seen.attrs
     told_bus, told_parent = seen.parent
     state = u8(attrs.get(IFLA_OPERSTATE))
-    lower = 0 if IFLA_LINK_NETNSID in attrs else u32(attrs.get(IFLA_LINK))
+    info = attributes(attrs.get(IFLA_LINKINFO, b""))
+    kind = text(info.get(IFLA_INFO_KIND))
+    lower = _lower(attrs, info.get(IFLA_INFO_DATA, b"") if kind == "vxlan" else b"")
     return Link(
         index=seen.index,
         name=seen.name,
-        kind=text(attributes(attrs.get(IFLA_LINKINFO, b"")).get(IFLA_INFO_KIND)),
+        kind=kind,
         arphrd=seen.arphrd,
         mac=attrs.get(IFLA_ADDRESS, b"").hex(":"),
         mtu=u32(attrs.get(IFLA_MTU)),
@@ -157,6 +161,13 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
         bus=told_bus or bus,
         parent=told_parent or parent,
     )
+
+
+def _lower(attrs: Mapping[int, bytes], vxlan: bytes) -> int:
+    """Return the ifindex of what a link's packets go through; a VXLAN tells it apart."""
+    if IFLA_LINK_NETNSID in attrs:
+        return 0
+    return u32(attrs.get(IFLA_LINK)) or u32(attributes(vxlan).get(IFLA_VXLAN_LINK))
 
 
 def _sizes(attrs: Mapping[int, bytes]) -> OffloadSizes:

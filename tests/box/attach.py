@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -23,6 +24,25 @@ from tests.box.runtime import Options, Runtime
 from tests.box.waiting import wait_until
 
 PATIENT = Options(request_timeout_s=30)  # long enough to be killed in
+# What a claim may ask for, all at once.
+SHAPED: Final[dict[str, object]] = {
+    "interface": {
+        "name": "rdma0",
+        "addresses": ["192.168.7.5/24", "fd00:77::5/64"],
+        "mtu": 1300,
+        "hardwareAddr": "02:00:00:00:77:05",
+        "arpIgnore": 1,
+        "arpAnnounce": 2,
+        "forwarding": True,
+    },
+    "routes": [
+        {"destination": "172.31.0.0/16", "gateway": "192.168.7.1"},
+        {"destination": "172.30.0.1/32", "scope": 253, "table": 77},
+    ],
+    "rules": [{"source": "192.168.7.0/24", "table": 77, "priority": 700}],
+    "neighbors": [{"destination": "192.168.7.9", "hardwareAddr": "02:00:00:00:00:0a"}],
+    "ethtool": {"features": {"tso": False}},
+}
 NO_SPEC = r"unresolvable CDI devices dra\.net/nic="
 
 
@@ -91,27 +111,9 @@ def test_nics_come_with_their_addresses_and_go_home_as_they_were(
 def test_parameters_of_the_claim_are_applied(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
-    config = {
-        "interface": {
-            "name": "rdma0",
-            "addresses": ["192.168.7.5/24", "fd00:77::5/64"],
-            "mtu": 1300,
-            "hardwareAddr": "02:00:00:00:77:05",
-            "arpIgnore": 1,
-            "arpAnnounce": 2,
-            "forwarding": True,
-        },
-        "routes": [
-            {"destination": "172.31.0.0/16", "gateway": "192.168.7.1"},
-            {"destination": "172.30.0.1/32", "scope": 253, "table": 77},
-        ],
-        "rules": [{"source": "192.168.7.0/24", "table": 77, "priority": 700}],
-        "neighbors": [{"destination": "192.168.7.9", "hardwareAddr": "02:00:00:00:00:0a"}],
-        "ethtool": {"features": {"tso": False}},
-    }
     offloads = segmentation(nics[0].name)
     assert "on" in offloads.values()
-    claim = allocate("shaped", nics[:1], "shaped-uid", config=config)
+    claim = allocate("shaped", nics[:1], "shaped-uid", config=SHAPED)
     pod = cri.run_pod("shaped")
     container = cri.run_listed(pod, "main", claim.spec())
 

@@ -74,6 +74,22 @@ def test_a_multipath_route_names_the_links_of_its_other_legs(
     assert [route.nexthops for route in on_host(session, "eth2").routes] == [seen]
 
 
+def test_what_the_kernel_deletes_with_a_link_is_told_before_it_leaves(
+    world: World, session: Session
+) -> None:
+    world.add_link("eth2")
+    world.add_vxlan("flannel.1", "eth1")
+    world.add_vxlan("other.1", "eth2")
+
+    observed = session.observe(KEY, "net1")
+
+    assert observed.lost_with_link == ("flannel.1",)
+    move_in(session)
+    after = session.observe(KEY, "net1")
+    assert observed.taken_host_names - after.taken_host_names == {"flannel.1"}
+    assert after.lost_with_link == ()
+
+
 def test_what_an_address_brings_back_is_no_route_to_restore(session: Session) -> None:
     apply(session, *UP)
 

@@ -24,6 +24,9 @@ class World(Protocol):
     def add_bridge(self, name: str) -> None:
         """Put a link on the host that can be a master."""
 
+    def add_vxlan(self, name: str, lower: str) -> None:
+        """Put a tunnel on the host whose packets go through another link there."""
+
     def add_netns(self) -> NetnsId:
         """Make a namespace with a path of its own."""
 
@@ -58,6 +61,11 @@ class FakeWorld:
     def add_bridge(self, name: str) -> None:
         """Add a bridge."""
         self._kernel.add_link(name, kind="bridge", up=False)
+
+    def add_vxlan(self, name: str, lower: str) -> None:
+        """Add a tunnel."""
+        index = self._kernel.space().named("arrange", lower).link.index
+        self._kernel.add_link(name, link=Link(0, name, kind="vxlan", lower=index))
 
     def add_netns(self) -> NetnsId:
         """Add a namespace."""
@@ -116,6 +124,10 @@ class RealWorld:
     def add_bridge(self, name: str) -> None:
         """Add a bridge."""
         namespaces.add_bridge(self._host, name)
+
+    def add_vxlan(self, name: str, lower: str) -> None:
+        """Add a tunnel as flannel makes it."""
+        namespaces.add_vxlan(self._host, name, lower)
 
     def add_netns(self) -> NetnsId:
         """Add a namespace whose path is a link to a descriptor of ours."""

@@ -20,6 +20,7 @@ from errno import EBUSY, EINTR, EINVAL, ESTALE
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.locate import locate, lost_with
+from dranet_nri.kernel.observe import deleted_with
 from dranet_nri.model import (
     Address,
     CharDevice,
@@ -71,7 +72,7 @@ class FakeKernel:
     rdma: FakeRdmaCore = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start with the host's namespace and its loopback."""
+        """Start with the host's loopback."""
         self.rdma = FakeRdmaCore(HOST_NETNS, self._remake_ipoib)
         self._namespaces[HOST_NETNS] = Namespace([FakeLink(Link(1, "lo", loopback=True, up=True))])
 
@@ -104,8 +105,7 @@ class FakeKernel:
             bus=template.bus or (bus if parent else ""),
             parent=template.parent or parent,
         )
-        entry = FakeLink(made, list(addresses))
-        space.links.append(entry)
+        space.links.append(entry := FakeLink(made, list(addresses)))
         if master:
             entry.link = replace(made, master=space.named("arrange", master).link.index)
         for route in routes:
@@ -113,7 +113,7 @@ class FakeKernel:
         return entry.link
 
     def add_rule(self, rule: Rule, netns: NetnsId | None = None) -> None:
-        """Put a policy rule on the host, or into netns."""
+        """Put a rule on the host, or into netns."""
         self.space(netns).add_rule("arrange", rule)
 
     def add_rdma(
@@ -251,8 +251,8 @@ class FakeKernel:
             raise KernelError("dump links in host", EINTR, "injected")
         host = self.space()
         pod = Namespace([]) if netns not in self._namespaces else self.space(netns)
-        here, there = locate(key, pod_name, host.plain(), pod.plain(), known)
-        infiniband = [each for each in host.plain() if each.arphrd == ARPHRD_INFINIBAND]
+        links = host.plain()
+        here, there = locate(key, pod_name, links, pod.plain(), known)
         return Observed(
             host=None if here is None else host.state(host.at("observe", here.index)),
             pod=None if there is None else pod.state(pod.at("observe", there.index)),
@@ -260,13 +260,13 @@ class FakeKernel:
             taken_pod_names=pod.taken(there),
             host_rules=tuple(host.rules),
             pod_rules=tuple(pod.rules),
-            lost_with_rdma=lost_with(here, infiniband),
+            lost_with_rdma=lost_with(here, [e for e in links if e.arphrd == ARPHRD_INFINIBAND]),
+            lost_with_link=deleted_with(here, links),
         )
 
     def _do_rdma(self, op: MoveRdma | RenameRdma, netns: NetnsId | None) -> None:
-        namespaces = {Ns.HOST: HOST_NETNS}
-        if netns is not None and netns in self._namespaces:
-            namespaces[Ns.POD] = netns
+        there = netns is not None and netns in self._namespaces
+        namespaces = {Ns.HOST: HOST_NETNS} | ({Ns.POD: netns} if netns and there else {})
         touched = {op.source, op.target} if isinstance(op, MoveRdma) else {op.ns}
         if touched - namespaces.keys():
             raise KernelError(str(op), ESTALE, "the namespace is gone")

@@ -15,6 +15,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import (
+    DELETED_WITH_LOWER,
     Address,
     EthtoolState,
     Link,
@@ -169,9 +170,12 @@ class Namespace:
         )
 
     def drop(self, entry: FakeLink) -> None:
-        """Take a link out, and its routes; links that it was the master of become free."""
+        """Take a link out, its routes and tunnels on it; links it was the master of become free."""
         self.drop_routes(entry, leaving=True)
         self.links.remove(entry)
+        for other in [each for each in self.links if each.link.lower == entry.link.index]:
+            if other.link.kind in DELETED_WITH_LOWER:
+                self.drop(other)
         for other in self.links:
             if other.link.master == entry.link.index:
                 other.link = replace(other.link, master=0)

@@ -102,6 +102,16 @@ def test_the_uplinks_are_those_of_the_facts_at_hand() -> None:
     assert names(inventory_from_facts(second)) == ["pci-0000-8a-00-0"]
 
 
+def test_the_nic_below_a_tunnel_of_the_node_is_excluded() -> None:
+    tunnel = virtual("tun7", 9, "vxlan")
+    tunnel = replace(tunnel, link=replace(tunnel.link, lower=3))
+    facts = HostFacts((function(), function(VF)), (nic("eth0", 2), nic("eth1", 3, VF), tunnel))
+
+    assert inventory_from_facts(facts).excluded == (
+        ("pci-0000-8a-00-1", "eth1: carries tun7, which the kernel deletes when it leaves"),
+    )
+
+
 def test_an_excluded_virtual_link_says_why_without_repeating_its_name() -> None:
     facts = HostFacts(netdevs=(virtual("cni0", 2, "bridge"), virtual("lo", 1, "", loopback=True)))
 

@@ -78,6 +78,17 @@ def add_bridge(nsfd: int, name: str) -> None:
     run_inside(nsfd, body)
 
 
+def add_vxlan(nsfd: int, name: str, lower: str) -> None:
+    """Make a tunnel in the namespace whose packets go through the link called lower."""
+
+    def body() -> None:
+        with IPRoute() as ip:
+            below = ip.link_lookup(ifname=lower)[0]
+            ip.link("add", ifname=name, kind="vxlan", vxlan_id=below, vxlan_link=below)
+
+    run_inside(nsfd, body)
+
+
 def _set_up(name: str) -> None:
     with IPRoute() as ip:
         ip.link("set", index=ip.link_lookup(ifname=name)[0], state="up")

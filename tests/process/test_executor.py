@@ -12,6 +12,7 @@ from dranet_nri.model import (
     CharDevice,
     Failure,
     InterfaceConfig,
+    Link,
     NetworkConfig,
     Ns,
     ObjectRef,
@@ -35,6 +36,7 @@ from tests.process.executor_node import (
     failure_of,
     given,
     pci,
+    refusal,
 )
 
 OPS = attached_ops(Node)
@@ -47,6 +49,16 @@ def node() -> Node:
 
 
 # --------------------------------------------------------------------------- attach
+
+
+def test_a_nic_below_a_tunnel_of_the_host_stays_there(node: Node) -> None:
+    below = node.kernel.space().named("arrange", "eth2").link.index
+    node.kernel.add_link("flannel.1", link=Link(0, "flannel.1", kind="vxlan", lower=below))
+
+    said = refusal(node, given(pci(2)))
+
+    assert "device nic-2: the kernel deletes flannel.1 from the host when the NIC below" in said
+    assert node.kernel.state("flannel.1") is not None
 
 
 def test_both_claims_are_attached_and_say_where_their_devices_are(node: Node) -> None:
