@@ -29,10 +29,15 @@ V = TypeVar("V")
 
 @dataclass(slots=True)
 class Waiting:
-    """Something to be posted: the last of so many."""
+    """Something to be posted: the last of so many.
+
+    Attributes:
+        tries: how often it could not be posted.
+    """
 
     occurrence: Occurrence
     count: int = 1
+    tries: int = 0
 
 
 @dataclass(slots=True)
@@ -85,13 +90,13 @@ class Backlog:
         return None
 
     def put_back(self, waiting: Waiting) -> None:
-        """Take back what could not be posted, before everything else."""
+        """Take back what could not be posted, behind everything else."""
         key = waiting.occurrence.key
         newer = self._waiting.pop(key, None)
         if newer is not None:
-            waiting = Waiting(newer.occurrence, newer.count + waiting.count)
+            count = newer.count + waiting.count
+            waiting = Waiting(newer.occurrence, count, waiting.tries)
         self._waiting[key] = waiting
-        self._waiting.move_to_end(key, last=False)
         self._bucket(key[0]).tokens += 1
 
     def due(self, now: float) -> float:

@@ -3,6 +3,8 @@
 Rules:
 1. Whatever becomes of an event, nothing else waits for it.
 2. A server that does not answer is asked again; what it will not have is dropped, and told once.
+3. What cannot be posted is tried again after the others, and not for ever: a webhook for one
+   namespace may be what does not answer.
 """
 
 from collections.abc import Iterable
@@ -29,6 +31,7 @@ from dranet_nri.pauses import pause_after
 
 FIRST_PAUSE_S: Final = 1.0  # after trouble; doubles with each
 LONGEST_PAUSE_S: Final = 60.0
+MAX_TRIES: Final = 12  # of an event, 7 minutes if it is the only one; client-go: maxTriesPerEvent
 
 
 class EventPoster:
@@ -86,13 +89,8 @@ class EventPoster:
         try:
             await self._post(waiting)
         except (UnavailableError, ConflictError) as error:
-            after_s = error.after_s if isinstance(error, UnavailableError) else 0.0
-            wanted_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
-            pause_s = max(after_s, wanted_s)
-            self._failures += 1
-            self._pause_until = self._clock() + pause_s
-            self._backlog.put_back(waiting)
-            self._notify(notices.Trouble(error, pause_s))
+            self._pause(error)
+            self._again(waiting, error)
         except NotFoundError:
             self._failures = 0  # the namespace is gone, and who would have read it
         except ApiError as error:
@@ -103,6 +101,22 @@ class EventPoster:
         else:
             self._failures = 0
             self._lost.clear()
+
+    def _pause(self, error: ApiError) -> None:
+        """Leave the server alone for a while."""
+        after_s = error.after_s if isinstance(error, UnavailableError) else 0.0
+        wanted_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+        pause_s = max(after_s, wanted_s)
+        self._failures += 1
+        self._pause_until = self._clock() + pause_s
+        self._notify(notices.Trouble(error, pause_s))
+
+    def _again(self, waiting: Waiting, error: ApiError) -> None:
+        waiting.tries += 1
+        if waiting.tries < MAX_TRIES:
+            self._backlog.put_back(waiting)
+        else:
+            self._lose(f"tried {waiting.tries} times: {error}")
 
     async def _post(self, waiting: Waiting) -> None:
         what, count = waiting.occurrence, waiting.count

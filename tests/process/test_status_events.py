@@ -1,11 +1,13 @@
 """What becomes of Events that the server does not take, or takes too many of."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from dra_shim.prepare import PrepareFailed
 from dra_shim.status import EventLost, Posted, Trouble
 from dra_shim.status.backlog import BURST, MAX_WAITING, REFILL_S
-from dra_shim.status.poster import FIRST_PAUSE_S
+from dra_shim.status.poster import FIRST_PAUSE_S, MAX_TRIES
+from tests.fakes.exchange import Asked
 from tests.process.plugin_bench import finish
 from tests.process.status_bench import failed, given
 from tests.process.status_trouble import CLAIM, counting, posting, prepared, refusal, reporting
@@ -26,6 +28,31 @@ def test_an_event_waits_for_its_server(tmp_path: Path) -> None:
             assert pauses == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S]
             (event,) = server.objects("events")
             assert (posted.count, event["count"]) == (2, 2), "the first try and one a second later"
+
+    finish(scene())
+
+
+def test_an_event_that_always_fails_keeps_no_other_waiting_and_is_lost(tmp_path: Path) -> None:
+    def in_ill(asked: Asked) -> bool:
+        return posting(asked) and "/namespaces/ill/" in asked.path
+
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            server.fail(refusal(500, "InternalError"), in_ill, times=1000)
+            it.reporter.tell(PrepareFailed(replace(CLAIM, namespace="ill"), "one"))
+            it.reporter.tell(PrepareFailed(CLAIM, "two"))
+            for count in range(1, MAX_TRIES):
+                trouble = await it.until_said(Trouble, count)
+                await it.rest(trouble.retry_s)
+                await it.until_said(Posted)
+            lost = await it.until_said(EventLost)
+            it.clock.pass_time(3600.0)
+            it.reporter.tell(PrepareFailed(CLAIM, "three"))
+            await it.until_said(Posted, 2)
+
+            assert lost.reason.startswith(f"tried {MAX_TRIES} times: create Event")
+            assert {each["message"] for each in server.objects("events")} == {"two", "three"}
+            assert len([each for each in server.asked if in_ill(each)]) == MAX_TRIES
 
     finish(scene())
 
