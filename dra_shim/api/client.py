@@ -9,6 +9,7 @@ Rules:
 
 import asyncio
 import socket
+from asyncio.trsock import TransportSocket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -293,7 +294,7 @@ class Api:
 def _look_after(response: httpx2.Response, pulse: Pulse) -> None:
     """Have the kernel end the response's connection when its other end is gone without a word."""
     stream = response.extensions["network_stream"]
-    found: asyncio.trsock.TransportSocket = stream.get_extra_info("socket")
+    found: TransportSocket = stream.get_extra_info("socket")
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, pulse.after_s)
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, pulse.every_s)
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, pulse.times)
