@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from typing import Final, TypeVar
 
 from dra_shim.adoption import Adoption, KnownBefore
@@ -12,7 +11,6 @@ from dra_shim.node import Choice, NodeDevices, NodeOptions
 from dra_shim.parts import Part, PartFailed
 from dra_shim.prepare import (
     Answer,
-    DeviceSource,
     Notice,
     Preparer,
     Sources,
@@ -64,7 +62,7 @@ class Shim:
             _both(telling.on_node, metrics.on_node),
         )
         self._source = ServerSource(api)
-        self._preparer = self._preparer_with(self._devices)
+        self._preparer = self._new_preparer()
         driver = MeteredDriver(self._preparer, metrics.calls)
         services = (*dra_services(driver), *health_services(self._devices))
         on_kubelet = _both(telling.on_kubelet, metrics.calls.on_kubelet)
@@ -112,10 +110,10 @@ class Shim:
         await self._adoption.awaited()
         await self._publisher.run()
 
-    def _preparer_with(self, devices: DeviceSource) -> Preparer:
+    def _new_preparer(self) -> Preparer:
         settings = self._settings
         return Preparer(
-            Sources(self._source, self._source, devices),
+            Sources(self._source, self._source, self._devices),
             settings.state,
             Terms(settings.node, boot_id(), settings.first_valid_config),
             self._on_prepare,
@@ -125,8 +123,7 @@ class Shim:
         self, claims: Sequence[ObjectRef], before: Mapping[str, Device]
     ) -> Mapping[str, Answer]:
         """Record claims whose devices may sit in pods that another driver gave them to."""
-        with closing(self._preparer_with(KnownBefore(self._devices, before))) as preparer:
-            return await preparer.prepare(claims)
+        return await self._preparer.prepare(claims, devices=KnownBefore(self._devices, before))
 
     def _on_prepare(self, notice: Notice) -> None:
         self._telling.on_prepare(notice)

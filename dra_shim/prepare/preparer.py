@@ -75,8 +75,9 @@ class Answer:
 
 @dataclass(slots=True)
 class _Trial:
-    """How far a claim is, for the answer if time runs out."""
+    """Where a claim's devices come from, and how far it is, for the answer if time runs out."""
 
+    devices: DeviceSource
     doing: str = "another call for this claim to end"
     trouble: str = ""
 
@@ -144,19 +145,26 @@ class Preparer:
         self._turns = _Turns()
 
     async def prepare(
-        self, claims: Sequence[ObjectRef], limit_s: float | None = None
+        self,
+        claims: Sequence[ObjectRef],
+        limit_s: float | None = None,
+        *,
+        devices: DeviceSource | None = None,
     ) -> dict[str, Answer]:
         """Record claims for their pods; return an answer for each claim UID.
 
         Args:
             claims: as the kubelet names them.
             limit_s: seconds until the kubelet gives up, None if it did not say.
+            devices: where they come from this time, None for where they always do.
         """
+        source = devices or self._sources.devices
         most_s = LONGEST_S if limit_s is None else min(LONGEST_S, limit_s - MARGIN_S)
         asked = {claim.uid: claim for claim in claims}
         async with asyncio.TaskGroup() as group:
             tasks = {
-                uid: group.create_task(self._answer(claim, most_s)) for uid, claim in asked.items()
+                uid: group.create_task(self._answer(claim, most_s, source))
+                for uid, claim in asked.items()
             }
             with self._turns.listed(tasks):
                 await asyncio.wait(tasks.values()) if tasks else None
@@ -200,8 +208,8 @@ class Preparer:
 
     # ------------------------------------------------------------------- one claim
 
-    async def _answer(self, claim: ObjectRef, most_s: float) -> Answer:
-        trial = _Trial()
+    async def _answer(self, claim: ObjectRef, most_s: float, devices: DeviceSource) -> Answer:
+        trial = _Trial(devices)
         limit = asyncio.timeout(None)
         timer = asyncio.create_task(self._expire(limit, most_s))
         try:
@@ -262,7 +270,7 @@ class Preparer:
         document = await self._sources.pods.pod(pod)
         use = pod_asked_for(read_pod_use(document, claim) if document else None, claim, pod)
         trial.doing = "the node's devices"
-        devices = await self._sources.devices.devices({each.device[2] for each in claim.results})
+        devices = await trial.devices.devices({each.device[2] for each in claim.results})
         trial.doing = "the records"
         return await self._transact(
             lambda ledger: records.record(ledger, claim, pod, use, devices, self._terms)
