@@ -96,7 +96,7 @@ def health_services(
 
 @dataclass(slots=True)
 class _Streams:
-    """The streams that are open; `waiting` is what each waits for."""
+    """The streams that are open; `waiting` is what each waits for, `over` ends those of now."""
 
     source: HealthSource
     refresh_s: float
@@ -109,13 +109,14 @@ class _Streams:
     ) -> AsyncIterator[NodeWatchResourcesResponse]:
         """Stream reports until the kubelet goes, or we do."""
         seen: int | None = None
-        while not self.over.is_set():
+        over = self.over
+        while not over.is_set():
             news = asyncio.create_task(self._next(seen))
             self.waiting.add(news)
             try:
                 report = await news
             except asyncio.CancelledError:
-                if self.over.is_set():
+                if over.is_set():
                     return  # gRPC would leave a call open whose task we cancelled
                 raise
             finally:
@@ -124,8 +125,9 @@ class _Streams:
             yield _response(report, int(self.wall()))
 
     def end(self) -> None:
-        """End all streams."""
+        """End all streams; who serves again may have others."""
         self.over.set()
+        self.over = asyncio.Event()
         for news in self.waiting:
             news.cancel()
 

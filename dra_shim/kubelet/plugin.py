@@ -100,19 +100,25 @@ class KubeletPlugin:
         return self._status
 
     async def run(self) -> None:
-        """Serve until cancelled; then be gone from the kubelet's registry."""
+        """Serve until cancelled, then be gone from the kubelet's registry; may be called again."""
         try:
             async with asyncio.TaskGroup() as closing:
                 while True:
                     await self._tend(closing)
                     await self._sleep(WATCH_S)
         finally:
-            if self._registration is not None:
-                await self._registration.close(0)
-            for each in self._services:
-                each.end()
-            if self._service is not None:
-                await self._service.close(GRACE_S)
+            await self._end()
+
+    async def _end(self) -> None:
+        registration, service = self._registration, self._service
+        self._registration = self._service = None
+        self._status = Status()
+        if registration is not None:
+            await registration.close(0)
+        for each in self._services:
+            each.end()
+        if service is not None:
+            await service.close(GRACE_S)
 
     async def _tend(self, closing: asyncio.TaskGroup) -> None:
         """Put right what is wrong with our sockets; a replaced service ends in `closing`."""

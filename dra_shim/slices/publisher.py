@@ -91,7 +91,9 @@ class Publisher:
             self._alarm.stir()
 
     async def run(self) -> None:
-        """Publish until cancelled."""
+        """Publish until cancelled; may be called again when it ended."""
+        if self._goods is not None:
+            self._pace.news(self._clock())  # a pass that was cut short took in what there was
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._mirror.run(), name="slices: mirror")
             while True:

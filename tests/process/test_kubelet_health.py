@@ -170,3 +170,18 @@ def test_streams_end_before_the_server_which_else_would_wait_for_them(home: Path
         assert ends == ["told"]
 
     asyncio.run(run())
+
+
+def test_who_serves_again_has_streams_again(home: Path) -> None:
+    node = node_with(home, Devices(GOOD))
+
+    async def run() -> None:
+        node.kubelet.start()
+        for _ in range(2):
+            async with node.running():
+                await node.kubelet.look()
+                async with listening(node) as stream:
+                    assert told(await anext(stream)) == [("node-1", "a", 1, "")]
+        await node.kubelet.restart()
+
+    asyncio.run(run())

@@ -84,6 +84,21 @@ def test_a_directory_that_was_wiped_is_made_anew(node: Node) -> None:
     asyncio.run(run())
 
 
+def test_what_served_before_serves_again(node: Node) -> None:
+    claim = node.bench.cluster.add("nics", "u1", "a")
+
+    async def run() -> None:
+        async with node.registered():
+            pass
+        assert not is_registered(node)
+        async with node.registered():
+            assert is_registered(node)
+            assert len((await node.kubelet.prepare(claim))["u1"]) == 1
+        assert replaced(node) == [], "they were not missing"
+
+    asyncio.run(run())
+
+
 def test_sockets_that_are_there_are_left_alone(node: Node) -> None:
     async def run() -> None:
         async with node.registered():

@@ -1,14 +1,26 @@
 """The publisher comes through whatever a server does to it."""
 
+import asyncio
+
 import pytest
 
+from dra_shim.api import NODE, Api, Kind, Object
 from dra_shim.slices import (
     Published,
 )
 from dra_shim.slices.pace import GATHER_S, REST_S
 from tests.fakes.exchange import Told
+from tests.process.api_bench import talking
 from tests.process.plugin_bench import finish
-from tests.process.publisher_bench import FIRST, names_of, plain, publishing, writing
+from tests.process.publisher_bench import (
+    FIRST,
+    NODE_1,
+    Bench,
+    names_of,
+    plain,
+    publishing,
+    writing,
+)
 from tests.slices.pools import many
 
 
@@ -47,6 +59,41 @@ def test_a_write_that_fails_is_tried_again(told: Told | None, pause_s: float) ->
             await it.until_said(Published)
 
             assert [pause for _, pause in it.troubles()] == [pause_s]
+            assert [names_of(each) for each in await it.slices()] == [["a"]]
+
+    finish(scene())
+
+
+class FlawedOnce(Api):
+    """A client with a fault of ours, which is met once."""
+
+    def __init__(self, sound: Api) -> None:
+        self.__dict__.update(sound.__dict__)
+        self.flaws = 1
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        if self.flaws:
+            self.flaws -= 1
+            raise RuntimeError("a fault of ours")
+        return await super().get(kind, name, namespace)
+
+
+def test_what_was_offered_is_published_when_it_is_begun_anew() -> None:
+    async def scene() -> None:
+        async with talking() as (_, api):
+            it = Bench(FlawedOnce(api), NODE_1)
+            await api.create(NODE, {"metadata": {"name": NODE_1}})
+            part = asyncio.create_task(it.publisher.run())
+            it.publisher.offer(plain("a"))
+            await it.rest(GATHER_S)
+            await asyncio.wait({part})
+            assert part.exception() is not None
+
+            async with it.running():
+                it.publisher.offer(plain("a"))
+                await it.rest(GATHER_S)
+                await it.until_said(Published)
+
             assert [names_of(each) for each in await it.slices()] == [["a"]]
 
     finish(scene())
