@@ -157,7 +157,7 @@ class Ledger:
         return self._store.records()
 
     def known_devices(self) -> tuple[Device, ...]:
-        """Return the devices of all records, with the facts of when they were allocated."""
+        """Return the devices that records give away, with the facts of when they were allocated."""
         return _devices(self._store.records())
 
     def addresses(self, besides: str = "") -> tuple[str, ...]:
@@ -261,7 +261,9 @@ def _open(state: State, fs: Fs | None) -> _Opened:
 
 
 def _devices(records: Iterable[Allocation]) -> tuple[Device, ...]:
-    return tuple(each.device for record in records for each in record.devices)
+    return tuple(
+        each.device for record in records for each in record.devices if not each.admin_access
+    )
 
 
 def _in_use(

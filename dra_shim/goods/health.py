@@ -2,6 +2,7 @@
 
 Rules:
 1. Only what is seen is judged: a NIC that sits in a pod, or that nobody has set up yet, is well.
+   Its PCI function is seen wherever it sits, so hardware that is gone from the bus has vanished.
 2. Ethernet is judged by its carrier, InfiniBand by its port, hardware alone: a virtual link's
    carrier is its peer's affair.
 """
@@ -23,13 +24,13 @@ def ailments(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
     """Return device name -> what is wrong with it, one word; those that are well are left out."""
     netdevs = {(each.link.bus, each.link.parent, each.link.name): each for each in facts.netdevs}
     rdma = {each.name: each for each in facts.rdma}
-    present = {each.address for each in facts.functions}
+    present = {each.address for each in facts.functions} | facts.other_functions
     found: dict[str, str] = {}
     for device in devices:
         key = device.key
         netdev = netdevs.get((key.bus, key.parent, key.name)) if key.name else None
         seen = [rdma[name] for name in device.rdma_devices if name in rdma]
-        if key.name and key.pci and key.pci not in present:
+        if key.pci and key.pci not in present:
             found[device.name] = VANISHED
         elif any(_port_down(each, key.name) for each in seen):
             found[device.name] = PORT_DOWN

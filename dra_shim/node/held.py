@@ -69,8 +69,8 @@ class Held:
         return {device.name: device for device in self._devices()}
 
     def _devices(self) -> Iterator[Device]:
-        """Yield them, those of our own records last."""
+        """Yield them, those of our own records last; who has adminAccess only looks at them."""
         for attachment in self._attachments.records():
             yield from (each.device for each in attachment.devices if each.touched)
         for allocation in self._allocations.records():
-            yield from (each.device for each in allocation.devices)
+            yield from (each.device for each in allocation.devices if not each.admin_access)

@@ -191,9 +191,11 @@ class Scanner:
         )
         if not touched.functions and _above(facts.rdma) == _above(before.rdma):
             return facts
+        functions = _kept(_functions(self._sysfs, facts.rdma), before.functions)
         return replace(
             facts,
-            functions=_kept(_functions(self._sysfs, facts.rdma), before.functions),
+            functions=functions,
+            other_functions=_besides(self._sysfs, functions),
             azure=azure.azure_host(self._sysfs, self._size),
         )
 
@@ -253,11 +255,19 @@ def host_facts(
             for one in seen
         )
     near = sysfs.numa_near(sysfs_root)
-    return HostFacts(functions, netdevs, rdma, routes, max(1, len(near)), numa_near=near)
+    others = _besides(sysfs_root, functions)
+    return HostFacts(
+        functions, netdevs, rdma, routes, max(1, len(near)), numa_near=near, other_functions=others
+    )
 
 
 def _functions(sysfs_root: Path, rdma: Iterable[RdmaDevice]) -> tuple[PciFunction, ...]:
     return sysfs.pci_functions(sysfs_root, _above(rdma), host.pci_names)
+
+
+def _besides(sysfs_root: Path, functions: Iterable[PciFunction]) -> frozenset[str]:
+    """Return the addresses of all other functions."""
+    return sysfs.pci_addresses(sysfs_root) - {each.address for each in functions}
 
 
 def _above(rdma: Iterable[RdmaDevice]) -> frozenset[str]:

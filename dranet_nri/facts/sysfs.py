@@ -75,6 +75,12 @@ def pci_functions(
         )
 
 
+def pci_addresses(sysfs: Path) -> frozenset[str]:
+    """Return the addresses of all PCI functions."""
+    with Folder(sysfs / "bus/pci/devices") as folder:
+        return frozenset(folder.names())
+
+
 def net_parent(folder: Folder, link: Link) -> NetParent:
     """Return where the net device hangs; all defaults, and virtual, if nothing tells.
 

@@ -163,6 +163,8 @@ class HostFacts:
 
     Attributes:
         functions: the PCI functions of base class 02, and those above RDMA devices.
+        other_functions: addresses of all others; one above an RDMA device that is in a pod is among
+            them.
         numa_nodes: how many NUMA nodes the host has.
         numa_near: for each of them, it first, those as near as can be; see numa.near.
         azure: None on other machines.
@@ -175,3 +177,4 @@ class HostFacts:
     numa_nodes: int = 1
     azure: AzureHost | None = None
     numa_near: tuple[tuple[int, ...], ...] = ()
+    other_functions: frozenset[str] = frozenset()

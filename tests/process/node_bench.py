@@ -108,9 +108,11 @@ class Bench:
         """Return a device that is known."""
         return (await self.devices.devices([name]))[name]
 
-    def allocate(self, *devices: Device) -> None:
+    def allocate(self, *devices: Device, admin_access: bool = False) -> None:
         """Record the claim for its pod."""
-        given = tuple(AllocatedDevice("nic", NODE, each) for each in devices)
+        given = tuple(
+            AllocatedDevice("nic", NODE, each, admin_access=admin_access) for each in devices
+        )
         with AllocationStore(self.state.allocations) as store:
             store.put(Allocation(CLAIM, POD, given, "k3v9q2", "boot1"))
 

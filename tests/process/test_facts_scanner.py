@@ -103,6 +103,22 @@ def test_rdma_devices_are_read_when_one_was_heard_of_and_their_functions_too(
     assert [each.address for each in again.functions] == [PF, OTHER]
 
 
+def test_a_function_of_another_class_is_known_with_its_rdma_device_and_without(
+    host: FakeSysfs,
+) -> None:
+    host.pci(OTHER, base_class="12")
+    host.pci("0000:8c:00.0", base_class="03")
+    scanner = Scanner(host.root)
+    first = scanner.scan(whole=False)
+    host.rdma("erdma_0", ("pci", OTHER))
+    scanner.hear([DeviceEvent("add", "infiniband", "erdma_0")])
+    with_rdma = scanner.scan(whole=False)
+
+    assert first.other_functions == {OTHER, "0000:8c:00.0"}
+    assert with_rdma.other_functions == {"0000:8c:00.0"}
+    assert Scanner(host.root).scan(whole=True).other_functions == {"0000:8c:00.0"}
+
+
 def test_an_rdma_device_is_read_with_the_link_of_its_port_and_no_other(host: FakeSysfs) -> None:
     for name, link in (("rxe0", "lo"), ("rxe1", "nothing")):
         host.rdma(name, layers=("Ethernet",), gids=(link,))

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.facts.sysfs import NetParent, net_parent, numa_near, pci_functions
+from dranet_nri.facts.sysfs import NetParent, net_parent, numa_near, pci_addresses, pci_functions
 from dranet_nri.facts.tree import Folder
 from dranet_nri.inventory import PciFunction
 from dranet_nri.model import Link
@@ -115,6 +115,7 @@ def test_names_are_looked_up_once_for_the_chosen_functions(tmp_path: Path) -> No
 
 def test_a_host_without_pci_has_no_functions(tmp_path: Path) -> None:
     assert pci_functions(tmp_path / "nothing") == ()
+    assert pci_addresses(tmp_path / "nothing") == frozenset()
 
 
 def test_a_net_device_directly_below_its_function(tmp_path: Path) -> None:

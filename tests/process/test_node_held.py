@@ -1,5 +1,6 @@
 """Devices in pods stay as they were, whatever the node shows; what is nobody's goes with a word."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,41 @@ def test_a_virtual_device_in_a_pod_is_offered_until_its_record_is_gone(bench: Be
             await bench.settle()
             assert bench.offers[-1] == [PCI]
             assert bench.notices[-1] == Seen(1, 0, (), (("a", "gone from the node"),))
+
+    finish(scene())
+
+
+def test_who_only_looks_at_a_device_keeps_neither_it_nor_its_facts(bench: Bench) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            here = [await bench.device(each) for each in ("a", PCI)]
+            bench.allocate(
+                *(replace(each, rdma_devices=("mlx5_0",)) for each in here), admin_access=True
+            )
+            await bench.settle()
+            assert [(await bench.device(each)) for each in ("a", PCI)] == here
+
+            bench.host.take_link("a")
+            bench.host.remove_function(PF)
+            await bench.settle()
+            assert bench.offers[-1] == []
+
+    finish(scene())
+
+
+def test_an_rdma_device_that_vanishes_from_its_pod_is_ill_without_an_interface_too(
+    bench: Bench,
+) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.host.take_link("eth1")
+            await bench.settle()
+            bench.allocate(replace(await bench.device(PCI), rdma_devices=("mlx5_0",)))
+            bench.host.remove_function(PF)
+            await bench.settle()
+
+            assert bench.ailing() == {PCI: VANISHED}
+            assert (await bench.health())[PCI] is False
 
     finish(scene())
 

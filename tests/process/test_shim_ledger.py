@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.ledger import Ledger
+from dra_shim.allocator import Uses
+from dra_shim.ledger import Ledger, observe
 from dra_shim.settings import State
 from dranet_nri.errors import RefusedError
 from dranet_nri.files import RealFs
@@ -172,7 +173,7 @@ def test_a_corrupt_record_is_moved_aside_and_its_claim_allocated_anew(state: Sta
     assert (state.allocations / "quarantine" / "u1.json.1").read_text() == "{"
 
 
-def test_an_adminaccess_result_does_not_hold_its_device(state: State) -> None:
+def test_an_adminaccess_result_neither_holds_its_device_nor_keeps_its_facts(state: State) -> None:
     watching = replace(
         allocation("a", "u1"),
         devices=(AllocatedDevice("nic", "node", device("d1"), admin_access=True),),
@@ -181,6 +182,8 @@ def test_an_adminaccess_result_does_not_hold_its_device(state: State) -> None:
         ledger.record([watching])
 
         assert ledger.in_use().whole == {}
+        assert ledger.known_devices() == ()
+    assert observe(state) == ((), Uses())
 
 
 TOUCHED = AttachedDevice("nic", device("d1"), snapshot=SNAPSHOT, snapshot_s=1)

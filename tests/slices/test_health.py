@@ -17,7 +17,11 @@ def ills(
 ) -> str:
     """Return what is wrong with a device, "" if nothing is."""
     functions = (function(),) if there else ()
-    return ailments(HostFacts(functions, netdevs, rdma), [one]).get(one.name, "")
+    return judged(HostFacts(functions, netdevs, rdma), one)
+
+
+def judged(facts: HostFacts, one: Device) -> str:
+    return ailments(facts, [one]).get(one.name, "")
 
 
 @pytest.mark.parametrize(
@@ -68,13 +72,18 @@ def test_a_port_that_is_down_is_what_is_wrong_also_without_carrier() -> None:
     assert ills(BARE, rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
 
 
-def test_hardware_that_is_gone_from_the_bus_has_vanished() -> None:
-    assert ills(ETH1, there=False) == VANISHED
+@pytest.mark.parametrize("gone", [ETH1, IB0, BARE], ids=["Ethernet", "IPoIB", "RDMA alone"])
+def test_hardware_that_is_gone_from_the_bus_has_vanished(gone: Device) -> None:
+    assert ills(gone, there=False) == VANISHED
 
 
-def test_what_the_scan_does_not_look_for_has_not_vanished() -> None:
+def test_hardware_of_another_class_is_on_the_bus_though_its_rdma_device_is_in_a_pod() -> None:
+    assert judged(HostFacts(other_functions=frozenset({PF})), BARE) == ""
+    assert judged(HostFacts(other_functions=frozenset({"0000:8b:00.0"})), BARE) == VANISHED
+
+
+def test_a_device_that_is_no_hardware_does_not_vanish() -> None:
     virtual = Device("dummy0", DeviceKey("", "", "dummy0"))
 
-    assert ills(BARE, there=False) == ""
     assert ills(virtual, NetDevice(Link(9, "dummy0", up=True)), there=False) == NO_CARRIER
     assert ills(virtual, NetDevice(Link(9, "dummy0", up=True), virtual=True), there=False) == ""
