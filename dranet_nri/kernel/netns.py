@@ -1,7 +1,9 @@
 """Network namespaces: who is who, and work inside them in threads that die there.
 
 Rules:
-1. Nothing here forks, and no thread that entered a namespace is ever used again.
+1. Nothing here forks, and no thread that entered a namespace is ever used again. Nor is one left
+   behind: what it does may change something at any time, with descriptors that are others' by
+   then. Who has a deadline has a thread of its own that waits here, see overseer.py.
 2. A namespace's identity is its nsfs inode; a path is only a way to it.
 """
 
@@ -14,7 +16,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from errno import EINVAL, ENOENT, ENOTDIR, ETIMEDOUT
+from errno import EINVAL, ENOENT, ENOTDIR
 from typing import Final, Generic, TypeVar
 
 from dranet_nri.errors import KernelError
@@ -24,8 +26,6 @@ HOST_PATH: Final = "/proc/self/ns/net"  # of the thread-group leader, in every t
 HERE: Final = "/proc/thread-self/ns/net"  # of the calling thread
 CLONE_NEWNET: Final = 0x40000000  # linux/sched.h
 NS_GET_NSTYPE: Final = 0xB703  # linux/nsfs.h, _IO(0xb7, 3)
-# Entering and opening a socket takes 0.1 ms. What is slower by this much hangs on a dying device.
-ENTER_TIMEOUT_S: Final = 5.0
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)  # os.setns came with Python 3.12
 
@@ -40,7 +40,7 @@ class _Outcome(Generic[T]):
     error: BaseException | None = None
 
 
-def run_inside(nsfd: int, work: Callable[[], T], timeout_s: float = ENTER_TIMEOUT_S) -> T:
+def run_inside(nsfd: int, work: Callable[[], T]) -> T:
     """Run work in a fresh thread inside the namespace, and return what it returns.
 
     A caller that is in the namespace already, as for the host's, needs no thread: work is called
@@ -49,10 +49,9 @@ def run_inside(nsfd: int, work: Callable[[], T], timeout_s: float = ENTER_TIMEOU
     Args:
         nsfd: descriptor of the network namespace; may be closed as soon as this returns.
         work: what to do. /proc/sys/net and new sockets are the namespace's there.
-        timeout_s: how long to wait before the thread is left to itself.
 
     Raises:
-        KernelError: the namespace could not be entered, or ETIMEDOUT: work hangs.
+        KernelError: the namespace could not be entered.
     """
     if os.fstat(nsfd).st_ino == os.stat(HERE).st_ino:  # noqa: PTH116 (a magic link)
         return work()
@@ -72,11 +71,7 @@ def run_inside(nsfd: int, work: Callable[[], T], timeout_s: float = ENTER_TIMEOU
     except RuntimeError:
         os.close(entered)
         raise
-    thread.join(timeout_s)
-    if thread.is_alive():
-        raise KernelError(
-            "run inside a namespace", ETIMEDOUT, f"still not done after {timeout_s} s; abandoned"
-        )
+    thread.join()
     if outcome.error is not None:
         raise outcome.error
     return outcome.value  # type: ignore[return-value]  # no error, so it is what work returned

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
-from typing import Final, Protocol
+from typing import Protocol
 
 import pytest
 
@@ -18,8 +18,6 @@ from dranet_nri.threads import in_thread
 from tests.capability import lacking
 from tests.fakes.host import FakeHost
 from tests.kernel.namespaces import open_netns
-
-LIMIT_S: Final = 50.0
 
 
 class World(Protocol):
@@ -69,7 +67,7 @@ class RealWorld:
 
     def run(self, scene: Callable[[], Coroutine[object, object, None]]) -> None:
         """See World."""
-        run_inside(self._nsfd, lambda: asyncio.run(scene()), timeout_s=LIMIT_S)
+        run_inside(self._nsfd, lambda: asyncio.run(scene()))
 
     def add_nic(self, name: str) -> None:
         """See World."""

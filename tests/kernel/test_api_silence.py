@@ -43,7 +43,7 @@ def test_a_server_that_is_gone_without_a_word_is_noticed_long_before_the_watch_e
         set_loopback("up")
         asyncio.run(scene())
 
-    run_inside(nsfd, run, timeout_s=50.0)
+    run_inside(nsfd, run)
 
 
 def set_loopback(state: str) -> None:

@@ -145,7 +145,6 @@ def test_what_finds_no_room_is_told_as_lost_and_later_events_are_heard(heard: Li
     run_inside(
         heard._nsfd,
         lambda: subprocess.run(["ip", "-batch", "-"], input=script, text=True, check=True),
-        timeout_s=50,
     )
 
     assert NetEvent(NetEventKind.LOST) in set(heard.source.pending())

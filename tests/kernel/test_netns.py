@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from errno import EBADF, EINVAL, EPROTONOSUPPORT, ETIMEDOUT
+from errno import EBADF, EINVAL, EPROTONOSUPPORT
 from pathlib import Path
 
 import pytest
@@ -74,25 +74,6 @@ def test_what_work_raises_reaches_the_caller(nsfd: int) -> None:
         run_inside(nsfd, work)
 
 
-def test_work_that_hangs_is_abandoned_and_leaks_nothing(nsfd: int) -> None:
-    before = open_descriptors()
-    release = threading.Event()
-    threads: list[threading.Thread] = []
-
-    def work() -> None:
-        threads.append(threading.current_thread())
-        release.wait()
-
-    with pytest.raises(KernelError) as caught:
-        run_inside(nsfd, work, timeout_s=0.05)
-
-    assert caught.value.code == ETIMEDOUT
-    assert "abandoned" in str(caught.value)
-    assert open_descriptors() == before
-    release.set()
-    threads[0].join()
-
-
 def test_the_descriptor_may_be_closed_while_work_hangs(nsfd: int) -> None:
     started, release = threading.Event(), threading.Event()
     seen: list[int] = []
@@ -107,6 +88,7 @@ def test_the_descriptor_may_be_closed_while_work_hangs(nsfd: int) -> None:
     caller.start()
     started.wait()
     os.close(mine)
+    assert caller.is_alive()  # it leaves no thread behind, however long that takes
     release.set()
     caller.join()
 

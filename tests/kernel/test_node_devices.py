@@ -19,7 +19,6 @@ from dranet_nri.state.store import AllocationStore
 from tests.capability import lacking
 from tests.kernel.namespaces import open_netns
 
-LIMIT_S = 55.0
 NODE = "node-1"
 CLAIM = ObjectRef("ai", "fast", "c1")
 
@@ -94,7 +93,6 @@ class Node:
         run_inside(
             self._nsfd if inside is None else inside,
             lambda: subprocess.run(words, check=True, capture_output=True),
-            timeout_s=LIMIT_S,
         )
 
     def allocate(self, device: Device) -> None:
@@ -129,7 +127,7 @@ def play(tmp_path: Path) -> Iterator[Play]:
         nsfd, pod = (stack.enter_context(open_netns()) for _ in range(2))
         state = State(tmp_path / "lib", tmp_path / "run")
         yield lambda scene: run_inside(
-            nsfd, lambda: asyncio.run(run(Node(state, nsfd, pod), scene)), timeout_s=LIMIT_S
+            nsfd, lambda: asyncio.run(run(Node(state, nsfd, pod), scene))
         )
 
 

@@ -50,7 +50,7 @@ def scans() -> Iterator[Scans]:
         return first, again
 
     with open_netns() as nsfd, open_netns() as pod:
-        yield lambda before, *after: run_inside(nsfd, lambda: inside((before,), after, pod), 50)
+        yield lambda before, *after: run_inside(nsfd, lambda: inside((before,), after, pod))
 
 
 def link(facts: HostFacts, name: str) -> Link:
