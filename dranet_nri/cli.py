@@ -14,7 +14,7 @@ from dranet_nri.errors import DranetError
 VERBS: tuple[tuple[str, str], ...] = (
     ("inventory", "show the devices that can be claimed, and why others cannot"),
     ("status", "show which pod holds which device, what went wrong, and if the plugin is at work"),
-    ("doctor", "show what keeps RDMA from working in pods, and what to do"),
+    ("doctor", "show what keeps pods from their devices, and what to do"),
     ("healthz", "say whether the plugin on this node is alive, for exec probes"),
     ("run", "serve as the node's NRI plugin"),
 )

@@ -1,4 +1,4 @@
-"""The verb `doctor`: what of this node keeps RDMA in pods from working, and what to do about it.
+"""The verb `doctor`: what of this node keeps pods from their devices, and what to do about it.
 
 Rules:
 1. It changes nothing. Devices are opened for a moment, each in a child process, unless told not to.
@@ -7,22 +7,31 @@ Rules:
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final, assert_never
 
-from dranet_nri.facts.checkup import CONTAINERD, Checkup, ContainerdFile, Places, look
+from dranet_nri import heartbeat
+from dranet_nri.facts.checkup import Checkup, Places, look
+from dranet_nri.facts.runtime_files import CONTAINERD, CRIO, ContainerdFile
 from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, is_installed, probe
+from dranet_nri.heartbeat import Verdict
 from dranet_nri.inventory import AzureHost, RdmaDevice, placements
 from dranet_nri.model import RdmaMode
 from dranet_nri.report import Finding, Grade, lines_of
+from dranet_nri.settings import NRI_SOCKET, RUN
 
 SAME_HOST_IPOIB: Final = (5, 8)  # enhanced IPoIB delivers between pods of one host from there on
 DMA_BUF: Final = (5, 12)  # ib_reg_user_mr_dmabuf
 ANY_SIZE: Final = 2**64 - 1
 EXCLUSIVE_AT_BOOT: Final = "boot with: options ib_core netns_mode=0"
+CONTAINERD_NRI: Final = (
+    'disable = false below [plugins."io.containerd.nri.v1.nri"] of containerd\'s settings (and '
+    "nothing of it in disabled_plugins), and restart containerd"
+)
+CRIO_NRI: Final = "enable_nri = true below [crio.nri] of CRI-O's settings, and restart CRI-O"
 _PEERMEM: Final = frozenset({"nvidia_peermem", "nv_peer_mem"})
 
 
@@ -41,6 +50,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--containerd-config", type=Path, default=CONTAINERD, help="containerd's settings"
     )
+    parser.add_argument(
+        "--crio-config", type=Path, default=CRIO, help="CRI-O's directory of settings"
+    )
+    parser.add_argument("--nri-socket", type=Path, default=NRI_SOCKET, help="runtime's NRI socket")
+    parser.add_argument("--run-dir", type=Path, default=RUN, help="the plugin's directory")
     parser.add_argument("--no-probe", action="store_true", help="open no RDMA device")
     parser.add_argument("--output", choices=("table", "json"), default="table", help="form")
 
@@ -53,14 +67,40 @@ def main(args: argparse.Namespace) -> int:
     """
     facts = read_host(args.sysfs)
     rdma = facts.rdma
-    places = Places(args.sysfs, args.proc, args.dev, args.containerd_config)
-    found = [*findings(rdma, look(rdma, places)), *azure_findings(facts.azure)]
+    places = Places(
+        args.sysfs, args.proc, args.dev, args.containerd_config, args.crio_config, args.nri_socket
+    )
+    seen = look(rdma, places)
+    found = [
+        *runtime_findings(seen, args.nri_socket, heartbeat.judge(args.run_dir)),
+        *findings(rdma, seen),
+        *azure_findings(facts.azure),
+    ]
     probed: list[VerbsDevice | VerbsFailure] = []
     if rdma and not args.no_probe:
-        installed = is_installed()
-        probed = [probe(device.name) for device in rdma] if installed else []
-        found += verbs_findings(probed, installed=installed)
+        probed, told = verbs_of(rdma, seen, probe if is_installed() else None)
+        found += told
     return print_report(found, probed, as_json=args.output == "json")
+
+
+def runtime_findings(seen: Checkup, socket: Path, verdict: Verdict) -> Iterator[Finding]:
+    """Yield whether the plugin serves the runtime, and if not, whether NRI is on.
+
+    Args:
+        seen: what was looked at.
+        socket: where the runtime's NRI socket should be.
+        verdict: what the plugin's heartbeat means.
+    """
+    for line in verdict.troubles:
+        yield Finding("plugin", Grade.BAD, f"{line}; its log says more")
+    for line in verdict.remarks:
+        yield Finding("plugin", Grade.WARNING, line)
+    if not verdict.troubles:
+        yield Finding("plugin", Grade.OK, "at work, and connected to the runtime")
+        return
+    if seen.crio and seen.crio.error:
+        yield Finding("CRI-O", Grade.NOTE, f"its settings are unreadable: {seen.crio.error}")
+    yield _nri(seen, socket)
 
 
 def findings(rdma: Sequence[RdmaDevice], seen: Checkup) -> Iterator[Finding]:
@@ -98,6 +138,27 @@ def azure_findings(host: AzureHost | None) -> Iterator[Finding]:
             "v4 or v5"
         )
         yield Finding("Azure", Grade.NOTE, text)
+
+
+def verbs_of(
+    rdma: Sequence[RdmaDevice],
+    seen: Checkup,
+    ask: Callable[[str], VerbsDevice | VerbsFailure] | None,
+) -> tuple[list[VerbsDevice | VerbsFailure], list[Finding]]:
+    """Return what devices told that were opened, and what is to be said of it.
+
+    None is opened where /dev is a container's own: a healthy one would seem broken.
+
+    Args:
+        rdma: the RDMA devices on the host.
+        seen: what was looked at.
+        ask: opens a device by its name; None where pyverbs is not installed.
+    """
+    if seen.own_dev:
+        text = "not asked: this container has a /dev of its own, without the host's device files"
+        return [], [Finding("verbs", Grade.NOTE, text)]
+    probed = [ask(device.name) for device in rdma] if ask else []
+    return probed, list(verbs_findings(probed, installed=ask is not None))
 
 
 def verbs_findings(
@@ -207,6 +268,42 @@ def _gpu_direct(seen: Checkup) -> Finding:
         return Finding(subject, Grade.OK, text)
     text = "GPU memory is out of the NICs' reach: modprobe nvidia-peermem, after the RDMA drivers"
     return Finding(subject, Grade.WARNING, text)
+
+
+def _nri(seen: Checkup, socket: Path) -> Finding:
+    """Return whether a plugin that is not connected could be."""
+    subject = "NRI"
+    if seen.containerd and seen.containerd.nri is False:
+        text = f"containerd's settings switch it off; set {CONTAINERD_NRI}"
+        return Finding(subject, Grade.BAD, text)
+    if seen.crio and seen.crio.nri is False:
+        return Finding(subject, Grade.BAD, f"CRI-O's settings switch it off; set {CRIO_NRI}")
+    match seen.nri:
+        case True:
+            return Finding(subject, Grade.OK, f"on: the runtime's socket {socket} is there")
+        case None:
+            return Finding(subject, Grade.NOTE, f"{socket} can't be looked at; are you root?")
+        case False:
+            return Finding(subject, Grade.BAD, f"no socket {socket}: {_no_socket(seen, socket)}")
+        case _:
+            assert_never(seen.nri)
+
+
+def _no_socket(seen: Checkup, socket: Path) -> str:
+    file, crio = seen.containerd, seen.crio
+    if file and file.nri_socket and _below_run(file.nri_socket) != _below_run(str(socket)):
+        return (
+            f"containerd's settings put it at {file.nri_socket}; give that to the plugin "
+            "(--nri-socket), and mount its directory into the container"
+        )
+    ways = [CONTAINERD_NRI] if file or not crio else []
+    ways += [CRIO_NRI] if crio or not file else []
+    off = "NRI is off, as containerd 1.7 and CRI-O before 1.30 have it, or the runtime is down"
+    return f"{off}; set {'; or '.join(ways)}"
+
+
+def _below_run(path: str) -> str:
+    return path.removeprefix("/var") if path.startswith("/var/run/") else path
 
 
 def _cdi(file: ContainerdFile | None) -> Finding:

@@ -1,9 +1,9 @@
-"""What `doctor` looks at beside the inventory: the RDMA mode, files, modules, limits, settings."""
+"""What `doctor` looks at beside the inventory: RDMA mode, files, modules, limits, the runtime."""
 
 import os
 import re
 import resource
-import tomllib
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,15 +11,22 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri.facts.infiniband import char_devices
+from dranet_nri.facts.runtime_files import (
+    CONTAINERD,
+    CRIO,
+    ContainerdFile,
+    CrioFiles,
+    containerd_file,
+    crio_files,
+)
 from dranet_nri.facts.tree import Folder
 from dranet_nri.inventory import RdmaDevice
 from dranet_nri.model import RdmaMode
 from dranet_nri.rdma.socket import open_here
+from dranet_nri.settings import NRI_SOCKET
 
 KINDS: Final = ("uverbs", "rdma_cm", "umad")
-CONTAINERD: Final = Path("/etc/containerd/config.toml")
 
-_CRI_PLUGINS: Final = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri")
 _RELEASE: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
 
 
@@ -31,21 +38,8 @@ class Places:
     proc: Path = Path("/proc")
     dev: Path = Path("/dev")
     containerd: Path = CONTAINERD
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerdFile:
-    """What containerd's configuration file says of CDI.
-
-    Attributes:
-        version: of the file's format; 3 belongs to containerd 2.
-        cdi: None if it does not say.
-        error: why it cannot be used, "" if it can.
-    """
-
-    version: int = 0
-    cdi: bool | None = None
-    error: str = ""
+    crio: Path = CRIO
+    nri: Path = NRI_SOCKET
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +55,8 @@ class Checkup:
         memlock: this process's own limit in bytes, None for none.
         modules: names of those that are loaded or built in, as /sys/module shows them.
         nvidia: NVIDIA's driver in its own words, "" if there is none.
-        containerd: None where there is no configuration file.
+        containerd, crio: None where there is no configuration file.
+        nri: whether the runtime's NRI socket is there, None if that can't be seen.
     """
 
     kernel: tuple[int, int] = (0, 0)
@@ -73,6 +68,8 @@ class Checkup:
     modules: frozenset[str] = frozenset()
     nvidia: str = ""
     containerd: ContainerdFile | None = None
+    crio: CrioFiles | None = None
+    nri: bool | None = None
 
 
 def look(rdma: Sequence[RdmaDevice], places: Places) -> Checkup:
@@ -107,7 +104,18 @@ def look(rdma: Sequence[RdmaDevice], places: Places) -> Checkup:
         modules=modules,
         nvidia=nvidia,
         containerd=containerd_file(places.containerd),
+        crio=crio_files(places.crio),
+        nri=_is_socket(places.nri),
     )
+
+
+def _is_socket(path: Path) -> bool | None:
+    try:
+        return stat.S_ISSOCK(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return None
 
 
 def _mounted(path: Path, proc: Path) -> str:
@@ -125,29 +133,6 @@ def release(text: str) -> tuple[int, int]:
     """Return major and minor of a kernel release ("6.18.2-amd64"), (0, 0) if it is none."""
     found = _RELEASE.match(text)
     return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
-def containerd_file(path: Path) -> ContainerdFile | None:
-    """Return what the file says of CDI, None if there is none; files it imports are not read."""
-    try:
-        document = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        return ContainerdFile(error=str(error))
-    version = document.get("version")
-    said = [_cdi_of(document, plugin) for plugin in _CRI_PLUGINS]
-    return ContainerdFile(
-        version=version if isinstance(version, int) else 0,
-        cdi=next((cdi for cdi in said if cdi is not None), None),
-    )
-
-
-def _cdi_of(document: Mapping[str, object], plugin: str) -> bool | None:
-    plugins = document.get("plugins")
-    section = plugins.get(plugin) if isinstance(plugins, dict) else None
-    cdi = section.get("enable_cdi") if isinstance(section, dict) else None
-    return cdi if isinstance(cdi, bool) else None
 
 
 def _mode() -> RdmaMode | None:

@@ -7,21 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.cli import main
 from dranet_nri.commands.doctor import (
     azure_findings,
     findings,
     print_report,
     verbs_findings,
 )
-from dranet_nri.facts.checkup import (
-    Checkup,
-    ContainerdFile,
-    Places,
-    containerd_file,
-    look,
-    release,
-)
+from dranet_nri.facts.checkup import Checkup, Places, look, release
+from dranet_nri.facts.runtime_files import ContainerdFile
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, VerbsPort
 from dranet_nri.inventory import AzureHost, RdmaDevice, RdmaPort
 from dranet_nri.model import RdmaMode
@@ -182,36 +175,6 @@ def test_what_containerds_settings_mean_for_the_gate(
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("version = 2\n[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi = true",
-         ContainerdFile(2, cdi=True)),
-        ("version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false",
-         ContainerdFile(3, cdi=False)),
-        ("version = 3", ContainerdFile(3)),
-        ("", ContainerdFile()),
-        ("version = '3'\nplugins = 1", ContainerdFile()),
-        ("[plugins]\n'io.containerd.grpc.v1.cri' = 'x'", ContainerdFile()),
-        ("[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi = 'yes'", ContainerdFile()),
-    ],
-)  # fmt: skip
-def test_containerds_settings_are_read(tmp_path: Path, text: str, expected: ContainerdFile) -> None:
-    (tmp_path / "config.toml").write_text(text)
-
-    assert containerd_file(tmp_path / "config.toml") == expected
-
-
-def test_settings_that_are_not_there_or_no_toml_are_told_apart(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text("version = = 3")
-
-    broken = containerd_file(tmp_path / "config.toml")
-
-    assert containerd_file(tmp_path / "none.toml") is None
-    assert broken is not None
-    assert "line 1" in broken.error
-
-
-@pytest.mark.parametrize(
     ("text", "version"),
     [("6.18.2-amd64", (6, 18)), ("5.15", (5, 15)), ("next", (0, 0))],
 )
@@ -318,25 +281,3 @@ def test_scripts_get_findings_and_typed_values(capsys: pytest.CaptureFixture[str
     assert document["findings"][0]["grade"] == "ok"
     assert document["verbs"][0]["max_qp"] == 131072
     assert document["verbs"][0]["ports"][0]["active_mtu"] == 4096
-
-
-def test_the_verb_reports_on_a_node_without_rdma(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = str(tmp_path / "none.toml")
-
-    code = main(["doctor", "--sysfs", str(tmp_path), "--containerd-config", config])
-
-    assert code == 0
-    assert "no RDMA device here" in capsys.readouterr().out
-
-
-def test_the_verb_knows_an_azure_machine_by_its_asset_tag(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    host = FakeSysfs(tmp_path)
-    host.tell("class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")
-
-    main(["doctor", "--sysfs", str(tmp_path), "--containerd-config", str(tmp_path / "none.toml")])
-
-    assert "note     Azure" in capsys.readouterr().out

@@ -1,0 +1,109 @@
+"""What the container runtimes' own settings say of NRI and CDI.
+
+Files that a file imports are not read, so what is found here may be overridden.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+CONTAINERD: Final = Path("/etc/containerd/config.toml")
+CRIO: Final = Path("/etc/crio")  # crio.conf, then crio.conf.d in the order of its names
+
+_CRI_PLUGINS: Final = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri")
+_NRI_PLUGIN: Final = "io.containerd.nri.v1.nri"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerdFile:
+    """What containerd's configuration file says.
+
+    Attributes:
+        version: of the file's format; 3 belongs to containerd 2.
+        cdi, nri: whether it switches them on, None if it does not say.
+        nri_socket: where it puts NRI's socket, "" if it does not say.
+        error: why it cannot be used, "" if it can.
+    """
+
+    version: int = 0
+    cdi: bool | None = None
+    nri: bool | None = None
+    nri_socket: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CrioFiles:
+    """What CRI-O's configuration files say.
+
+    Attributes:
+        nri: whether they switch it on, None if they do not say.
+        error: why one of them cannot be used, "" if all can.
+    """
+
+    nri: bool | None = None
+    error: str = ""
+
+
+def containerd_file(path: Path) -> ContainerdFile | None:
+    """Return what the file says, None if there is none."""
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        return ContainerdFile(error=str(error))
+    version = document.get("version")
+    cri = [_flag(_plugin(document, name), "enable_cdi") for name in _CRI_PLUGINS]
+    socket = _plugin(document, _NRI_PLUGIN).get("socket_path")
+    return ContainerdFile(
+        version=version if isinstance(version, int) else 0,
+        cdi=next((cdi for cdi in cri if cdi is not None), None),
+        nri=_nri_of(document),
+        nri_socket=socket if isinstance(socket, str) else "",
+    )
+
+
+def crio_files(directory: Path) -> CrioFiles | None:
+    """Return what the files say together, the last word first; None if there are none."""
+    found: CrioFiles | None = None
+    try:
+        for path in _crio_paths(directory):
+            found = found or CrioFiles()
+            crio = tomllib.loads(path.read_text("utf-8")).get("crio")
+            nri = _flag(_section(_section(crio).get("nri")), "enable_nri")
+            found = found if nri is None else CrioFiles(nri)
+    except (OSError, ValueError) as error:
+        return CrioFiles(error=str(error))
+    return found
+
+
+def _crio_paths(directory: Path) -> Iterator[Path]:
+    main, more = directory / "crio.conf", directory / "crio.conf.d"
+    if main.exists():
+        yield main
+    if more.is_dir():
+        yield from sorted(each for each in more.iterdir() if each.is_file())
+
+
+def _nri_of(document: Mapping[str, object]) -> bool | None:
+    off = document.get("disabled_plugins")
+    if isinstance(off, list) and _NRI_PLUGIN in off:
+        return False
+    disabled = _flag(_plugin(document, _NRI_PLUGIN), "disable")
+    return None if disabled is None else not disabled
+
+
+def _plugin(document: Mapping[str, object], name: str) -> Mapping[str, object]:
+    return _section(_section(document.get("plugins")).get(name))
+
+
+def _section(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _flag(section: Mapping[str, object], name: str) -> bool | None:
+    value = section.get(name)
+    return value if isinstance(value, bool) else None
