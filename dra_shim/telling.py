@@ -96,6 +96,8 @@ class Telling:
                 )
             case slices.DeviceRefused():
                 log.error("device not taken", device=notice.device, reason=notice.reason)
+            case slices.FeaturesMissing() if not notice.features:
+                log.info("server has the features it lacked")
             case slices.FeaturesMissing():
                 log.warning("server lacks features", gates=sorted(notice.features))
             case slices.FieldsDropped():

@@ -27,10 +27,15 @@ GRACE_S: Final = 5.0  # for calls at work when a server ends
 
 @dataclass(frozen=True, slots=True)
 class SocketReplaced:
-    """A socket was made anew; reason says why."""
+    """A socket was made anew; reason says why.
+
+    Attributes:
+        forgotten: the kubelet has to register us anew; it finds the service's socket by its name.
+    """
 
     path: str
     reason: str
+    forgotten: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,8 @@ class KubeletPlugin:
             said = self._status.reason or "it said nothing; is its directory right (--root-dir)?"
             late = f"the kubelet has not registered us for {waited_s:.0f} s: {said}"
             path = str(self._sockets.registration)
-            self._notify(SocketReplaced(path, late if there else "it was gone"))
+            reason = late if there else "it was gone"
+            self._notify(SocketReplaced(path, reason, forgotten=True))
         if there:
             self._unheard += 1
         self._status = replace(self._status, registered=False)

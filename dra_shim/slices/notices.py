@@ -35,7 +35,10 @@ class DeviceRefused:
 
 @dataclass(frozen=True, slots=True)
 class FeaturesMissing:
-    """The server lacks features, so what needs them is not published; see goods.without."""
+    """The server lacks features, so what needs them is not published; see goods.without.
+
+    It is told when others are missing than before; none when all came that were.
+    """
 
     features: frozenset[Feature]
 

@@ -79,6 +79,7 @@ class Publisher:
         self._accepted: dict[str, Accepted] = {}
         self._refused: dict[str, Offer] = {}
         self._lacking: frozenset[Feature] = frozenset()  # of the server
+        self._missed: frozenset[Feature] = frozenset()  # of what was needed, as it was told
         self._probed: frozenset[Feature] = frozenset()  # what it was asked for
         self._probed_at = -inf
         self._told: set[notices.Notice] = set()
@@ -205,10 +206,8 @@ class Publisher:
             features = _USUAL | needed | self._probed
             self._lacking = await self._probe(pool, features)
             self._probed_at, self._probed = self._clock(), features
-        lacking = needed & self._lacking
-        if lacking:
-            self._tell_once(notices.FeaturesMissing(lacking))
-        return without(goods, lacking)
+        self._tell_missing(needed)
+        return without(goods, needed & self._lacking)
 
     async def _probe(self, pool: Pool, features: frozenset[Feature]) -> frozenset[Feature]:
         """Return which of the features the server lacks."""
@@ -229,6 +228,13 @@ class Publisher:
         if notice not in self._told:
             self._told.add(notice)
             self._notify(notice)
+
+    def _tell_missing(self, needed: frozenset[Feature]) -> None:
+        """Tell what is missed now; what is not needed any more is so until the server has it."""
+        missed = (self._missed | needed) & self._lacking
+        if missed != self._missed:
+            self._missed = missed
+            self._notify(notices.FeaturesMissing(missed))
 
     def _tell_trouble(self, error: ApiError, retry_s: float) -> None:
         self._notify(notices.Trouble(error, retry_s))

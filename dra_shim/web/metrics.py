@@ -95,7 +95,8 @@ class CallCounts:
                 self._registered.set(int(not notice.reason))
             case kubelet.SocketReplaced():
                 self._sockets.add("replaced")
-                self._registered.set(0)
+                if notice.forgotten:
+                    self._registered.set(0)
             case kubelet.SocketFailed():
                 self._sockets.add("failed")
             case _:

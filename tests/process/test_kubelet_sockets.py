@@ -37,6 +37,11 @@ async def answers(node: Node) -> str:
     return await probe(node.sockets.registration, 30.0)
 
 
+def forgotten(node: Node) -> list[bool]:
+    """Return of each socket made anew whether the kubelet had to register us again."""
+    return [each.forgotten for each in node.notices if isinstance(each, SocketReplaced)]
+
+
 def replaced(node: Node) -> list[str]:
     """Return the reasons for which sockets were made anew."""
     return [each.reason for each in node.notices if isinstance(each, SocketReplaced)]
@@ -64,6 +69,7 @@ def test_sockets_that_were_wiped_are_made_anew_and_the_kubelet_registers_again(n
             assert is_registered(node)
             assert await answers(node) == ""
         assert replaced(node) == ["it was gone", "it was gone"]
+        assert forgotten(node) == [False, True], "the service's, then the registration's"
         assert node.kubelet.trouble == []
 
     asyncio.run(run())

@@ -137,6 +137,25 @@ def test_a_feature_that_came_is_used_with_the_first_news_after_an_hour() -> None
 
             assert (early.writes, told.writes) == (0, 1)
             assert "NoCarrier" in str(await it.slices())
+            missing = [each.features for each in it.said(FeaturesMissing)]
+            assert missing == [{Feature.TAINTS}, frozenset()]
+
+    finish(scene())
+
+
+def test_what_is_needed_no_more_is_not_told_to_be_there() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.features = frozenset(FEATURES) - {"taints"}
+            await it.publish(ill("a"))
+            await it.until_at_ease()
+            it.clock.pass_time(60.0)
+            await it.publish(plain("a"))
+            await it.until_at_ease()
+            it.clock.pass_time(60.0)
+            await it.publish(ill("a"))
+
+            assert it.said(FeaturesMissing) == [FeaturesMissing(frozenset({Feature.TAINTS}))]
 
     finish(scene())
 

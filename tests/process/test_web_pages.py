@@ -238,6 +238,25 @@ TOLD = [
 ]
 
 
+def test_a_registration_lasts_as_long_as_its_own_socket(site: Site) -> None:
+    told = [kubelet.SocketReplaced("/x", "gone", forgotten) for forgotten in (False, True)]
+    seen = []
+    for notice in (Registered(), *told):
+        site.metrics.calls.on_kubelet(notice)
+        seen.append(Scrape(site.metrics.text()).value("dra_shim_registered"))
+
+    assert seen == [1, 1, 0]
+
+
+def test_a_feature_that_came_is_missed_no_longer(site: Site) -> None:
+    for missing in (Feature.TAINTS, Feature.COUNTERS):
+        site.metrics.server.on_slices(slices.FeaturesMissing(frozenset({missing})))
+
+    shown = Scrape(site.metrics.text()).values
+    gates = [dict(labels) for name, labels in shown if name == "dra_shim_server_lacks_feature"]
+    assert gates == [{"gate": "DRAPartitionableDevices"}]
+
+
 @pytest.mark.parametrize(
     ("notice", "name", "labels", "value"), TOLD, ids=lambda each: type(each).__name__
 )
