@@ -1,9 +1,9 @@
 """What goes wrong between us and an API server.
 
 ApiError                what was asked, why it failed, what to do
-├── UnavailableError    no answer, or one for later (429, 5xx): worth another try
+├── UnavailableError    no answer, or one for later (408, 429, 5xx): worth another try
 ├── RejectedError       the server does not know us (401), or we may not (403)
-├── NotFoundError       there is no such object
+├── NotFoundError       there is no such object, or its namespace is going
 ├── NotServedError      the server knows no such kind in any version of ours
 ├── ConflictError       the object changed or is there already, or is another one
 ├── ExpiredError        the state to go on from is forgotten: list anew
@@ -63,7 +63,7 @@ class RejectedError(ApiError):
 
 
 class NotFoundError(ApiError):
-    """There is no such object."""
+    """There is no such object, nor can there be one: its namespace is being deleted."""
 
     kind = "not_found"
 

@@ -204,6 +204,8 @@ def _failure(
     match code:
         case 401:
             return RejectedError(subject, said, _UNKNOWN)
+        case 403 if _is_ending(details):
+            return NotFoundError(subject, said)
         case 403:
             right = f"{request.verb} on {request.resource}"
             return RejectedError(subject, said, f"grant {right} to the service account")
@@ -215,7 +217,7 @@ def _failure(
             return ConflictError(subject, said)
         case 410:
             return ExpiredError(subject, said)
-        case _ if code == 429 or not 300 <= code < 500:
+        case _ if code in (408, 429) or not 300 <= code < 500:
             return UnavailableError(subject, said, after_s=_wait_s(headers, details))
     causes = _causes(details)
     if any(cause.field == "metadata.uid" for cause in causes):
@@ -228,6 +230,12 @@ def _causes(details: Mapping[str, object]) -> tuple[Cause, ...]:
     return tuple(
         Cause(str(entry.get("field") or ""), str(entry.get("message") or "")) for entry in entries
     )
+
+
+def _is_ending(details: Mapping[str, object]) -> bool:
+    """Whether a namespace takes nothing new, for it is being deleted (api/core/v1)."""
+    causes = (entry for entry in _list(details.get("causes")) if isinstance(entry, dict))
+    return any(entry.get("reason") == "NamespaceTerminating" for entry in causes)
 
 
 def _wait_s(headers: Mapping[str, str], details: Mapping[str, object]) -> float:

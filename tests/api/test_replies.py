@@ -37,6 +37,7 @@ from dra_shim.api.requests import SLICE, Place
 
 ASKED = requests.replacing(Place(SLICE, "v1", name="s-0"), {})
 GROUP = "resource.k8s.io"
+ENDING = {"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "ml is being"}
 DISCOVERY = requests.discovery(GROUP)
 
 
@@ -97,6 +98,8 @@ def test_what_is_no_list_may_be_one_later(body: object) -> None:
     [
         (401, said(401), RejectedError),
         (403, said(403), RejectedError),
+        (403, said(403, "Forbidden", causes=[ENDING]), NotFoundError),
+        (403, said(403, "Forbidden", causes=[{"reason": "FieldValueInvalid"}, 7]), RejectedError),
         (404, said(404, "NotFound", name="s-0"), NotFoundError),
         (404, b"404 page not found\n", NotServedError),
         (404, said(404, "NotFound"), NotServedError),
@@ -106,6 +109,7 @@ def test_what_is_no_list_may_be_one_later(body: object) -> None:
         (422, said(422, "Invalid", causes=[{"field": "metadata.uid"}]), ConflictError),
         (400, said(400, "BadRequest"), InvalidError),
         (302, b"", InvalidError),
+        (408, b"timeout", UnavailableError),
         (413, b"too large", InvalidError),
         (429, said(429), UnavailableError),
         (500, said(500), UnavailableError),

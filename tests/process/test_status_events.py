@@ -3,11 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from dra_shim.prepare import PrepareFailed
 from dra_shim.status import EventLost, Posted, Trouble
 from dra_shim.status.backlog import BURST, MAX_WAITING, REFILL_S
 from dra_shim.status.poster import FIRST_PAUSE_S, MAX_TRIES
-from tests.fakes.exchange import Asked
+from tests.fakes.exchange import Asked, Told
 from tests.process.plugin_bench import finish
 from tests.process.status_bench import failed, given
 from tests.process.status_trouble import CLAIM, counting, posting, prepared, refusal, reporting
@@ -75,10 +77,18 @@ def test_an_event_that_is_refused_is_lost_and_told_once(tmp_path: Path) -> None:
     finish(scene())
 
 
-def test_an_event_of_a_namespace_that_is_gone_is_nobodys(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "refused",
+    [
+        refusal(404, "NotFound", name="default"),
+        refusal(403, "Forbidden", causes=[{"reason": "NamespaceTerminating"}]),
+    ],
+    ids=["gone", "going"],
+)
+def test_an_event_of_a_namespace_that_is_gone_is_nobodys(tmp_path: Path, refused: Told) -> None:
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
-            server.fail(refusal(404, "NotFound", name="default"), posting)
+            server.fail(refused, posting)
             it.reporter.tell(PrepareFailed(CLAIM, "one"))
             it.reporter.tell(PrepareFailed(CLAIM, "two"))
             await it.until_said(Posted)
