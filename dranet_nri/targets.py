@@ -18,11 +18,13 @@ from dranet_nri.model import (
     LinkState,
     NetworkConfig,
     Observed,
+    Route,
+    best_legs,
 )
 from dranet_nri.plan.adopt import adopted
 from dranet_nri.plan.child import Child
 from dranet_nri.plan.known import known_as
-from dranet_nri.plan.network import PodNetwork, beside_each_other, pod_network
+from dranet_nri.plan.network import MAIN, PodNetwork, beside_each_other, pod_network
 from dranet_nri.plan.ops import Plan
 from dranet_nri.plan.planner import InPod, plan
 from dranet_nri.plan.port import Session
@@ -248,6 +250,7 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
     else:
         snapshot = device.snapshot
         if snapshot is None:
+            _require_no_uplink(session, wanted.device.name, observed.host)
             snapshot = _snapshot(session, wanted, observed)
             device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
         _require_untunnelled(wanted.device.name, observed.lost_with_link)
@@ -256,6 +259,21 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
     device = with_rdma(wanted, device, observed.rdma, options)
     require_alone(wanted.device.name, device.rdma, observed.lost_with_rdma)
     return replace(target, record=device, observed=observed, network=network)
+
+
+def _require_no_uplink(session: Session, name: str, host: LinkState | None) -> None:
+    """Refuse what became the node's uplink since it was allocated. Few NICs have such routes."""
+    if host is None or not any(_is_default(route) for route in host.routes):
+        return
+    if host.link.index in best_legs(session.default_routes()):
+        raise RefusedError(
+            f"device {name}: the node's default route goes through {host.link.name}, so that it"
+            " stays on the host; delete that route, or give the node another one of a lower metric"
+        )
+
+
+def _is_default(route: Route) -> bool:
+    return route.destination in {"0.0.0.0/0", "::/0"} and route.table == MAIN
 
 
 def _require_untunnelled(name: str, lost: tuple[str, ...]) -> None:

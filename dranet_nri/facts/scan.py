@@ -19,7 +19,6 @@ from dranet_nri.facts import azure, host, infiniband, links, sysfs
 from dranet_nri.facts.touched import NOTHING, Event, Touched, touched_by
 from dranet_nri.facts.tree import Folder
 from dranet_nri.inventory import (
-    DefaultRoute,
     HostFacts,
     Inventory,
     NetDevice,
@@ -28,7 +27,8 @@ from dranet_nri.inventory import (
     inventory_from_facts,
     parse_vm_size,
 )
-from dranet_nri.model import Address, Link
+from dranet_nri.model import Address, DefaultRoute, Link
+from dranet_nri.netlink.routes import default_routes
 from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
 
 MANY_LINKS: Final = 64  # above it, dumps of everything are faster than one question for each
@@ -164,7 +164,7 @@ class Scanner:
             seen = links.links(netlink)
             addresses = links.addresses(netlink)
             filters = links.tc_filters(netlink)
-            routes = links.default_routes(netlink)
+            routes = default_routes(netlink)
         told = infiniband.told(self._sysfs)
         facts = host_facts(self._sysfs, seen, addresses, filters, routes, told=told)
         facts = replace(facts, azure=azure.azure_host(self._sysfs, self._size))
@@ -181,7 +181,7 @@ class Scanner:
             for index in indexes:
                 seen.links.read(netlink, index)
             if touched.routes or indexes & legs:  # IPv4 announces no route that goes with its link
-                routes = links.default_routes(netlink)
+                routes = default_routes(netlink)
         concerned += [seen.links.seen[index].link for index in indexes if index in seen.links.seen]
         facts = replace(
             before,

@@ -12,7 +12,6 @@ from dranet_nri.inventory.names import pci_device_name
 from dranet_nri.inventory.numa import near_nodes
 from dranet_nri.inventory.observed import (
     AzureHost,
-    DefaultRoute,
     HostFacts,
     NetDevice,
     PciFunction,
@@ -26,7 +25,6 @@ __all__ = [
     "MAX_ATTRIBUTES",
     "NUMA_NODE",
     "AzureHost",
-    "DefaultRoute",
     "HostFacts",
     "Inventory",
     "NetDevice",

@@ -6,7 +6,7 @@ scan anew.
 
 from dataclasses import dataclass
 
-from dranet_nri.model import Address, Link
+from dranet_nri.model import Address, DefaultRoute, Link
 
 UNKNOWN_NAME = "unknown"
 
@@ -128,20 +128,6 @@ class RdmaDevice:
     protocol: str = ""
     index: int | None = None
     part_of: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DefaultRoute:
-    """A unicast default route of table main.
-
-    Attributes:
-        family: 4 or 6.
-        links: ifindex of each leg.
-    """
-
-    family: int
-    metric: int
-    links: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dranet_nri.inventory.observed import DefaultRoute, HostFacts
-from dranet_nri.model import Link
+from dranet_nri.inventory.observed import HostFacts
+from dranet_nri.model import Link, best_legs
 
 _ROUTED: Final = "the node's default route goes through it"
 _WAS_ROUTED: Final = "the node's last default route went through it, and there is none now"
@@ -61,18 +61,8 @@ def uplinks_of(
 
 
 def _routed(facts: HostFacts) -> Iterator[tuple[Link, str]]:
-    legs = _legs(facts.default_routes)
+    legs = best_legs(facts.default_routes)
     return ((each.link, _ROUTED) for each in facts.netdevs if each.link.index in legs)
-
-
-def _legs(routes: Sequence[DefaultRoute]) -> frozenset[int]:
-    """Return the ifindexes of every leg of the best default routes, both families together."""
-    best: dict[int, int] = {}
-    for route in routes:
-        best[route.family] = min(route.metric, best.get(route.family, route.metric))
-    return frozenset(
-        index for route in routes if route.metric == best[route.family] for index in route.links
-    )
 
 
 def _reached(facts: HostFacts, node_addresses: Collection[str]) -> Iterator[tuple[Link, str]]:

@@ -20,6 +20,7 @@ from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.space import Space
 from dranet_nri.model import (
     CharDevice,
+    DefaultRoute,
     DeviceKey,
     EthtoolState,
     NetnsId,
@@ -29,6 +30,7 @@ from dranet_nri.model import (
     RdmaLink,
     Sysctl,
 )
+from dranet_nri.netlink.routes import default_routes
 from dranet_nri.plan.known import Known
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -176,6 +178,10 @@ class NetlinkSession:
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace."""
         return self._space(Ns.HOST, "read default sysctls").default_sysctls()
+
+    def default_routes(self) -> tuple[DefaultRoute, ...]:
+        """Return the host's default routes of table main."""
+        return default_routes(self._space(Ns.HOST, "dump routes in host").netlink)
 
     def ethtool(self, name: str) -> EthtoolState:
         """Return offload features and private flags of a link on the host."""

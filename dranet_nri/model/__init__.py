@@ -50,6 +50,7 @@ from dranet_nri.model.network import (
     DELETED_WITH_LOWER,
     FOREVER,
     Address,
+    DefaultRoute,
     DeviceKey,
     Link,
     LinkState,
@@ -61,6 +62,7 @@ from dranet_nri.model.network import (
     Route,
     Rule,
     Sysctl,
+    best_legs,
 )
 from dranet_nri.model.rdma import (
     ObservedRdma,
@@ -92,6 +94,7 @@ __all__ = [
     "CharKind",
     "Container",
     "ContainerClaim",
+    "DefaultRoute",
     "Device",
     "DeviceKey",
     "Edits",
@@ -127,6 +130,7 @@ __all__ = [
     "Switches",
     "Sysctl",
     "Version",
+    "best_legs",
     "parse_pci_address",
     "parse_uid",
     "switches",

@@ -1,5 +1,6 @@
 """The kernel's view: links, addresses, routes, rules, and where a device is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -154,6 +155,30 @@ class Route:
     nexthops: tuple[NextHop, ...] = ()
     expires_s: int = 0
     preference: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultRoute:
+    """A unicast default route of table main.
+
+    Attributes:
+        family: 4 or 6.
+        links: ifindex of each leg.
+    """
+
+    family: int
+    metric: int
+    links: tuple[int, ...]
+
+
+def best_legs(routes: Sequence[DefaultRoute]) -> frozenset[int]:
+    """Return the ifindexes of every leg of the best default routes, both families together."""
+    best: dict[int, int] = {}
+    for route in routes:
+        best[route.family] = min(route.metric, best.get(route.family, route.metric))
+    return frozenset(
+        index for route in routes if route.metric == best[route.family] for index in route.links
+    )
 
 
 @dataclass(frozen=True, slots=True)

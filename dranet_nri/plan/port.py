@@ -5,6 +5,7 @@ from typing import Protocol
 
 from dranet_nri.model import (
     CharDevice,
+    DefaultRoute,
     DeviceKey,
     EthtoolState,
     NetnsId,
@@ -47,6 +48,13 @@ class Session(Protocol):
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace: what a move resets."""
+
+    def default_routes(self) -> tuple[DefaultRoute, ...]:
+        """Return the host's unicast default routes of table main, both families.
+
+        Raises:
+            KernelError: a dump failed.
+        """
 
     def ethtool(self, name: str) -> EthtoolState:
         """Return offload features and private flags of the host's link of that name.

@@ -9,6 +9,7 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.model import (
     Address,
+    DefaultRoute,
     NetnsId,
     NextHop,
     Ns,
@@ -26,7 +27,7 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from dranet_nri.plan.port import Session
-from tests.contract.cases import KEY, UP, V4, apply, in_pod, move_in, on_host, refused
+from tests.contract.cases import KEY, UP, V4, apply, in_pod, index, move_in, on_host, refused
 from tests.contract.worlds import World
 
 NOPREFIXROUTE = 0x200  # IFA_F_NOPREFIXROUTE
@@ -88,6 +89,22 @@ def test_what_the_kernel_deletes_with_a_link_is_told_before_it_leaves(
     after = session.observe(KEY, "net1")
     assert observed.taken_host_names - after.taken_host_names == {"flannel.1"}
     assert after.lost_with_link == ()
+
+
+def test_default_routes_are_those_of_table_main(session: Session) -> None:
+    ways = (
+        Route("0.0.0.0/0", "10.0.0.1", metric=50),
+        Route("0.0.0.0/0", "10.0.0.1", table=1000),
+        Route("::/0", "2001:db8::1", metric=70),
+        Route("10.7.0.0/16", "10.0.0.1"),
+    )
+    apply(session, *UP, *(AddRoute(Ns.HOST, "eth1", each) for each in ways))
+
+    own = index(session)
+    assert {*session.default_routes()} == {
+        DefaultRoute(4, 50, (own,)),
+        DefaultRoute(6, 70, (own,)),
+    }
 
 
 def test_what_an_address_brings_back_is_no_route_to_restore(session: Session) -> None:

@@ -16,6 +16,7 @@ class RecordingHandler:
         log: "run s1" when RunPodSandbox of s1 starts, "run s1 done" when it ends,
             "run s1 cancelled" when it is cancelled.
         unclaimed: sandbox ids that is_unclaimed says yes to.
+        unrefusable: sandbox ids that may_refuse says no to.
         errors: what a hook raises in its end.
         edits: what every container gets.
         deadlines: of the hooks that have one.
@@ -26,6 +27,7 @@ class RecordingHandler:
         """Do nothing and succeed."""
         self.log: list[str] = []
         self.unclaimed: set[str] = set()
+        self.unrefusable: set[str] = set()
         self.errors: dict[Key, Exception] = {}
         self.edits = Edits()
         self.deadlines: dict[Key, float] = {}
@@ -43,12 +45,16 @@ class RecordingHandler:
         async with self._changed:
             await self._changed.wait_for(lambda: line in self.log)
 
-    def is_unclaimed(self, pod: Pod) -> bool:
+    def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
         """Return what the test said; raise what it said."""
         error = self.errors.get(("unclaimed", pod.sandbox_id))
         if error is not None:
             raise error
         return pod.sandbox_id in self.unclaimed
+
+    def may_refuse(self, pod: Pod, container: Container | None = None) -> bool:
+        """Return what the test said."""
+        return pod.sandbox_id not in self.unrefusable
 
     async def synchronize(self, pods: tuple[Pod, ...], containers: tuple[Container, ...]) -> None:
         """Record the list."""

@@ -10,8 +10,31 @@ from threading import Event
 
 from dra_shim.node.host import Stir
 from dra_shim.node.notices import Notify
-from dranet_nri.inventory import DefaultRoute, HostFacts, NetDevice, PciFunction
-from dranet_nri.model import Link
+from dranet_nri.inventory import HostFacts, NetDevice, PciFunction
+from dranet_nri.model import Address, DefaultRoute, Link
+
+
+class FakeAddresses:
+    """What a cluster says of its only Node.
+
+    Attributes:
+        known: the Node's addresses.
+        error: what the next questions are answered with, None for the addresses.
+        asked: for which Node each time.
+    """
+
+    def __init__(self, *known: str) -> None:
+        """Begin with these."""
+        self.known = frozenset(known)
+        self.error: Exception | None = None
+        self.asked: list[str] = []
+
+    async def addresses(self, node: str) -> frozenset[str]:
+        """See AddressSource."""
+        self.asked.append(node)
+        if self.error is not None:
+            raise self.error
+        return self.known
 
 
 class FakeHost:
@@ -69,6 +92,14 @@ class FakeHost:
         functions = (PciFunction(address, 2, "ice"),) if address else ()
         self._become((*self.facts.netdevs, netdev), (*self.facts.functions, *functions))
 
+    def give(self, name: str, *cidrs: str) -> None:
+        """Give a link these addresses in place of those it has."""
+        addresses = tuple(map(Address, cidrs))
+        self._become(
+            replace(each, addresses=addresses) if each.link.name == name else each
+            for each in self.facts.netdevs
+        )
+
     def take_link(self, name: str) -> None:
         """Take a link away, as a move into a pod does; its PCI function stays."""
         self._become(each for each in self.facts.netdevs if each.link.name != name)
@@ -90,7 +121,7 @@ class FakeHost:
         )
 
     def route_through(self, name: str) -> None:
-        """Let the default route go through a link."""
+        """Let the default route go through a link; "" for no default route."""
         indexes = (each.link.index for each in self.facts.netdevs if each.link.name == name)
         routes = tuple(DefaultRoute(4, 0, (index,)) for index in indexes)
         self.facts = replace(self.facts, default_routes=routes)

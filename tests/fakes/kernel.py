@@ -23,32 +23,25 @@ from dranet_nri.kernel.locate import locate, lost_with
 from dranet_nri.kernel.observe import deleted_with
 from dranet_nri.model import (
     Address,
-    CharDevice,
     DeviceKey,
-    EthtoolState,
     Link,
     LinkState,
     NetnsId,
     Ns,
     Observed,
-    ObservedRdma,
-    RdmaLink,
     RdmaMode,
     Route,
     Rule,
-    Sysctl,
 )
-from dranet_nri.plan.child import ALIAS, is_child
+from dranet_nri.plan.child import is_child
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
 from dranet_nri.plan.ops import AddIpoib, MoveRdma, Op, RenameRdma
 from tests.fakes import operations
 from tests.fakes.faults import Fault
 from tests.fakes.rdma import FakeRdma, FakeRdmaCore
-from tests.fakes.world import DEFAULTS, SET_BY_CLAIMS, FakeLink, Namespace
-
-NSFS_DEV = 4
-HOST_NETNS = NetnsId("/proc/1/ns/net", NSFS_DEV, 4026531840)
+from tests.fakes.session import FakeSession
+from tests.fakes.world import HOST_NETNS, NSFS_DEV, SET_BY_CLAIMS, FakeLink, Namespace
 
 
 @dataclass(slots=True)
@@ -170,8 +163,7 @@ class FakeKernel:
         """Forget every injected failure."""
         self._faults.clear()
         self._blind = 0
-        self.rdma.broken_chars = 0
-        self.rdma.before_chars = lambda: None
+        self.rdma.heal()
 
     # ------------------------------------------------------------------ looking at the world
 
@@ -214,7 +206,7 @@ class FakeKernel:
         self.held.discard(netns)
         self._bury(netns)
 
-    def session(self, netns: NetnsId | None) -> "FakeSession":
+    def session(self, netns: NetnsId | None) -> FakeSession:
         """Open a session."""
         if netns is not None and netns not in self.held:
             raise KernelError(f"enter {netns.path}", ESTALE, "the namespace is not held")
@@ -329,72 +321,3 @@ class FakeKernel:
             free = host.find(entry.link.name) is None
             name = entry.link.name if free else f"dev{entry.link.index}"
             operations.carry(entry, dead, host, name)
-
-
-@dataclass(slots=True)
-class FakeSession:
-    """Implements the Session port on a FakeKernel."""
-
-    kernel: FakeKernel
-    netns: NetnsId | None
-    closed: bool = False
-
-    def apply(self, op: Op) -> None:
-        """Do op."""
-        self._open(str(op))
-        self.kernel.do(op, self.netns)
-
-    def observe(self, key: DeviceKey, pod_name: str, known: Known | None = None) -> Observed:
-        """Look for the device."""
-        self._open("observe")
-        return self.kernel.look(key, pod_name, self.netns, known)
-
-    def default_sysctls(self) -> tuple[Sysctl, ...]:
-        """Return what a link gets that enters the host's namespace."""
-        self._open("read default sysctls")
-        return tuple(Sysctl(*slot, value) for slot, value in DEFAULTS.items())
-
-    def ethtool(self, name: str) -> EthtoolState:
-        """Return features and private flags of a link on the host."""
-        self._open("read ethtool features")
-        return self.kernel.space().named("read ethtool features", name).ethtool()
-
-    def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
-        """Look for the RDMA devices."""
-        self._open("observe RDMA devices")
-        return self.kernel.rdma.observe(key.parent, names, known, self.netns)
-
-    def char_devices(
-        self, ns: Ns, device: RdmaLink, kinds: Sequence[str]
-    ) -> tuple[CharDevice, ...]:
-        """Return the character devices of an RDMA device."""
-        self._open("resolve character devices")
-        netns = HOST_NETNS if ns is Ns.HOST else self.netns
-        assert netns is not None
-        return self.kernel.rdma.chars(netns, device, kinds)
-
-    def child(self, alias: str) -> Observed:
-        """Look for a link that was made."""
-        self._open("observe a child")
-        return self.kernel.look_for_child(alias, self.netns)
-
-    def children(self) -> tuple[tuple[str, int], ...]:
-        """Look for links that were made."""
-        self._open("look for children")
-        links = self.kernel.space().plain()
-        return tuple((each.alias, each.index) for each in links if each.alias.startswith(ALIAS))
-
-    def pkeys(self, rdma_device: str) -> tuple[int, ...]:
-        """Return the P_Key table."""
-        self._open("read P_Keys")
-        return self.kernel.rdma.pkeys.get(rdma_device, ())
-
-    def close(self) -> None:
-        """Close once."""
-        if not self.closed:
-            self.kernel.open_sessions -= 1
-        self.closed = True
-
-    def _open(self, what: str) -> None:
-        if self.closed:
-            raise AssertionError(f"{what}: the session is closed")

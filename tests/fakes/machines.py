@@ -10,7 +10,6 @@ from typing import Final
 
 from dranet_nri.inventory import (
     AzureHost,
-    DefaultRoute,
     HostFacts,
     NetDevice,
     PciFunction,
@@ -19,7 +18,7 @@ from dranet_nri.inventory import (
     inventory_from_facts,
     placements,
 )
-from dranet_nri.model import Address, Device, Link
+from dranet_nri.model import Address, DefaultRoute, Device, Link
 from tests.fakes.gpus import Gpu
 
 GPU_TAINT: Final = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}

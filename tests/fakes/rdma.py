@@ -58,6 +58,11 @@ class FakeRdmaCore:
     before_chars: Callable[[], None] = lambda: None
     _indexes: Iterator[int] = field(default_factory=count)
 
+    def heal(self) -> None:
+        """Forget every injected failure."""
+        self.broken_chars = 0
+        self.before_chars = lambda: None
+
     def add(self, name: str, parent: str, guid: str, *, movable: bool) -> FakeRdma:
         """Let a driver make a device; it is born on the host."""
         link = RdmaLink(next(self._indexes), name, guid)

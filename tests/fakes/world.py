@@ -17,10 +17,12 @@ from dranet_nri.errors import KernelError
 from dranet_nri.model import (
     DELETED_WITH_LOWER,
     Address,
+    DefaultRoute,
     EthtoolState,
     Link,
     LinkState,
     Neighbour,
+    NetnsId,
     NextHop,
     Route,
     Rule,
@@ -29,6 +31,8 @@ from dranet_nri.model import (
 )
 from tests.fakes.routing import is_v6, matter, single, slot, stored
 
+NSFS_DEV: Final = 4
+HOST_NETNS: Final = NetnsId("/proc/1/ns/net", NSFS_DEV, 4026531840)
 # Values of net/<family>/conf/default in a fresh namespace.
 DEFAULTS: Final = {
     ("ipv4", "arp_ignore"): "0",
@@ -71,6 +75,7 @@ NEEDS: Final = {
     "tx-tcp-segmentation": "tx-scatter-gather",
     "tx-tcp6-segmentation": "tx-scatter-gather",
 }
+MAIN: Final = 254
 MAIN_TABLES: Final = frozenset({0, 253, 254, 255})
 
 
@@ -167,6 +172,14 @@ class Namespace:
             rules=tuple(r for r in self.rules if name in {r.iif, r.oif} or r.table in tables),
             neighbours=tuple(entry.neighbours),
             sysctls=entry.seen_sysctls(self.told),
+        )
+
+    def default_routes(self) -> tuple[DefaultRoute, ...]:
+        """Return those of table main."""
+        return tuple(
+            DefaultRoute(6 if is_v6(each.destination) else 4, each.metric, (entry.link.index,))
+            for entry, each in self.routes
+            if each.destination in {"0.0.0.0/0", "::/0"} and each.table == MAIN
         )
 
     def drop(self, entry: FakeLink) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from dranet_nri.inventory import (
     DEFAULT_FILTER,
-    DefaultRoute,
     HostFacts,
     Inventory,
     NetDevice,
@@ -16,7 +15,7 @@ from dranet_nri.inventory import (
 )
 from dranet_nri.inventory.attributes import GOES_FIRST
 from dranet_nri.inventory.build import fault
-from dranet_nri.model import Address, Device, DeviceKey, Link
+from dranet_nri.model import Address, DefaultRoute, Device, DeviceKey, Link
 from tests.inventory.parts import PF, VF, function, names, nic, one, virtual
 
 

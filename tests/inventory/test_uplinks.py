@@ -4,15 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.inventory import (
-    DefaultRoute,
-    HostFacts,
-    NetDevice,
-    Uplinks,
-    inventory_from_facts,
-    uplinks_of,
-)
-from dranet_nri.model import Address, Link
+from dranet_nri.inventory import HostFacts, NetDevice, Uplinks, inventory_from_facts, uplinks_of
+from dranet_nri.model import Address, DefaultRoute, Link
 from tests.inventory.parts import VF, function, names, nic, virtual
 
 ROUTED = "the node's default route goes through it"

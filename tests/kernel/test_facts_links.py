@@ -16,10 +16,11 @@ from dranet_nri.errors import KernelError
 from dranet_nri.facts import links
 from dranet_nri.facts.scan import scan
 from dranet_nri.facts.udev import DeviceEvent, DeviceEvents
-from dranet_nri.inventory import DefaultRoute, Inventory
+from dranet_nri.inventory import Inventory
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.model import Address
+from dranet_nri.model import Address, DefaultRoute
 from dranet_nri.netlink.links import RTM_GETLINK
+from dranet_nri.netlink.routes import default_routes
 from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
 from tests.capability import lacking
 from tests.kernel.namespaces import open_netns
@@ -143,7 +144,7 @@ def test_addresses_of_both_families_are_read_with_their_own_side_of_a_peer(
 
 
 def test_a_namespace_without_routes_has_no_default_routes(netns: Namespace) -> None:
-    assert netns.read(links.default_routes) == ()
+    assert netns.read(default_routes) == ()
 
 
 def test_default_routes_are_read_with_metric_and_every_leg(netns: Namespace) -> None:
@@ -162,7 +163,7 @@ def test_default_routes_are_read_with_metric_and_every_leg(netns: Namespace) -> 
     )
     a, b = netns.index("va"), netns.index("vb")
 
-    routes = netns.read(links.default_routes)
+    routes = netns.read(default_routes)
 
     assert set(routes) == {
         DefaultRoute(4, 9, tuple(sorted((a, b)))),
@@ -185,7 +186,7 @@ def test_default_routes_that_name_only_nexthop_objects_are_resolved(netns: Names
     a, b = netns.index("va"), netns.index("vb")
     netns.do(lambda: Path("/proc/sys/net/ipv4/nexthop_compat_mode").write_text("0"))
 
-    routes = netns.read(links.default_routes)
+    routes = netns.read(default_routes)
 
     assert set(routes) == {DefaultRoute(4, 0, tuple(sorted((a, b)))), DefaultRoute(4, 3, (b,))}
 

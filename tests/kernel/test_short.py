@@ -14,6 +14,7 @@ from dranet_nri.kernel.routes import dump_routes
 from dranet_nri.kernel.rules import dump_rules
 from dranet_nri.netlink.codec import attribute
 from dranet_nri.netlink.links import INFO
+from dranet_nri.netlink.routes import default_routes
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 Read = Callable[[Rtnetlink], object]
@@ -63,7 +64,7 @@ HEADERS = [
     pytest.param(read_rules, RULE, id="rule"),
     pytest.param(read_neighbours, NEIGHBOUR, id="neighbour"),
     pytest.param(facts.addresses, ADDRESS, id="address, as a fact"),
-    pytest.param(facts.default_routes, ROUTE, id="route, as a fact"),
+    pytest.param(default_routes, ROUTE, id="route, as a fact"),
     pytest.param(facts.tc_filters, TRAFFIC, id="qdisc, as a fact"),
     pytest.param(facts.links, INFO.pack(0, 1, 7, 0, 0), id="link, as a fact"),
 ]

@@ -8,8 +8,8 @@ from dra_shim.cel import SelectorError
 from dra_shim.goods import NO_CARRIER, PORT_DOWN, VANISHED
 from dra_shim.kubelet import DeviceHealth
 from dra_shim.node.view import AWAY, WORDS, Choice, View, view_of
-from dranet_nri.inventory import NUMA_NODE, DefaultRoute, HostFacts, NetDevice, RdmaDevice, RdmaPort
-from dranet_nri.model import Device, DeviceKey, Link
+from dranet_nri.inventory import NUMA_NODE, HostFacts, NetDevice, RdmaDevice, RdmaPort
+from dranet_nri.model import DefaultRoute, Device, DeviceKey, Link
 from tests.fakes.host import FakeHost
 from tests.slices.pools import PF, function, nic
 

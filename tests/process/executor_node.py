@@ -35,7 +35,8 @@ from dranet_nri.model import (
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.ops import MoveLink, MoveRdma, Op, RenameLink, RenameRdma
 from dranet_nri.state.record import decode_attachment, encode_attachment
-from tests.fakes.kernel import HOST_NETNS, FakeKernel
+from tests.fakes.kernel import FakeKernel
+from tests.fakes.world import HOST_NETNS
 
 POD = Pod("sandbox-1", "uid-web", "default", "web", "/run/netns/1")
 DATA, STORAGE = "claim-data", "claim-storage"

@@ -51,6 +51,21 @@ def node() -> Node:
 # --------------------------------------------------------------------------- attach
 
 
+@pytest.mark.parametrize("destination", ["0.0.0.0/0", "::/0"])
+def test_what_became_the_uplink_stays_on_the_host(node: Node, destination: str) -> None:
+    gateway = "10.0.2.1" if destination == "0.0.0.0/0" else "fe80::1"
+    node.kernel.space().add_route("arrange", "eth2", Route(destination, gateway, metric=100))
+    node.start = node.host()
+
+    said = refusal(node, given(pci(2)))
+
+    assert "device nic-2: the node's default route goes through eth2, so that it stays" in said
+    better = Route(destination, gateway.replace("10.0.2", "10.0.4"), metric=50)
+    node.kernel.space().add_route("arrange", "eth4", better)
+    node.attach((claim(DATA, given(pci(2))),))
+    assert node.kernel.state("eth2", node.netns) is not None
+
+
 def test_a_nic_below_a_tunnel_of_the_host_stays_there(node: Node) -> None:
     below = node.kernel.space().named("arrange", "eth2").link.index
     node.kernel.add_link("flannel.1", link=Link(0, "flannel.1", kind="vxlan", lower=below))

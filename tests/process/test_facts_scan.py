@@ -2,8 +2,8 @@ from pathlib import Path
 
 from dranet_nri.facts.links import SeenLink
 from dranet_nri.facts.scan import host_facts
-from dranet_nri.inventory import DefaultRoute, Inventory, inventory_from_facts
-from dranet_nri.model import Address, Device, Link
+from dranet_nri.inventory import Inventory, inventory_from_facts
+from dranet_nri.model import Address, DefaultRoute, Device, Link
 from tests.fakes.sysfs import FakeSysfs
 
 

@@ -1,0 +1,100 @@
+"""A session on the kernel in memory; see tests.fakes.kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dranet_nri.model import (
+    CharDevice,
+    DefaultRoute,
+    DeviceKey,
+    EthtoolState,
+    NetnsId,
+    Ns,
+    Observed,
+    ObservedRdma,
+    RdmaLink,
+    Sysctl,
+)
+from dranet_nri.plan.child import ALIAS
+from dranet_nri.plan.known import Known
+from dranet_nri.plan.ops import Op
+from tests.fakes.world import DEFAULTS, HOST_NETNS
+
+if TYPE_CHECKING:
+    from tests.fakes.kernel import FakeKernel
+
+
+@dataclass(slots=True)
+class FakeSession:
+    """Implements the Session port on a FakeKernel."""
+
+    kernel: FakeKernel
+    netns: NetnsId | None
+    closed: bool = False
+
+    def apply(self, op: Op) -> None:
+        """Do op."""
+        self._open(str(op))
+        self.kernel.do(op, self.netns)
+
+    def observe(self, key: DeviceKey, pod_name: str, known: Known | None = None) -> Observed:
+        """Look for the device."""
+        self._open("observe")
+        return self.kernel.look(key, pod_name, self.netns, known)
+
+    def default_sysctls(self) -> tuple[Sysctl, ...]:
+        """Return what a link gets that enters the host's namespace."""
+        self._open("read default sysctls")
+        return tuple(Sysctl(*slot, value) for slot, value in DEFAULTS.items())
+
+    def default_routes(self) -> tuple[DefaultRoute, ...]:
+        """Return the host's default routes."""
+        return self.kernel.space().default_routes()
+
+    def ethtool(self, name: str) -> EthtoolState:
+        """Return features and private flags of a link on the host."""
+        self._open("read ethtool features")
+        return self.kernel.space().named("read ethtool features", name).ethtool()
+
+    def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
+        """Look for the RDMA devices."""
+        self._open("observe RDMA devices")
+        return self.kernel.rdma.observe(key.parent, names, known, self.netns)
+
+    def char_devices(
+        self, ns: Ns, device: RdmaLink, kinds: Sequence[str]
+    ) -> tuple[CharDevice, ...]:
+        """Return the character devices of an RDMA device."""
+        self._open("resolve character devices")
+        netns = HOST_NETNS if ns is Ns.HOST else self.netns
+        assert netns is not None
+        return self.kernel.rdma.chars(netns, device, kinds)
+
+    def child(self, alias: str) -> Observed:
+        """Look for a link that was made."""
+        self._open("observe a child")
+        return self.kernel.look_for_child(alias, self.netns)
+
+    def children(self) -> tuple[tuple[str, int], ...]:
+        """Look for links that were made."""
+        self._open("look for children")
+        links = self.kernel.space().plain()
+        return tuple((e.alias, e.index) for e in links if e.alias.startswith(ALIAS))
+
+    def pkeys(self, rdma_device: str) -> tuple[int, ...]:
+        """Return the P_Key table."""
+        self._open("read P_Keys")
+        return self.kernel.rdma.pkeys.get(rdma_device, ())
+
+    def close(self) -> None:
+        """Close once."""
+        if not self.closed:
+            self.kernel.open_sessions -= 1
+        self.closed = True
+
+    def _open(self, what: str) -> None:
+        if self.closed:
+            raise AssertionError(f"{what}: the session is closed")
