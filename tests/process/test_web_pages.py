@@ -239,9 +239,10 @@ TOLD = [
 
 
 def test_a_registration_lasts_as_long_as_its_own_socket(site: Site) -> None:
-    told = [kubelet.SocketReplaced("/x", "gone", forgotten) for forgotten in (False, True)]
+    replaced = [kubelet.SocketReplaced("/x", "gone", forgotten) for forgotten in (False, True)]
+    told: list[kubelet.Notice] = [Registered(), *replaced]
     seen = []
-    for notice in (Registered(), *told):
+    for notice in told:
         site.metrics.calls.on_kubelet(notice)
         seen.append(Scrape(site.metrics.text()).value("dra_shim_registered"))
 
@@ -378,7 +379,12 @@ def test_who_is_not_registered_is_not_ready_and_says_why(home: Path) -> None:
     silent, troubled = asyncio.run(scene())
     at_kubelet.close()
 
-    assert silent == (503, "not registered at the kubelet: it has said nothing yet\n")
+    assert silent[0] == 503
+    registry = at_kubelet.sockets.registration.parent
+    assert silent[1].startswith(
+        f"not registered at the kubelet: it has said nothing yet; if {registry} is not what it "
+    )
+    assert "as --kubelet-root-dir (k0s: /var/lib/k0s/kubelet, microk8s: " in silent[1]
     assert troubled[0] == 503
     assert "is the kubelet's directory right" in troubled[1]
 
