@@ -17,6 +17,7 @@ from dranet_nri.model import (
     Attachment,
     LinkState,
     NetworkConfig,
+    Ns,
     Observed,
     Route,
     best_legs,
@@ -93,7 +94,7 @@ def look(session: Session, device: AttachedDevice, *, ethtool: bool = False) -> 
     Args:
         session: of the pod.
         device: its record.
-        ethtool: whether features on the host count though no snapshot of them was taken yet.
+        ethtool: whether features count though no snapshot of them was taken yet.
 
     Raises:
         KernelError: the kernel could not be read.
@@ -105,17 +106,18 @@ def look(session: Session, device: AttachedDevice, *, ethtool: bool = False) -> 
         known = known_as(device)
         observed = session.observe(key, device.pod_name, known) if key.name else Observed()
     if ethtool or (device.snapshot is not None and device.snapshot.ethtool is not None):
-        observed = _with_ethtool(session, observed)
+        observed = replace(
+            observed,
+            host=_with_ethtool(session, Ns.HOST, observed.host),
+            pod=_with_ethtool(session, Ns.POD, observed.pod),
+        )
     if not names and not device.rdma:
         return observed
     return replace(observed, rdma=session.rdma(key, names, device.rdma))
 
 
-def _with_ethtool(session: Session, observed: Observed) -> Observed:
-    host = observed.host
-    if host is None:
-        return observed
-    return replace(observed, host=replace(host, ethtool=session.ethtool(host.link.name)))
+def _with_ethtool(session: Session, ns: Ns, state: LinkState | None) -> LinkState | None:
+    return state and replace(state, ethtool=session.ethtool(ns, state.link.index))
 
 
 def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:

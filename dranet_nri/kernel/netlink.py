@@ -183,11 +183,10 @@ class NetlinkSession:
         """Return the host's default routes of table main."""
         return default_routes(self._space(Ns.HOST, "dump routes in host").netlink)
 
-    def ethtool(self, name: str) -> EthtoolState:
-        """Return offload features and private flags of a link on the host."""
-        what = f"read ethtool features of {name}"
-        host = self._space(Ns.HOST, what)
-        return ethtool.observe(host.fd, what, host.index(what, name))
+    def ethtool(self, ns: Ns, index: int) -> EthtoolState:
+        """Return offload features and private flags of a link."""
+        what = f"read ethtool features of link {index} in {ns}"
+        return ethtool.observe(self._space(ns, what).fd, what, index)
 
     def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
         """Return where the RDMA devices of the device are."""

@@ -1,8 +1,8 @@
 """Offload features and private flags: what a claim's names mean on a device, and what is missing.
 
 Rules:
-1. They are switched on the host, before the device leaves and after it is back: they are the
-   device's own and a move keeps them, so that nothing has to be asked inside the pod.
+1. They are the device's own, and a move keeps them. They are switched on the host, before the
+   device leaves and after it is back.
 2. A name of a feature wins over an alias that covers it.
 3. In the pod a feature must be at work, or not, as the claim says. At home it is asked for as it
    was before; whether it then is at work is the device's affair.

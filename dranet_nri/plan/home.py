@@ -101,7 +101,8 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
     rename: Plan = ()
     if link.parent and link.name != name and name not in observed.taken_pod_names:
         rename = (RenameLink(Ns.POD, link.index, name),)
-    after = _restore(before, LinkState(link=_with(moved, settings)), observed)
+    arrived = LinkState(link=_with(moved, settings), ethtool=observed.pod.ethtool)
+    after = _restore(before, arrived, observed)
     return (
         *dropped,
         *((SetDown(Ns.POD, link.index),) if link.up else ()),

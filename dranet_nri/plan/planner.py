@@ -110,10 +110,9 @@ def _plan_child(wanted: Wanted, observed: Observed) -> Plan:
 
 
 def is_cut(state: LinkState | None, ops: Plan) -> bool:
-    """Whether the plan ends early, because what comes next depends on what is seen then.
+    """Whether the plan ends early, because a net device is made whose number nobody knows yet.
 
-    A net device is made whose number nobody knows yet: a child is, and so is an IPoIB link whose
-    RDMA device moves. Or one comes home whose features are asked for on the host only.
+    A child is, and so is an IPoIB link whose RDMA device moves.
 
     Args:
         state: of the net device before, None if there is none.
@@ -121,17 +120,9 @@ def is_cut(state: LinkState | None, ops: Plan) -> bool:
     """
     if any(isinstance(op, AddIpoib) for op in ops):
         return True
-    if state is None:
-        return False
-    if state.ethtool is not None and any(_is_way_home(op) for op in ops):
-        return True
-    if state.link.arphrd != ARPHRD_INFINIBAND:
+    if state is None or state.link.arphrd != ARPHRD_INFINIBAND:
         return False
     return any(isinstance(op, MoveRdma) for op in ops)
-
-
-def _is_way_home(op: Op) -> bool:
-    return isinstance(op, MoveLink) and op.target is Ns.HOST
 
 
 def is_home(wanted: AtHome, observed: Observed) -> bool:

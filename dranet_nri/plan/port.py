@@ -56,8 +56,8 @@ class Session(Protocol):
             KernelError: a dump failed.
         """
 
-    def ethtool(self, name: str) -> EthtoolState:
-        """Return offload features and private flags of the host's link of that name.
+    def ethtool(self, ns: Ns, index: int) -> EthtoolState:
+        """Return offload features and private flags of the link of that index there.
 
         Raises:
             KernelError: there is none, or the kernel is older than 5.7.

@@ -5,10 +5,10 @@ from errno import ENODEV, EOPNOTSUPP
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.model import Ns, Switches
+from dranet_nri.model import EthtoolState, Ns, Switches
 from dranet_nri.plan.ops import MoveLink, SetFeatures, SetPrivateFlags
 from dranet_nri.plan.port import Session
-from tests.contract.cases import in_pod, move_in, refused
+from tests.contract.cases import in_pod, index, move_in, refused
 
 TSO, TSO6, SG = "tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-scatter-gather"
 
@@ -19,8 +19,12 @@ def features(
     return SetFeatures(Ns.HOST, "eth1", Switches(on, off), strict)
 
 
+def on_eth1(session: Session) -> EthtoolState:
+    return session.ethtool(Ns.HOST, index(session))
+
+
 def test_a_link_has_features_that_are_at_work_and_others_that_are_not(session: Session) -> None:
-    state = session.ethtool("eth1")
+    state = on_eth1(session)
 
     assert {TSO, TSO6, SG} <= {*state.features.on} & {*state.active}
     assert "rx-gro" in state.features.off
@@ -29,12 +33,12 @@ def test_a_link_has_features_that_are_at_work_and_others_that_are_not(session: S
 
 
 def test_switching_twice_is_switching_once(session: Session) -> None:
-    before = session.ethtool("eth1")
+    before = on_eth1(session)
     session.apply(features(on=("rx-gro",), off=(TSO,)))
-    once = session.ethtool("eth1")
+    once = on_eth1(session)
     session.apply(features(on=("rx-gro",), off=(TSO,)))
 
-    assert session.ethtool("eth1") == once
+    assert on_eth1(session) == once
     assert {*once.features.on} - {*before.features.on} == {"rx-gro"}
     assert {*before.features.on} - {*once.features.on} == {TSO}
     assert TSO not in once.active
@@ -42,17 +46,18 @@ def test_switching_twice_is_switching_once(session: Session) -> None:
 
 def test_a_move_keeps_features(session: Session) -> None:
     session.apply(features(on=("rx-gro",), off=(TSO,)))
-    before = session.ethtool("eth1")
+    before = on_eth1(session)
 
     move_in(session)
+    assert session.ethtool(Ns.POD, in_pod(session).link.index) == before
     session.apply(MoveLink(Ns.POD, in_pod(session).link.index, Ns.HOST, "eth1"))
 
-    assert session.ethtool("eth1") == before
+    assert on_eth1(session) == before
 
 
 def test_what_a_feature_needs_decides_whether_it_is_at_work(session: Session) -> None:
     session.apply(features(off=(SG,)))
-    state = session.ethtool("eth1")
+    state = on_eth1(session)
 
     assert TSO in state.features.on
     assert TSO not in state.active
@@ -61,7 +66,7 @@ def test_what_a_feature_needs_decides_whether_it_is_at_work(session: Session) ->
     assert f"does not take {TSO} on" in error.detail
     session.apply(features(on=(TSO,), strict=False))
     session.apply(features(on=(SG,)))
-    assert TSO in session.ethtool("eth1").active
+    assert TSO in on_eth1(session).active
 
 
 @pytest.mark.parametrize(
@@ -75,6 +80,6 @@ def test_an_unknown_name_is_refused(session: Session, op: SetFeatures | SetPriva
 
 def test_a_link_that_is_not_there_has_none(session: Session) -> None:
     with pytest.raises(KernelError) as caught:
-        session.ethtool("eth9")
+        session.ethtool(Ns.HOST, 4711)
 
     assert caught.value.code == ENODEV

@@ -54,10 +54,11 @@ class FakeSession:
         """Return the host's default routes."""
         return self.kernel.space().default_routes()
 
-    def ethtool(self, name: str) -> EthtoolState:
-        """Return features and private flags of a link on the host."""
+    def ethtool(self, ns: Ns, index: int) -> EthtoolState:
+        """Return features and private flags of a link."""
         self._open("read ethtool features")
-        return self.kernel.space().named("read ethtool features", name).ethtool()
+        space = self.kernel.space(None if ns is Ns.HOST else self.netns)
+        return space.at("read ethtool features", index).ethtool()
 
     def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
         """Look for the RDMA devices."""

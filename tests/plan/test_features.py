@@ -131,14 +131,17 @@ def left(state: EthtoolState | None) -> Observed:
     return on_host(replace(HOST, ethtool=state))
 
 
-def test_the_way_home_ends_where_features_can_be_asked_for() -> None:
-    in_pod = away(replace(PLAIN, link=replace(PLAIN.link, name="net1")))
+def test_on_the_way_home_they_are_given_back_after_the_move() -> None:
+    changed = replace(STATE, features=Switches(("tx-scatter-gather",), ("rx-gro", "rx-lro", *TSO)))
+    link = replace(PLAIN.link, name="net1")
 
-    ops = plan(AtHome(HOST), in_pod)
+    ops = plan(AtHome(HOST), away(replace(PLAIN, link=link, ethtool=changed)))
 
-    assert switched(ops) == []
-    assert is_cut(HOST, ops)
-    assert not is_cut(PLAIN, ops)
+    assert switched(ops) == [SetFeatures(Ns.HOST, "eth1", Switches(on=TSO), strict=False)]
+    order = kinds(ops)
+    assert order.index(MoveLink) < order.index(SetFeatures)
+    assert not is_cut(HOST, ops)
+    assert switched(plan(AtHome(HOST), away(replace(PLAIN, link=link)))) == []
 
 
 def test_features_and_flags_are_given_back() -> None:
