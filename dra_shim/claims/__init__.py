@@ -9,7 +9,7 @@ needs.py       what a request tolerates and asks of a capacity
 slices.py      `spec` of a slice: devices, counters, taints
 taken.py       `status` of a claim: what it has
 allocated.py   a claim that is to be prepared: its devices, parameters and pods
-pods.py        a pod that has it: which containers list it
+pods.py        a pod that has it: which containers list it, whether it ended
 parse.py       one document → one value, by apiVersion and kind
 """
 
@@ -41,7 +41,7 @@ from dra_shim.claims.offers import (
     Taken,
 )
 from dra_shim.claims.parse import parse_document, parse_manifests
-from dra_shim.claims.pods import PodUse, read_pod_use
+from dra_shim.claims.pods import PodUse, is_over, read_pod_use
 
 __all__ = [
     "MAX_DEVICES",
@@ -69,6 +69,7 @@ __all__ = [
     "Taint",
     "Taken",
     "Toleration",
+    "is_over",
     "parse_document",
     "parse_label",
     "parse_manifests",

@@ -10,6 +10,7 @@ from dra_shim.claims.taken import present
 from dranet_nri.config import Findings, Node
 from dranet_nri.model import ContainerClaim
 
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _CONTAINERS: Final = ("initContainers", "containers")  # ephemeral ones can't have claims
 
 
@@ -54,6 +55,26 @@ def read_pod_use(document: Mapping[str, object], claim: AllocatedClaim) -> PodUs
     )
     findings.raise_if_any()
     return use
+
+
+def is_over(document: Mapping[str, object] | None, uid: str) -> bool:
+    """Whether a pod ended, is about to, or is not there any more.
+
+    Args:
+        document: what the server has under the pod's name, None for nothing.
+        uid: the pod's; another one has its name once it is gone.
+
+    Raises:
+        ConfigError: it is not what a server writes; says where.
+    """
+    findings = Findings()
+    pod = present(Node(document, "", findings)) if document is not None else {}
+    metadata = present(pod["metadata"]) if "metadata" in pod else {}
+    status = present(pod["status"]) if "status" in pod else {}
+    there = _word(metadata, "uid") == uid and "deletionTimestamp" not in metadata
+    ended = _word(status, "phase") in _ENDED
+    findings.raise_if_any()
+    return ended or not there
 
 
 def _entries(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from dra_shim.claims import AllocatedClaim, read_pod_use
+from dra_shim.claims import AllocatedClaim, is_over, read_pod_use
 from dra_shim.ledger import Ledger
 from dra_shim.prepare import records
 from dra_shim.prepare.errors import NotYetError, UnavailableError
@@ -39,6 +39,7 @@ from dra_shim.prepare.wanted import (
     is_gated,
     pod_asked_for,
     prepared_devices,
+    takes_devices,
 )
 from dra_shim.settings import State
 from dranet_nri.errors import DranetError, KernelError
@@ -264,7 +265,7 @@ class Preparer:
     async def _record(self, claim: AllocatedClaim, trial: _Trial) -> Allocation:
         trial.doing = "the records"
         before = await self._transact(lambda ledger: ledger.by_uid(claim.ref.uid))
-        user = consumer_of(claim, before[0] if before else None)
+        user = consumer_of(claim, before[0] if before else None, await self._over(claim, trial))
         pod = ObjectRef(claim.ref.namespace, user.name, user.uid)
         trial.doing = f"pod {pod} from the API server"
         document = await self._sources.pods.pod(pod)
@@ -275,6 +276,19 @@ class Preparer:
         return await self._transact(
             lambda ledger: records.record(ledger, claim, pod, use, devices, self._terms)
         )
+
+    async def _over(self, claim: AllocatedClaim, trial: _Trial) -> frozenset[str]:
+        """Return the UIDs of those of several pods that ended; two that did not are enough."""
+        pods = [each for each in claim.consumers if each.resource == "pods"]
+        over: set[str] = set()
+        for asked, each in enumerate(pods if len(pods) > 1 and takes_devices(claim) else ()):
+            if asked - len(over) > 1:
+                break
+            pod = ObjectRef(claim.ref.namespace, each.name, each.uid)
+            trial.doing = f"pod {pod} from the API server"
+            if is_over(await self._sources.pods.pod(pod), each.uid):
+                over.add(each.uid)
+        return frozenset(over)
 
     async def _unprepare(self, claim: ObjectRef) -> str:
         self._turns.end(claim.uid)

@@ -7,7 +7,7 @@ Rules:
 3. The first device of a request carries the request's CDI id, so that a container has it once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from dra_shim.claims import AllocatedClaim, Consumer, PodUse, Result, read_allocated
@@ -72,12 +72,20 @@ def claim_asked_for(document: Mapping[str, object] | None, asked: ObjectRef) -> 
     return claim
 
 
-def consumer_of(claim: AllocatedClaim, recorded: Allocation | None) -> Consumer:
+def consumer_of(
+    claim: AllocatedClaim, recorded: Allocation | None, over: Collection[str] = ()
+) -> Consumer:
     """Return the pod that the claim is for; the one on record, if that still uses it.
 
     A claim of a PodGroup (gate DRAWorkloadResourceClaims) names the group, not its pods.
 
+    Args:
+        claim: as the server has it.
+        recorded: its record, None if there is none.
+        over: UIDs of pods that ended; the cluster takes their reservations back in a while.
+
     Raises:
+        NotYetError: pods that ended have it still.
         RefusedError: it is for none, for several, or for something else than a pod.
     """
     users = claim.consumers
@@ -92,8 +100,14 @@ def consumer_of(claim: AllocatedClaim, recorded: Allocation | None) -> Consumer:
             "its own: resourceClaimTemplateName in spec.resourceClaims of the pods"
         )
     if takes_devices(claim) and len(pods) > 1:
+        alive = [each for each in pods if each.uid not in over]
+        if len(alive) < 2:
+            ended = ", ".join(str(each) for each in pods if each not in alive)
+            raise NotYetError(
+                f"claim {claim.ref}: is still reserved for {ended} as well, which ended"
+            )
         raise RefusedError(
-            f"claim {claim.ref}: is used by {len(pods)} pods ({', '.join(map(str, pods))}), and "
+            f"claim {claim.ref}: is used by {len(alive)} pods ({', '.join(map(str, alive))}), and "
             "a device can be in one only; give each its own with a ResourceClaimTemplate"
         )
     known = recorded.pod.uid if recorded else ""

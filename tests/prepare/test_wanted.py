@@ -113,6 +113,27 @@ def test_a_claim_that_is_not_one_pods_is_refused(users: Any, words: str) -> None
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("over", "names"), [({"p1"}, "train"), ({"p2"}, "other"), ({"p2", "p1"}, "train, other")]
+)
+def test_a_claim_that_pods_have_still_that_ended_may_become_one_pods(
+    over: set[str], names: str
+) -> None:
+    with pytest.raises(NotYetError) as caught:
+        consumer_of(claim(result("a"), users=TWO), None, over)
+
+    assert str(caught.value) == (
+        f"claim ai/nics: is still reserved for {names} as well, which ended"
+    )
+
+
+def test_pods_that_ended_are_none_of_those_that_share_a_claim() -> None:
+    users = [*TWO, user("old", "p0")]
+
+    with pytest.raises(RefusedError, match=r"is used by 2 pods \(train, other\), and"):
+        consumer_of(claim(result("a"), users=users), None, {"p0"})
+
+
 def test_a_claim_that_only_observes_may_be_of_several_pods_and_stays_with_the_recorded_one() -> (
     None
 ):

@@ -24,7 +24,9 @@ from dranet_nri.model import (
 )
 from tests.fakes.cluster import (
     nic,
+    pod_document,
     result,
+    user,
 )
 from tests.process.prepare_bench import (
     OTHER,
@@ -124,6 +126,45 @@ def test_the_next_pod_of_a_claim_waits_until_the_last_one_gave_its_devices_back(
     assert answer.error == ""
     assert record is not None
     assert record.pod == ObjectRef("ai", "next", "p2")
+
+
+def shared_by(bench: Bench, *pods: str) -> ObjectRef:
+    """Return a claim that is reserved for pods, of which each is there."""
+    claim = bench.cluster.add("nics", "u1", "a")
+    status = bench.cluster.claims["nics"]["status"]
+    status["reservedFor"] = [user(pod, f"p-{pod}") for pod in pods]
+    for pod in pods:
+        bench.cluster.pods[pod] = pod_document(pod, f"p-{pod}", {"n": "nics"})
+    return claim
+
+
+@pytest.mark.parametrize("ends", ["finished", "gone"])
+def test_the_next_pod_waits_until_the_claim_is_no_longer_reserved_for_one_that_ended(
+    bench: Bench, ends: str
+) -> None:
+    claim = shared_by(bench, "old", "next")
+    if ends == "gone":
+        del bench.cluster.pods["old"]
+    else:
+        bench.cluster.pods["old"]["status"]["phase"] = "Succeeded"
+
+    reserved = bench.cluster.claims["nics"]["status"]["reservedFor"]
+    answer = later(bench, claim, None, lambda: reserved.pop(0))
+
+    waits = "claim ai/nics: is still reserved for old as well, which ended"
+    assert bench.notices[0] == PrepareWaits(claim, waits)
+    assert answer.error == ""
+    record = bench.record(claim)
+    assert record is not None
+    assert record.pod == ObjectRef("ai", "next", "p-next")
+
+
+def test_pods_that_share_a_claim_are_refused_at_once_after_two_were_seen(bench: Bench) -> None:
+    claim = shared_by(bench, "old", "one", "two", "three")
+    del bench.cluster.pods["old"]
+    del bench.cluster.pods["three"]
+
+    assert "is used by 3 pods (one, two, three), and" in bench.error(claim)
 
 
 def test_what_the_pod_has_already_does_not_stand_in_its_way(bench: Bench) -> None:

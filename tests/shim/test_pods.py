@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_shim.claims import AllocatedClaim, PodUse, read_pod_use
+from dra_shim.claims import AllocatedClaim, PodUse, is_over, read_pod_use
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import ContainerClaim, ObjectRef
 from tests.fakes.cluster import Document, pod_document
@@ -117,3 +117,37 @@ def test_what_no_server_writes_is_refused_with_the_place() -> None:
         "spec.hostNetwork",
         "status.extendedResourceClaimStatus",
     ]
+
+
+def ending(phase: str = "Running", **metadata: object) -> Document:
+    document = pod_document("train", "p1", {})
+    document["metadata"] |= metadata
+    document["status"]["phase"] = phase
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "over"),
+    [
+        (ending("Pending"), False),
+        (ending(deletionTimestamp=None), False),
+        ({"metadata": {"uid": "p1"}}, False),
+        (ending("Succeeded"), True),
+        (ending("Failed"), True),
+        (ending(deletionTimestamp="2026-11-22T10:00:00Z"), True),
+        (ending(uid="p2"), True),
+        ({}, True),
+        (None, True),
+    ],
+    ids=[
+        "not begun", "not deleted", "without a status", "finished", "failed", "being deleted",
+        "another one", "nothing", "gone",
+    ],
+)  # fmt: skip
+def test_a_pod_is_over_when_it_ended_or_is_about_to(document: Document | None, over: bool) -> None:  # noqa: FBT001
+    assert is_over(document, "p1") is over
+
+
+def test_a_pod_that_is_no_pod_is_not_judged() -> None:
+    with pytest.raises(ConfigError):
+        is_over({"metadata": "p1"}, "p1")
