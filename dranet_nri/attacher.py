@@ -26,7 +26,7 @@ from dranet_nri.errors import (
     NoNetnsError,
     NotHomeError,
     OutdatedError,
-    RefusedError,
+    described,
 )
 from dranet_nri.executor import Clock, Executor
 from dranet_nri.gate import Gate
@@ -120,27 +120,28 @@ class Attacher:
                 # Not recorded: the pod was not refused anything, and the claim may be home already.
                 raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
-                netns = self._admit(pod, claims)
+                self._refuse_held(pod, claims)
+                netns = self._netns(pod)
                 await self._supersede(pod, claims)
+                for claim in claims:
+                    self.gate.close(claim.claim.uid)
                 if not self.kernel.hold(netns):
                     raise NoNetnsError(f"pod {pod}: its network namespace {netns.path} is gone")
-            except RefusedError as error:
-                self._record_refusal(pod, claims, str(error))
+            except Exception as error:
+                self._record_refusal(pod, claims, described(error))
                 raise
             await self._run(pod, netns, claims)
 
     async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
         previous = self._records(claims)
         try:
-            for claim in claims:
-                self.gate.close(claim.claim.uid)
             done = await self._overseer.done(
                 lambda: self.executor.attach(pod, netns, claims, previous),
                 tuple(_blank(pod, netns, each) for each in claims),
             )
         except Exception as error:
             self._release_if_home(netns)
-            self.log.error("attach failed", pod=str(pod), reason=str(error))
+            self.log.error("attach failed", pod=str(pod), reason=described(error))
             raise
         for claim, attachment in zip(claims, done, strict=True):
             self.open_gate(claim, attachment)
@@ -155,15 +156,6 @@ class Attacher:
     def _records(self, claims: tuple[Allocation, ...]) -> dict[str, Attachment]:
         records = (self.attachments.get(each.claim.uid) for each in claims)
         return {each.claim.uid: each for each in records if each is not None}
-
-    def _admit(self, pod: Pod, claims: tuple[Allocation, ...]) -> NetnsId:
-        """Return the pod's namespace.
-
-        Raises:
-            RefusedError: the pod may not have the devices.
-        """
-        self._refuse_held(pod, claims)
-        return self._netns(pod)
 
     def _log_attached(self, pod: Pod, attachment: Attachment) -> None:
         self.log.info(

@@ -1,19 +1,21 @@
-"""Work in the kernel for claims, and what is said and recorded of a thread that the kernel keeps.
+"""Work in the kernel for claims: what is said and recorded where it hangs, or ends in a surprise.
 
-Rule: such a thread is left behind. Its devices stay locked, for it may go on at any time;
-everything else goes on without it.
+Rules:
+1. A thread that the kernel keeps is left behind. Its devices stay locked, for it may go on at any
+   time; everything else goes on without it.
+2. What the work raises and is of ours, it has recorded itself; anything else is recorded here.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
 
 import structlog
 
-from dranet_nri.errors import DranetError
+from dranet_nri.errors import DranetError, described
 from dranet_nri.executor import MAX_MESSAGE, Clock
 from dranet_nri.heartbeat import Stuck
 from dranet_nri.journal import SharedAttachments
@@ -23,6 +25,7 @@ from dranet_nri.threads import Patience, in_thread
 
 STUCK_S: Final = 10.0  # work that takes this long is said to be stuck; usual is milliseconds
 STUCK: Final = "NetworkDeviceStuck"  # reason of the failure that is recorded meanwhile
+FAULT: Final = "NetworkDeviceFault"  # reason of one that nobody thought of
 
 T = TypeVar("T")
 
@@ -46,7 +49,21 @@ class Overseer:
             work: what to do.
             records: the claims it is for, and what to record of one that has no record of its
                 sandbox.
+
+        Raises:
+            Exception: what work raises, or that there can be no thread.
         """
+        before = tuple(self.attachments.get(each.claim.uid) for each in records)
+        try:
+            return await self._watched(work, records)
+        except DranetError:
+            raise
+        except Exception as error:
+            for seen, record in zip(before, records, strict=True):
+                self._record_fault(seen, record, described(error))
+            raise
+
+    async def _watched(self, work: Callable[[], T], records: tuple[Attachment, ...]) -> T:
         notes: list[Note] = []
 
         def tell(step: str) -> None:
@@ -91,10 +108,69 @@ class Overseer:
         text = f"{message}; before that: {before.message}"[:MAX_MESSAGE]
         return Failure(STUCK, text, self.clock.wall(), before.count)
 
+    def _record_fault(self, before: Attachment | None, blank: Attachment, message: str) -> None:
+        """Record a failure, unless the work has recorded one since before."""
+        seen = self.attachments.get(blank.claim.uid)
+        record = seen if seen and seen.sandbox_id == blank.sandbox_id else blank
+        known = before.failure if before else None
+        if record.failure is None or record.failure == known:
+            count = record.failure.count + 1 if record.failure else 1
+            failure = Failure(FAULT, message[:MAX_MESSAGE], self.clock.wall(), count)
+            self._swap(seen, replace(record, failure=failure))
+
     def _swap(self, seen: Attachment | None, record: Attachment) -> bool:
         """Record it unless the thread was quicker; return whether it is recorded."""
         try:
             return self.attachments.swap(seen, record)
         except (DranetError, OSError) as error:
-            self.log.error("stuck work not recorded", claim=str(record.claim), reason=str(error))
+            self.log.error("failure not recorded", claim=str(record.claim), reason=str(error))
             return False
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """Repairs that keep each other from nothing."""
+
+    log: structlog.typing.FilteringBoundLogger
+    _at_work: dict[str, asyncio.Task[bool]] = field(default_factory=dict)
+
+    async def done(
+        self,
+        failed: str,
+        subject: str,
+        work: Callable[[], Coroutine[object, object, None]],
+        patience_s: float,
+    ) -> bool:
+        """Do one repair. One that hangs in the kernel is left to itself, and not begun again.
+
+        Args:
+            failed: what the log says of it if it fails.
+            subject: what it repairs.
+            work: does it.
+            patience_s: how long to wait for it.
+
+        Returns:
+            Whether it is done.
+        """
+        name = f"{subject}: {failed}"
+        task = self._at_work.get(name)
+        if task is None:
+            task = asyncio.create_task(self._tried(failed, subject, work()), name=name)
+            self._at_work[name] = task
+            task.add_done_callback(lambda _done: self._at_work.pop(name))
+            await asyncio.wait({task}, timeout=patience_s)
+        return task.done() and task.result()
+
+    async def _tried(
+        self, failed: str, subject: str, work: Coroutine[object, object, None]
+    ) -> bool:
+        """Do work; its failure is logged and keeps nothing else from being done."""
+        try:
+            await work
+        except (DranetError, OSError) as error:
+            self.log.error(failed, subject=subject, reason=str(error))
+        except Exception as error:
+            self.log.exception(failed, subject=subject, reason=repr(error))
+        else:
+            return True
+        return False

@@ -1,19 +1,20 @@
 """The hooks: what each NRI event means for the pods that claim NICs.
 
 Rules:
-1. A pod without an allocation is answered at once, without a task or a thread.
+1. A pod without an allocation is answered at once, without a task or a thread, and never refused.
 2. Wanted = allocation and live sandbox. Devices leave a pod only when its sandbox or namespace
    is gone; an allocation that disappears is no reason.
-3. A failed attach is answered with an error three times a pod, and never where the runtime keeps
-   records of rejected sandboxes; else the sandbox is accepted and the gate holds its containers.
+3. A failed attach, whatever it failed with, is answered with an error three times a pod, and
+   never where the runtime keeps records of rejected sandboxes; else the sandbox is accepted and
+   the gate holds its containers.
 4. While an allocation cannot be read, the pods that are not known to have any are let pass: the
    gate holds the containers of a claim, and its NICs are attached once it can be read.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeVar
 
 import structlog
@@ -21,14 +22,14 @@ import structlog
 from dranet_nri.attacher import Attacher
 from dranet_nri.edits import carried_claims, edits, listed, merged_edits
 from dranet_nri.errors import (
-    DranetError,
     HeldError,
     NotAttachedError,
     OutdatedError,
-    StateError,
     UnusableRecordError,
+    described,
 )
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
+from dranet_nri.overseer import Repairs
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.targets import moved
 
@@ -51,20 +52,34 @@ class Plugin:
     may_reject: bool = False  # the runtime forgets the sandboxes that we reject
     patience_s: float = PATIENCE_S
     rejections: Counter[str] = field(default_factory=Counter)
-    _repairs: dict[str, asyncio.Task[bool]] = field(default_factory=dict)
     _unread: str = ""  # why we may not know every allocation
+    _repairs: Repairs = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Let repairs be done apart."""
+        self._repairs = Repairs(self.log)
 
     # ------------------------------------------------------------------- hooks
 
-    def is_unclaimed(self, pod: Pod) -> bool:
-        """Whether the pod has nothing to do with us: the path of every ordinary pod.
+    def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
+        """Whether the hook has nothing to do with us: the path of every ordinary pod.
 
-        While any claim is attached, a container of another pod may carry that claim's file, and
-        only its hook can tell; so the answer is True on nodes without attached claims alone. Nor
-        is it where an allocation could not be read: it may be this pod's.
+        It is not known where an allocation could not be read: it may be this pod's.
         """
         self.refresh()
-        return not (self._unread or self.has_claims(pod.uid) or self.attacher.attachments.all())
+        return not (self._unread or self._is_ours(pod, container))
+
+    def may_refuse(self, pod: Pod, container: Container | None = None) -> bool:
+        """Whether the hook may be answered with an error; a sandbox's refusals are counted.
+
+        A container of ours always: it must not start without what it lists.
+        """
+        if not self._is_ours(pod, container):
+            return False
+        if container is not None:
+            return True
+        self.rejections[pod.uid] += 1
+        return self.may_reject and self.rejections[pod.uid] <= MAX_REJECTIONS
 
     async def run_pod_sandbox(self, pod: Pod, deadline: float) -> None:  # noqa: ARG002 - the answer's time is the connection's business
         """Attach the pod's NICs. Where we may reject a sandbox, what keeps us from it is raised.
@@ -73,6 +88,7 @@ class Plugin:
             RefusedError: the pod may not have them; the text says why and what to do.
             AttachError: the kernel refused; everything is undone.
             OSError: it could not be recorded.
+            Exception: nobody thought of it.
         """
         self.refresh()
         if not self.has_claims(pod.uid):
@@ -82,15 +98,14 @@ class Plugin:
         self._enter(pod)
         try:
             await self.attacher.attach(pod, self._claims(pod))
-        except (DranetError, OSError) as error:
-            self.rejections[pod.uid] += 1
-            if self.may_reject and self.rejections[pod.uid] <= MAX_REJECTIONS:
+        except Exception as error:
+            if self.may_refuse(pod):
                 raise
             self.attacher.meter.hooks.refused(error)
             self.log.warning(
                 "attach failed, accepting the sandbox; the gate holds its containers",
                 pod=str(pod),
-                reason=str(error),
+                reason=described(error),
             )
         else:
             del self.rejections[pod.uid]
@@ -163,8 +178,8 @@ class Plugin:
         try:
             changed = bool(self.allocations.refresh())
             unread = "; ".join(str(each.error) for each in self.allocations.unread)
-        except (StateError, OSError) as error:
-            unread = str(error)
+        except Exception as error:  # noqa: BLE001 - one file must not stop a node
+            unread = described(error)
         if unread and not self._unread:
             self.log.error(
                 "allocations cannot be read, pods may get their NICs late", reason=unread
@@ -228,29 +243,7 @@ class Plugin:
     async def _repaired(
         self, failed: str, subject: str, work: Callable[[T], Coroutine[object, object, None]], of: T
     ) -> bool:
-        """Do one repair. One that hangs in the kernel is left to itself, and not begun again."""
-        name = f"{subject}: {failed}"
-        task = self._repairs.get(name)
-        if task is None:
-            task = asyncio.create_task(self._tried(failed, subject, work(of)), name=name)
-            self._repairs[name] = task
-            task.add_done_callback(lambda _done: self._repairs.pop(name))
-            await asyncio.wait({task}, timeout=self.patience_s)
-        return task.done() and task.result()
-
-    async def _tried(
-        self, failed: str, subject: str, work: Coroutine[object, object, None]
-    ) -> bool:
-        """Do work; its failure is logged and keeps nothing else from being done."""
-        try:
-            await work
-        except (DranetError, OSError) as error:
-            self.log.error(failed, subject=subject, reason=str(error))
-        except Exception as error:
-            self.log.exception(failed, subject=subject, reason=repr(error))
-        else:
-            return True
-        return False
+        return await self._repairs.done(failed, subject, partial(work, of), self.patience_s)
 
     def _is_settled(self, record: Attachment) -> bool:
         if record.phase is not Phase.ATTACHED:
@@ -320,6 +313,15 @@ class Plugin:
         """Whether there are records for the pod, usable or not."""
         return bool(self.allocations.by_pod(pod_uid) or self.allocations.broken_of_pod(pod_uid))
 
+    def _is_ours(self, pod: Pod, container: Container | None) -> bool:
+        """Whether the pod has claims, its sandbox may have devices, or the container a file."""
+        return bool(
+            self.has_claims(pod.uid)
+            or self.attacher.is_busy(pod.sandbox_id)
+            or self._attached_to(pod.sandbox_id)
+            or (container and carried_claims(container, str(self.attacher.gate.metadata_dir)))
+        )
+
     def _claims(self, pod: Pod) -> tuple[Allocation, ...]:
         self.refresh()
         broken = self.allocations.broken_of_pod(pod.uid)
@@ -335,11 +337,10 @@ class Plugin:
                     f"pod {pod}: claim {each.claim} was allocated before the node was booted;"
                     " kubelet prepares it anew; without kubelet, run dra-shim allocate once more"
                 )
-        if self._is_on_host_network(pod):
-            return tuple(
-                each for each in claims if moved(each)
-            )  # who looks on can do so from there
-        return claims
+        handed = tuple(each for each in claims if moved(each))
+        if handed == claims or not self._is_on_host_network(pod):
+            return claims
+        return handed  # who looks on can do so from there
 
     def _is_on_host_network(self, pod: Pod) -> bool:
         kernel = self.attacher.kernel

@@ -22,11 +22,19 @@ class Handler(Protocol):
     cancelled for being late, or when its connection is lost: nobody waits for it any more.
     """
 
-    def is_unclaimed(self, pod: Pod) -> bool:
-        """Return whether no hook of this sandbox has anything to do.
+    def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
+        """Return whether this hook of the sandbox, or of its container, has nothing to do.
 
         Called for every event of a sandbox that has no hook at work; True answers it with success
-        on the spot. Must be quick, and False for a sandbox that something is still held for.
+        on the spot. Must be quick, and False for a sandbox that something is still held for. What
+        it raises is told, and the hook runs.
+        """
+
+    def may_refuse(self, pod: Pod, container: Container | None = None) -> bool:
+        """Return whether a hook of the sandbox, or of its container, may fail undone.
+
+        Called for each hook that a plugin which stops has no time for; False answers it with
+        success. Must be quick, and must not raise.
         """
 
     async def synchronize(self, pods: tuple[Pod, ...], containers: tuple[Container, ...]) -> None:
@@ -40,6 +48,7 @@ class Handler(Protocol):
     async def run_pod_sandbox(self, pod: Pod, deadline: float) -> None:
         """Attach. Still at work at the deadline, it is answered with success and goes on.
 
+        What it raises rejects the sandbox, so it must not where that is not wanted.
         The deadline may have passed before the call: the wait for its turn counts.
         """
 

@@ -7,6 +7,8 @@ Rules:
 3. At the deadline RunPodSandbox, StopPodSandbox and RemovePodSandbox are answered with success
    and go on; CreateContainer is answered with an error and cancelled, for a container must not
    start without what it was promised.
+4. A plugin that stops refuses what it has no time for where the handler lets it; the rest is
+   answered with success.
 """
 
 import asyncio
@@ -16,8 +18,8 @@ from typing import Any, Final, assert_never
 
 from dranet_nri.connection.handler import Answered, Handler, HookFailed, HookLate, Notify, Outcome
 from dranet_nri.connection.link import Link
-from dranet_nri.errors import DranetError
-from dranet_nri.model import Edits
+from dranet_nri.errors import described
+from dranet_nri.model import Container, Edits
 from dranet_nri.wire.nri import PodEventKind
 from dranet_nri.wire.session import Call, ContainerEvent, HookEvent, PodEvent, Synchronized
 from dranet_nri.wire.ttrpc import Code
@@ -44,6 +46,10 @@ class _Hook:
         return self.event.kind if isinstance(self.event, PodEvent) else "CreateContainer"
 
     @property
+    def container(self) -> Container | None:
+        return self.event.container if isinstance(self.event, ContainerEvent) else None
+
+    @property
     def open(self) -> bool:
         return not self.answered and self.link.alive
 
@@ -58,10 +64,6 @@ class _Hook:
             self.answered = True
             self.link.refuse(self.event.call, text, code)
             self.tell(self, "failed")
-
-    def refuse_stopping(self) -> None:
-        text = f"{self.name} {self.event.pod}: the plugin is stopping; it is tried again"
-        self.refuse(text, Code.UNAVAILABLE)
 
 
 @dataclass(slots=True, eq=False)
@@ -117,7 +119,7 @@ class Hooks:
         if event.pod.sandbox_id not in self._queues and self._settled_at_once(hook):
             return
         if self._stopping:
-            hook.refuse_stopping()
+            self._turn_away(hook)
             return
         left = hook.deadline - self._clock()
         if left < SHORTEST_BUDGET_S:
@@ -135,7 +137,7 @@ class Hooks:
                 _cancel(hook.task)
 
     async def settle(self, grace_s: float) -> None:
-        """Take no more work, wait up to grace_s for what is there, refuse what is unanswered."""
+        """Take no more work, wait up to grace_s for what is there, answer what is left over."""
         self._stopping = True
         timer = asyncio.ensure_future(self._sleep(grace_s))
         try:
@@ -145,7 +147,7 @@ class Hooks:
         finally:
             timer.cancel()
         for hook in self._hooks:
-            hook.refuse_stopping()
+            self._turn_away(hook)
 
     async def cancel(self) -> None:
         """Cancel what is left and wait for its end."""
@@ -160,12 +162,21 @@ class Hooks:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def _turn_away(self, hook: _Hook) -> None:
+        if not hook.open:
+            return
+        if self._handler.may_refuse(hook.event.pod, hook.container):
+            text = f"{hook.name} {hook.event.pod}: the plugin is stopping; it is tried again"
+            hook.refuse(text, Code.UNAVAILABLE)
+        else:
+            hook.reply(None)
+
     def _settled_at_once(self, hook: _Hook) -> bool:
         try:
-            unclaimed = self._handler.is_unclaimed(hook.event.pod)
+            unclaimed = self._handler.is_unclaimed(hook.event.pod, hook.container)
         except Exception as error:  # noqa: BLE001 - one pod's trouble must not cost the connection
-            self._fail(hook, error)
-            return True
+            self._notify(HookFailed(hook.name, hook.event.pod, error, told=False))
+            return False
         if unclaimed:
             hook.reply(None, "noop")
         return unclaimed
@@ -208,9 +219,8 @@ class Hooks:
         return None
 
     def _fail(self, hook: _Hook, error: Exception) -> None:
-        text = str(error) if isinstance(error, DranetError) else f"{type(error).__name__}: {error}"
         told = hook.open
-        hook.refuse(text)
+        hook.refuse(described(error))
         self._notify(HookFailed(hook.name, hook.event.pod, error, told))
 
     async def _watch(self, hook: _Hook, left: float) -> None:

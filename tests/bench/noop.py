@@ -26,7 +26,7 @@ from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.log import logger
-from dranet_nri.model import Attachment, NetnsId, ObjectRef, Phase, Pod
+from dranet_nri.model import Attachment, Container, NetnsId, ObjectRef, Phase, Pod
 from dranet_nri.plugin import Plugin
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AllocationStore, AttachmentStore
@@ -49,7 +49,7 @@ PODS_A_BLOCK: Final = 3
 class Deaf(Plugin):
     """The wire alone: every hook is answered on the spot, nothing is looked up."""
 
-    def is_unclaimed(self, pod: Pod) -> bool:
+    def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
         """Say so without a look."""
         return True
 

@@ -4,7 +4,7 @@ from errno import EBUSY, ENODEV
 
 import pytest
 
-from dranet_nri.errors import AttachError, ConfigError, KernelError
+from dranet_nri.errors import AttachError, ConfigError, HeldError, KernelError, described
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,11 @@ def test_a_config_error_keeps_every_violation_in_order() -> None:
 
     assert error.violations == ("a: 1: rule", "b: 2: rule")
     assert str(error) == "a: 1: rule; b: 2: rule"
+
+
+def test_an_error_that_is_not_ours_is_described_with_its_type() -> None:
+    assert described(HeldError("eth1 is held")) == "eth1 is held"
+    assert described(RuntimeError("can't start new thread")) == (
+        "RuntimeError: can't start new thread"
+    )
+    assert described(NotImplementedError()) == "NotImplementedError: "

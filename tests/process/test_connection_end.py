@@ -77,6 +77,33 @@ def test_case_40_unfinished_hooks_are_refused_and_cancelled_when_their_grace_is_
     finish(scene())
 
 
+def test_case_40_what_must_not_be_refused_is_answered_with_success_by_a_stopping_plugin(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> None:
+        async with serving(tmp_path) as (plugin, runtime):
+            plugin.handler.unrefusable = {"s1", "s2"}
+            plugin.handler.hold("run", "s1")
+            working = runtime.runtime.pod_event(PodEventKind.RUN, pod("s1"), 0)
+            runtime.send()
+            await plugin.handler.logged("run s1")
+            plugin.connection.close()
+            await plugin.clock.until_asleep(5.0)
+
+            late = [
+                runtime.runtime.pod_event(PodEventKind.RUN, pod("s2")),
+                runtime.runtime.create_container(pod("s2"), container_message("s2")),
+            ]
+            answers = [await runtime.answer(stream) for stream in late]
+            plugin.clock.pass_time(5.0)
+            answers.append(await runtime.answer(working))
+
+            assert [answer.status for answer in answers] == [None, None, None]
+            assert plugin.handler.log == ["run s1"]
+
+    finish(scene())
+
+
 def test_case_40_a_stopping_plugin_takes_no_more_work_and_does_not_hold_ordinary_pods(
     tmp_path: Path,
 ) -> None:

@@ -35,7 +35,7 @@ LARGE = Edits(env=(("FILL", "x" * (2 << 20)),))
         pytest.param(NotImplementedError(), "NotImplementedError: ", id="not implemented"),
     ],
 )
-@pytest.mark.parametrize("hook", ["run", "create", "unclaimed"])
+@pytest.mark.parametrize("hook", ["run", "create"])
 def test_case_19_an_error_of_a_hook_is_status_2_with_its_text_and_told_once(
     tmp_path: Path, error: Exception, text: str, hook: str
 ) -> None:
@@ -51,6 +51,21 @@ def test_case_19_an_error_of_a_hook_is_status_2_with_its_text_and_told_once(
             assert healthy.status is None
             (failed,) = plugin.said(HookFailed)
             assert (failed.error, failed.told) == (error, True)
+
+    finish(scene())
+
+
+def test_a_question_that_fails_is_told_and_leaves_the_answer_to_the_hook(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with serving(tmp_path) as (plugin, runtime):
+            error = plugin.handler.errors["unclaimed", "s1"] = ValueError("oops")
+
+            answer = await runtime.answer(event(runtime, RUN, "s1"))
+
+            assert answer.status is None
+            assert plugin.handler.log == ["run s1", "run s1 done"]
+            (failed,) = plugin.said(HookFailed)
+            assert (failed.error, failed.told) == (error, False)
 
     finish(scene())
 

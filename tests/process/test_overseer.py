@@ -2,13 +2,14 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from dranet_nri.log import logger
 from dranet_nri.model import Attachment, Failure, Phase
-from dranet_nri.overseer import STUCK, Overseer
+from dranet_nri.overseer import FAULT, STUCK, Overseer
 from dranet_nri.threads import now_doing
 from tests.fakes.node import Node
 from tests.process.plugin_node import node
@@ -72,6 +73,17 @@ def oversee(node: Node, record: Attachment, hang: Hang, *, cancel: bool = False)
         return failure
 
     return asyncio.run(scene())
+
+
+def fail(node: Node, record: Attachment, before: Callable[[], None]) -> None:
+    """Let work fail in a way that nobody thought of, after it has done something."""
+
+    def work() -> None:
+        before()
+        raise RuntimeError("oops")
+
+    with pytest.raises(RuntimeError, match="oops"):
+        asyncio.run(overseer(node).done(work, (record,)))
 
 
 def test_the_record_says_at_which_step_a_thread_is_stuck_for_as_long_as_it_is(node: Node) -> None:
@@ -163,7 +175,38 @@ def test_work_that_fails_after_it_hung_fails_with_its_own_error(node: Node) -> N
 
     asyncio.run(scene())
 
-    assert recorded(node, record) == record
+    failure = Failure(FAULT, "ValueError: late", node.clock.wall(), 1)
+    assert recorded(node, record) == replace(record, failure=failure)
+
+
+def test_a_fault_is_counted_with_the_failures_before_it(node: Node) -> None:
+    record = replace(attached(node), failure=Failure("NetworkDeviceDetachFailed", "busy", 1, 4))
+    node.attachments.put(record)
+
+    fail(node, record, lambda: None)
+
+    failure = Failure(FAULT, "RuntimeError: oops", node.clock.wall(), 5)
+    assert recorded(node, record) == replace(record, failure=failure)
+
+
+def test_a_fault_after_a_failure_that_the_work_recorded_says_nothing_new(node: Node) -> None:
+    record = attached(node)
+    told = replace(record, failure=Failure("NetworkDeviceAttachFailed", "eth1: EBUSY", 1))
+
+    fail(node, record, lambda: node.attachments.put(told))
+
+    assert recorded(node, record) == told
+
+
+def test_a_fault_of_a_sandbox_without_a_record_is_recorded_in_the_one_given(node: Node) -> None:
+    old = attached(node)
+    node.stop_pod(node.pod("web"))
+    blank = replace(old, sandbox_id="next", phase=Phase.FAILED, devices=(), failure=None)
+
+    fail(node, blank, lambda: None)
+
+    failure = Failure(FAULT, "RuntimeError: oops", node.clock.wall(), 1)
+    assert recorded(node, blank) == replace(blank, failure=failure)
 
 
 def test_a_full_disk_changes_nothing_about_the_work(

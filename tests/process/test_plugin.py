@@ -123,7 +123,7 @@ def test_a_container_with_a_foreign_claims_file_is_refused_with_the_holders_name
     source = f"{node.gate.metadata_dir}/{claim.claim.uid}/nic1/metadata.json"
     container = Container("c", second.sandbox_id, "app", mounts=(Mount(source, "/x"),))
 
-    assert not node.plugin.is_unclaimed(second)
+    assert not node.plugin.is_unclaimed(second, container)
     with pytest.raises(RefusedError, match="which pod default/web holds"):
         node.run(lambda: node.plugin.create_container(second, container, LATER))
 

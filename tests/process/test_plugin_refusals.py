@@ -1,21 +1,31 @@
 """Which containers and pods are refused, and which never are."""
 
-from collections.abc import Iterator
-from pathlib import Path
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
 from dranet_nri.errors import RefusedError
-from dranet_nri.model import Mount
-from tests.fakes.node import Node
+from dranet_nri.executor import Executor
+from dranet_nri.fabric import RdmaOptions
+from dranet_nri.model import Allocation, Attachment, Container, Mount, NetnsId, Phase, Pod
+from dranet_nri.overseer import FAULT
+from dranet_nri.plan.ops import MoveLink
+from dranet_nri.state.reader import AllocationReader
+from tests.fakes.kernel import FakeKernel
+from tests.fakes.node import LATER, Node
+from tests.process.plugin_node import node
+
+__all__ = ["node"]
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    """Return a node with two NICs."""
-    made = Node(tmp_path)
-    yield made
-    made.close()
+def ours(node: Node, claim: Allocation) -> Mount:
+    """Return the mount of a claim's metadata file."""
+    return Mount(f"{node.gate.metadata_dir}/{claim.claim.uid}/nic/metadata.json", "/x")
+
+
+# --------------------------------------------------------------------------- files of claims
 
 
 @pytest.mark.parametrize("foreign_first", [True, False])
@@ -26,8 +36,7 @@ def test_a_container_with_a_file_of_its_own_and_a_foreign_one_is_refused(
     claims = [node.allocate(pod, 1, claim="mine"), node.allocate(other, 2, claim="theirs")]
     node.run_pod(pod)
     node.run_pod(other)
-    sources = [f"{node.gate.metadata_dir}/{each.claim.uid}/nic/metadata.json" for each in claims]
-    mounts = [Mount(source, f"/x/{number}") for number, source in enumerate(sources)]
+    mounts = [ours(node, each) for each in claims]
 
     node.create(pod, mounts[0])
     with pytest.raises(RefusedError, match="lists claim default/theirs, which pod default/other"):
@@ -43,12 +52,196 @@ def test_a_container_with_a_file_of_its_own_and_one_of_an_older_sandbox_is_refus
     node.allocations.remove(left.claim.uid)
     claim = node.allocate(new, 2, claim="mine")
     node.run_pod(new)
-    mounts = [
-        Mount(
-            f"{node.gate.metadata_dir}/{each.claim.uid}/nic/metadata.json", f"/x/{each.claim.uid}"
-        )
-        for each in (claim, left)
-    ]
-
     with pytest.raises(RefusedError, match="claim default/left is in sandbox one, not in two"):
-        node.create(new, *mounts)
+        node.create(new, ours(node, claim), ours(node, left))
+
+
+# --------------------------------------------------------------------------- ordinary pods
+
+
+def test_beside_a_claimed_pod_an_ordinary_one_is_answered_at_once_and_never_refused(
+    node: Node,
+) -> None:
+    pod, ordinary = node.pod("web"), node.pod("ordinary")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    plain = Container("c", ordinary.sandbox_id, "app", mounts=(Mount("/etc/hosts", "/etc/hosts"),))
+
+    for container in (None, plain):
+        assert node.plugin.is_unclaimed(ordinary, container)
+        assert not node.plugin.may_refuse(ordinary, container)
+    thief = replace(plain, mounts=(*plain.mounts, ours(node, claim)))
+    assert not node.plugin.is_unclaimed(ordinary, thief)
+    assert node.plugin.may_refuse(ordinary, thief)
+
+
+def test_a_sandbox_that_still_has_a_nic_is_none_of_the_ordinary_ones(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    node.allocations.remove(claim.claim.uid)
+
+    assert not node.plugin.is_unclaimed(pod)
+    node.stop_pod(pod)
+    assert node.plugin.is_unclaimed(pod)
+
+
+def test_a_sandbox_that_is_being_given_a_nic_is_none_of_the_ordinary_ones(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    paused = node.pause()
+
+    async def scene() -> bool:
+        run = asyncio.create_task(node.plugin.run_pod_sandbox(pod, LATER))
+        await asyncio.to_thread(paused.begun.wait)
+        node.allocations.remove(claim.claim.uid)
+        unclaimed = node.plugin.is_unclaimed(pod)
+        paused.go.set()
+        await run
+        return unclaimed
+
+    assert not node.run(scene)
+
+
+class Poisoned(AllocationReader):
+    """A reader that a file surprises, once poisoned."""
+
+    poisoned = False
+
+    def refresh(self) -> frozenset[str]:
+        """Fail as no reader should."""
+        if self.poisoned:
+            raise ValueError("a bug of ours")
+        return super().refresh()
+
+
+def test_an_allocation_that_surprises_the_reader_stops_no_ordinary_pod(node: Node) -> None:
+    ordinary = node.pod("ordinary")
+    node.plugin.allocations.close()
+    node.plugin.allocations = reader = Poisoned(node.root / "allocations", owner=None)
+    reader.poisoned = True
+
+    assert not node.plugin.is_unclaimed(ordinary)
+    node.run_pod(ordinary)
+    node.create(ordinary)
+    assert not node.plugin.may_refuse(ordinary)
+    assert node.bell == ["trouble"]
+    assert node.reconcile(), "what nobody can read is trouble"
+
+
+# --------------------------------------------------------------------------- surprises
+
+
+class ThreadlessExecutor(Executor):
+    """An executor on a node where no thread can be had."""
+
+    def __init__(self, node: Node) -> None:
+        """Use the node's kernel and records."""
+        super().__init__(node.kernel, node.attachments, node.clock, RdmaOptions())
+
+    def attach(
+        self,
+        pod: Pod,
+        netns: NetnsId,
+        allocations: tuple[Allocation, ...],
+        previous: Mapping[str, Attachment],
+    ) -> tuple[Attachment, ...]:
+        """Fail as threading.Thread.start does."""
+        raise RuntimeError("can't start new thread")
+
+
+class ConfusedKernel(FakeKernel):
+    """A kernel that surprises whoever asks for a namespace."""
+
+    def identify(self, path: str) -> NetnsId | None:
+        """Fail as nothing should."""
+        raise RuntimeError(f"what is {path}?")
+
+
+def no_threads(node: Node) -> None:
+    """Let there be no thread for an attach."""
+    node.plugin.attacher.executor = ThreadlessExecutor(node)
+
+
+def no_namespaces(node: Node) -> None:
+    """Let the namespace of a pod be a surprise."""
+    node.plugin.attacher.kernel = ConfusedKernel()
+
+
+def no_moves(node: Node) -> None:
+    """Let the first operation be a surprise."""
+    node.kernel.fail_on(MoveLink, RuntimeError("a bug of ours"))
+
+
+SURPRISES = pytest.mark.parametrize(
+    ("surprise", "text"),
+    [
+        pytest.param(no_threads, "RuntimeError: can't start new thread", id="no-thread"),
+        pytest.param(no_namespaces, "RuntimeError: what is /run/netns/", id="no-namespace"),
+        pytest.param(no_moves, "RuntimeError: a bug of ours", id="in-the-middle"),
+    ],
+)
+
+
+def failed(node: Node, claim: Allocation) -> str:
+    """Return the failure that is recorded of the claim."""
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    return record.failure.message
+
+
+@SURPRISES
+def test_a_surprise_rejects_three_sandboxes_of_a_pod_and_is_recorded(
+    node: Node, surprise: Callable[[Node], None], text: str
+) -> None:
+    pods = [node.pod("web", f"try{number}") for number in range(4)]
+    claim = node.allocate(pods[0], 1)
+    surprise(node)
+
+    for pod in pods[:3]:
+        with pytest.raises(RuntimeError):
+            node.run_pod(pod)
+    node.run_pod(pods[3])
+
+    assert failed(node, claim).startswith(text)
+    assert not node.gate_open(claim)
+
+
+@SURPRISES
+def test_a_surprise_rejects_no_sandbox_where_rejected_ones_are_kept(
+    node: Node, surprise: Callable[[Node], None], text: str
+) -> None:
+    node.plugin.may_reject = False
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    surprise(node)
+
+    node.run_pod(pod)
+
+    assert failed(node, claim).startswith(text)
+    assert not node.gate_open(claim)
+    with pytest.raises(RuntimeError):
+        node.create(pod)
+
+
+def test_after_a_surprise_in_the_middle_the_nic_is_attached_as_soon_as_it_can_be(
+    node: Node,
+) -> None:
+    node.plugin.may_reject = False
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    no_moves(node)
+    node.run_pod(pod)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert (record.phase, record.failure.reason) == (Phase.INTENT, FAULT)
+
+    node.kernel.heal()
+    node.reconcile()
+
+    assert node.gate_open(claim)
+    assert node.in_pod(1, pod)
+    node.stop_pod(pod)
+    assert node.at_home(1)

@@ -162,7 +162,7 @@ _NO_NIC_LOST: Final = (
     Break(
         "a pod is given what another one holds",
         _ATTACHER,
-        "        self._refuse_held(pod, claims)\n",
+        "                self._refuse_held(pod, claims)\n",
         "",
         f"{_TEST_PLUGIN}::test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name",
     ),
@@ -246,8 +246,8 @@ _FAIL_CLOSED: Final = (
     Break(
         "a pod whose attach failed is accepted, and nobody is told",
         _PLUGIN,
-        "if self.may_reject and self.rejections[pod.uid] <= MAX_REJECTIONS:",
-        "if False:",
+        "return self.may_reject and self.rejections[pod.uid] <= MAX_REJECTIONS",
+        "return False",
         f"{_TEST_PLUGIN}::test_after_three_rejections_the_sandbox_is_accepted_and_the_gate_holds",
     ),
 )
