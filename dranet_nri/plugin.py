@@ -323,6 +323,7 @@ class Plugin:
         )
 
     def _claims(self, pod: Pod) -> tuple[Allocation, ...]:
+        """Return the pod's claims. Of a pod without any, nothing is opened."""
         self.refresh()
         broken = self.allocations.broken_of_pod(pod.uid)
         if broken:

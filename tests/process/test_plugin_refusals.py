@@ -1,21 +1,24 @@
 """Which containers and pods are refused, and which never are."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from dranet_nri.errors import RefusedError
+from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.executor import Executor
 from dranet_nri.fabric import RdmaOptions
-from dranet_nri.model import Allocation, Attachment, Container, Mount, NetnsId, Phase, Pod
+from dranet_nri.model import Allocation, Attachment, Container, Edits, Mount, NetnsId, Phase, Pod
 from dranet_nri.overseer import FAULT
 from dranet_nri.plan.ops import MoveLink
 from dranet_nri.state.reader import AllocationReader
 from tests.fakes.kernel import FakeKernel
 from tests.fakes.node import LATER, Node
 from tests.process.plugin_node import node
+from tests.state.places import no_descriptors
 
 __all__ = ["node"]
 
@@ -127,6 +130,39 @@ def test_an_allocation_that_surprises_the_reader_stops_no_ordinary_pod(node: Nod
     assert not node.plugin.may_refuse(ordinary)
     assert node.bell == ["trouble"]
     assert node.reconcile(), "what nobody can read is trouble"
+
+
+class OpeningKernel(FakeKernel):
+    """A kernel that opens a namespace to tell which it is, as the real one does."""
+
+    def identify(self, path: str) -> NetnsId | None:
+        """Open something and return the namespace."""
+        try:
+            os.close(os.open("/proc/self/ns/net", os.O_RDONLY))
+        except OSError as error:
+            raise KernelError(f"open namespace {path}", error.errno or 0) from error
+        return super().identify(path)
+
+
+def test_without_descriptors_only_claimed_pods_are_refused(tmp_path: Path) -> None:
+    node = Node(tmp_path, kernel=OpeningKernel())
+    pod, ordinary = node.pod("web"), node.pod("ordinary")
+    node.allocate(pod, 1)
+    node.plugin.refresh()
+
+    async def scene() -> None:
+        await node.plugin.synchronize((ordinary,), ())
+        with no_descriptors():
+            assert not await node.plugin.reconcile(), "nothing is wrong with an ordinary pod"
+            container = Container("c", ordinary.sandbox_id, "app")
+            await node.plugin.run_pod_sandbox(ordinary, LATER)
+            assert await node.plugin.create_container(ordinary, container, LATER) == Edits()
+            await node.plugin.stop_pod_sandbox(ordinary)
+            with pytest.raises(KernelError, match="EMFILE"):
+                await node.plugin.run_pod_sandbox(pod, LATER)
+
+    node.run(scene)
+    node.close()
 
 
 # --------------------------------------------------------------------------- surprises
