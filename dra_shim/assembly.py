@@ -54,14 +54,15 @@ class Shim:
         self._reporter = StatusReporter(api, settings.state, settings.node, heard)
         on_slices = _both(telling.on_slices, metrics.server.on_slices)
         self._publisher = Publisher(api, settings.node, on_slices)
+        self._source = ServerSource(api)
         self._devices = NodeDevices(
             NodeOptions(choice, settings.azure_size, rescan_s=settings.rescan_s),
             settings.state,
             settings.node,
+            self._source,
             self._publisher.offer,
             _both(telling.on_node, metrics.on_node),
         )
-        self._source = ServerSource(api)
         self._preparer = self._new_preparer()
         driver = MeteredDriver(self._preparer, metrics.calls)
         services = (*dra_services(driver), *health_services(self._devices))

@@ -1,20 +1,27 @@
-"""What preparing reads of the API server: each claim and pod anew, no cache between."""
+"""What the node's devices need of the API server: claims, pods, the Node; no cache between."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Final
 
-from dra_shim.api import CLAIM, POD, Api, ApiError, Kind, NotFoundError
+from dra_shim.api import CLAIM, NODE, POD, Api, ApiError, Kind, NotFoundError
 from dra_shim.api import UnavailableError as NoAnswerError
 from dra_shim.prepare import UnavailableError
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 
+ADDRESSES_S: Final = 5.0  # for the answer; what is looked at waits meanwhile
+
 
 class ServerSource:
-    """Claims and pods of an API server: a ClaimSource and a PodSource."""
+    """Claims, pods and Nodes of an API server: a ClaimSource, a PodSource and an AddressSource."""
 
-    def __init__(self, api: Api) -> None:
-        """Read from this server."""
+    def __init__(self, api: Api, *, addresses_s: float = ADDRESSES_S) -> None:
+        """Read from this server; it has so long to tell a Node's addresses."""
         self._api = api
+        self._addresses_s = addresses_s
 
     async def claim(self, ref: ObjectRef) -> Mapping[str, object] | None:
         """See ClaimSource."""
@@ -23,6 +30,26 @@ class ServerSource:
     async def pod(self, ref: ObjectRef) -> Mapping[str, object] | None:
         """See PodSource."""
         return await self._read(POD, ref)
+
+    async def addresses(self, node: str) -> frozenset[str]:
+        """Return every address of a Node that is one of IP; see AddressSource.
+
+        Raises:
+            UnavailableError: the server cannot answer now, or has no such Node.
+            RefusedError: it will not; says which right is missing.
+        """
+        try:
+            async with asyncio.timeout(self._addresses_s):
+                document = await self._read(NODE, ObjectRef("", node, ""))
+        except TimeoutError:
+            raise UnavailableError(
+                f"get Node {node}: no answer in {self._addresses_s:g} s"
+            ) from None
+        if document is None:
+            raise UnavailableError(
+                f"Node {node}: does not exist; is the node's name right (--hostname-override)?"
+            )
+        return frozenset(_addresses(document))
 
     async def _read(self, kind: Kind, ref: ObjectRef) -> Mapping[str, object] | None:
         try:
@@ -33,3 +60,13 @@ class ServerSource:
             raise UnavailableError(str(error), error.after_s) from error
         except ApiError as error:
             raise RefusedError(str(error)) from error
+
+
+def _addresses(node: Mapping[str, object]) -> Iterator[str]:
+    """Yield the IP addresses of a Node, InternalIP and ExternalIP, as inet_ntop(3) writes them."""
+    status = node.get("status")
+    listed = status.get("addresses") if isinstance(status, Mapping) else None
+    for each in listed if isinstance(listed, list) else ():
+        text = each.get("address") if isinstance(each, Mapping) else None
+        with suppress(ValueError):  # Hostname, InternalDNS
+            yield str(ip_address(text if isinstance(text, str) else ""))

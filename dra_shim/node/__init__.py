@@ -5,6 +5,7 @@ pace.py     when to look
 notices.py  what is told
 held.py     which devices records give to pods
 host.py     the kernel: what it announces and shows
+reach.py    by which addresses the cluster reaches the node
 eyes.py     what there is to offer, seen
 teller.py   what became different, and who hears of it
 devices.py  all of it put to work
@@ -21,10 +22,12 @@ from dra_shim.node.notices import (
     Recovered,
     Seen,
 )
+from dra_shim.node.reach import AddressSource
 from dra_shim.node.view import Choice
 
 __all__ = [
     "RESCAN_S",
+    "AddressSource",
     "Ailing",
     "Choice",
     "Deaf",

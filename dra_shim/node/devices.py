@@ -20,6 +20,7 @@ from dra_shim.node.eyes import Eyes
 from dra_shim.node.held import Held
 from dra_shim.node.host import Host, LiveHost
 from dra_shim.node.pace import Pace
+from dra_shim.node.reach import AddressSource, Reach
 from dra_shim.node.teller import Teller
 from dra_shim.node.view import Choice
 from dra_shim.settings import State
@@ -59,6 +60,7 @@ class NodeDevices:
         options: NodeOptions,
         state: State,
         node: str,
+        addresses: AddressSource,
         offer: Callable[[Goods], None],
         notify: notices.Notify,
         *,
@@ -71,6 +73,7 @@ class NodeDevices:
             options: how to look.
             state: where records are.
             node: its name, and its pool's.
+            addresses: knows those of Nodes.
             offer: takes what is there after each look, the same again too; must not raise.
             notify: told what became different; must not raise.
             host: what is looked at, None for the node we run on.
@@ -84,7 +87,8 @@ class NodeDevices:
         self._state = state
         self._notify = notify
         self._host = host or LiveHost(options.sysfs, options.azure_size)
-        self._eyes = Eyes(self._host, node, options.choice, options.patience_s, notify)
+        reach = Reach(addresses, node, timing.clock)
+        self._eyes = Eyes(self._host, reach, options.choice, options.patience_s, notify)
         self._teller = Teller(offer, notify, timing.clock())
         self._clock = timing.clock
         self._alarm = Alarm(timing)
@@ -124,6 +128,7 @@ class NodeDevices:
         """See DeviceSource.
 
         Raises:
+            DranetError: nobody ever knew the node's addresses.
             KernelError: the node cannot be looked at.
             StateError: a record cannot be read now.
             OSError: sysfs or the records cannot be read now.

@@ -8,7 +8,9 @@ from functools import partial
 from dra_shim.node.held import Held
 from dra_shim.node.host import Host
 from dra_shim.node.notices import LookStuck, Notify
+from dra_shim.node.reach import Reach
 from dra_shim.node.view import Choice, View, view_of
+from dranet_nri.inventory import Uplinks, uplinks_of
 from dranet_nri.threads import Patience, in_thread
 
 
@@ -16,20 +18,21 @@ class Eyes:
     """Looks at one node, on threads; the event loop never waits for the kernel."""
 
     def __init__(
-        self, host: Host, node: str, choice: Choice, patience_s: float, notify: Notify
+        self, host: Host, reach: Reach, choice: Choice, patience_s: float, notify: Notify
     ) -> None:
         """Prepare to look.
 
         Args:
             host: what is looked at.
-            node: its name, and its pool's.
+            reach: tells the node's addresses.
             choice: which devices are offered.
             patience_s: seconds of a look after which it is told that it is stuck.
             notify: told so; must not raise.
         """
         self._host = host
-        self._node = node
+        self._reach = reach
         self._choice = choice
+        self._uplinks: Uplinks | None = None  # as they were seen last
         self._patience = Patience(patience_s, lambda doing: notify(LookStuck(doing, patience_s)))
 
     async def see(self, held: Held, *, whole: bool) -> View:
@@ -40,11 +43,15 @@ class Eyes:
             whole: trust no news; see Host.
 
         Raises:
+            DranetError: nobody ever knew the node's addresses.
             KernelError: the node cannot be looked at.
             StateError: a record cannot be read now.
             OSError: sysfs or the records cannot be read now.
         """
+        addresses = await self._reach.addresses()
         before = held.devices()
         facts = await in_thread(partial(self._host.look, whole=whole), self._patience)
         known = tuple((before | held.devices()).values())
-        return await in_thread(partial(view_of, self._node, facts, known, self._choice))
+        self._uplinks = uplinks_of(facts, addresses, self._uplinks)
+        node = self._reach.node
+        return await in_thread(partial(view_of, node, facts, known, self._choice, self._uplinks))

@@ -26,7 +26,7 @@ from dra_shim.goods import (
 )
 from dra_shim.kubelet import DeviceHealth
 from dra_shim.stock import stock_of
-from dranet_nri.inventory import DEFAULT_FILTER, HostFacts, inventory_from_facts
+from dranet_nri.inventory import DEFAULT_FILTER, HostFacts, Uplinks, inventory_from_facts
 from dranet_nri.model import Device
 
 AWAY: Final = "in a pod: its link cannot be seen from the node"
@@ -88,7 +88,13 @@ class View:
         return sum(bool(each.rdma_devices) for each in self.devices.values())
 
 
-def view_of(node: str, facts: HostFacts, known: Sequence[Device], choice: Choice) -> View:
+def view_of(
+    node: str,
+    facts: HostFacts,
+    known: Sequence[Device],
+    choice: Choice,
+    uplinks: Uplinks | None = None,
+) -> View:
     """Return what is there.
 
     Args:
@@ -96,14 +102,14 @@ def view_of(node: str, facts: HostFacts, known: Sequence[Device], choice: Choice
         facts: what a look saw.
         known: devices that records give to pods, as they were then.
         choice: what is wanted.
+        uplinks: of the same facts; None where facts tell all that is known of them.
 
     Raises:
         SelectorError: an expression cannot be compiled.
     """
     near = near_of(facts) if choice.numa_lists else None
-    stock = stock_of(
-        inventory_from_facts(facts), known, Uses(), choice.filter, choice.shared, near=near
-    )
+    inventory = inventory_from_facts(facts, uplinks)
+    stock = stock_of(inventory, known, Uses(), choice.filter, choice.shared, near=near)
     unwanted = dict(_unwanted(stock.devices, choice))
     devices = {each.name: each for each in stock.devices if each.name not in unwanted}
     ills = ailments(facts, devices.values())

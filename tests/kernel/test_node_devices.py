@@ -17,6 +17,7 @@ from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 from dranet_nri.state.store import AllocationStore
 from tests.capability import lacking
+from tests.fakes.host import FakeAddresses
 from tests.kernel.namespaces import open_netns
 
 NODE = "node-1"
@@ -33,11 +34,13 @@ class Node:
         self._state = state
         self._offered = asyncio.Event()
         self.goods = Goods()
+        self.addresses = FakeAddresses("192.0.2.77")
         self.notices: list[Notice] = []
         self.devices = NodeDevices(
             NodeOptions(Choice(filter="", exclude=("pci-*",)), rescan_s=3600),
             state,
             NODE,
+            self.addresses,
             self._take,
             self.notices.append,
         )
@@ -155,8 +158,48 @@ def test_the_uplink_is_not_offered_whichever_it_becomes(play: Play) -> None:
         await node.until(lambda: node.names() == ["nic1"])
         node.ip("route replace default dev nic1")
         await node.until(lambda: node.names() == ["nic0"])
-        node.ip("link set dev nic1 down")
+
+    play(scene)
+
+
+def test_an_uplink_that_loses_its_default_route_stays_one_until_there_is_another(
+    play: Play,
+) -> None:
+    async def scene(node: Node) -> None:
+        node.add("nic0")
+        node.add("nic1")
+        node.ip("route add default dev nic0")
+        await node.until(lambda: node.names() == ["nic1"])
+        node.ip("link set dev nic0 down")
+        node.add("nic2")
+        await node.until(lambda: "nic2" in node.names())
+        assert node.names() == ["nic1", "nic2"]
+
+        node.ip("link del dev nic0")
+        node.add("nic0")
+        node.add("nic3")
+        await node.until(lambda: "nic3" in node.names())
+        assert node.names() == ["nic1", "nic2", "nic3"]
+
+        node.ip("route add default dev nic2")
+        await node.until(lambda: node.names() == ["nic0", "nic1", "nic3"])
+
+    play(scene)
+
+
+def test_the_link_with_the_nodes_address_is_not_offered_without_a_default_route(
+    play: Play,
+) -> None:
+    async def scene(node: Node) -> None:
+        node.add("nic0")
+        node.add("nic1")
         await node.until(lambda: node.names() == ["nic0", "nic1"])
+        node.ip("addr add 192.0.2.77/24 dev nic0")
+        await node.until(lambda: node.names() == ["nic1"])
+        node.ip("addr del 192.0.2.77/24 dev nic0")
+        node.ip("addr add 192.0.2.77/24 dev nic1")
+        await node.until(lambda: "nic0" in node.names())
+        assert "nic1" not in node.names()
 
     play(scene)
 

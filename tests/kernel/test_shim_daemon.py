@@ -216,6 +216,23 @@ def test_a_nic_that_comes_is_offered_and_one_that_goes_is_not(tmp_path: Path) ->
         finish(scene())
 
 
+def test_the_nic_by_which_the_cluster_reaches_the_node_is_not_offered(tmp_path: Path) -> None:
+    addresses = [{"type": "InternalIP", "address": "192.0.2.77"}]
+
+    async def scene() -> None:
+        async with site(tmp_path) as place:
+            place.server.alter(
+                "nodes", NODE_1, lambda each: each.update(status={"addresses": addresses})
+            )
+            async with running(place) as shim:
+                await shim.until("published", devices=1)
+                assert await offered(place) == {"nic0"}
+
+    with nic("nic0"), nic("nic1"):
+        subprocess.run(("ip", "addr", "add", "192.0.2.77/24", "dev", "nic1"), check=True)
+        finish(scene())
+
+
 def test_health_and_numbers_are_served(tmp_path: Path) -> None:
     async def scene() -> None:
         async with site(tmp_path) as place, running(place) as shim, AsyncClient() as http:

@@ -24,7 +24,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.fakes.clock import FakeClock
-from tests.fakes.host import FakeHost
+from tests.fakes.host import FakeAddresses, FakeHost
 from tests.state.examples import SNAPSHOT
 
 NODE = "node-1"
@@ -45,6 +45,7 @@ class Bench:
     def __init__(self, root: Path, choice: Choice | None = None, patience_s: float = 3600) -> None:
         """Prepare; the records are below root."""
         self.host = FakeHost()
+        self.addresses = FakeAddresses()
         self.clock = FakeClock()
         self.state = State(root / "lib", root / "run")
         self.goods = Goods()
@@ -54,6 +55,7 @@ class Bench:
             NodeOptions(choice or Choice(filter=""), rescan_s=RESCAN_S, patience_s=patience_s),
             self.state,
             NODE,
+            self.addresses,
             self._take,
             self.notices.append,
             host=self.host,
@@ -61,11 +63,11 @@ class Bench:
         )
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["Bench"]:
-        """Watch meanwhile, from the first look on."""
+    async def running(self, pause_s: float = RESCAN_S) -> AsyncIterator["Bench"]:
+        """Watch meanwhile, from the first look on, after which it rests so long."""
         task = asyncio.create_task(self.devices.run())
         try:
-            await self.clock.until_asleep(RESCAN_S)
+            await self.clock.until_asleep(pause_s)
             yield self
         finally:
             self.host.may_look.set()

@@ -1,13 +1,16 @@
-"""Claims and pods come from the server each time, and its trouble in Prepare's words."""
+"""What the server says comes from it each time, and its trouble in Prepare's words."""
+
+from typing import Any
 
 import pytest
 
-from dra_shim.api import CLAIM, POD
+from dra_shim.api import CLAIM, NODE, POD
+from dra_shim.node import AddressSource
 from dra_shim.prepare import ClaimSource, PodSource, UnavailableError
 from dra_shim.sources import ServerSource
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
-from tests.fakes.exchange import Told
+from tests.fakes.exchange import Silence, Told
 from tests.process.api_bench import talking
 from tests.process.plugin_bench import finish
 
@@ -74,5 +77,62 @@ def test_a_server_without_claims_says_what_it_lacks() -> None:
             server.versions = ()
             with pytest.raises(RefusedError, match="enable DynamicResourceAllocation"):
                 await ServerSource(api).claim(REF)
+
+    finish(scene())
+
+
+# --------------------------------------------------------------------------- the Node's addresses
+
+
+def entry(kind: str, address: Any) -> dict[str, Any]:
+    return {"type": kind, "address": address}
+
+
+@pytest.mark.parametrize(
+    ("status", "known"),
+    [
+        (
+            {
+                "addresses": [
+                    entry("InternalIP", "10.0.0.5"),
+                    entry("InternalIP", "FD00:0::5"),
+                    entry("ExternalIP", "203.0.113.7"),
+                    entry("Hostname", "node-1"),
+                ]
+            },
+            {"10.0.0.5", "fd00::5", "203.0.113.7"},
+        ),
+        ({"addresses": [entry("InternalIP", 5), "10.0.0.5", {"type": "InternalIP"}]}, set()),
+        ({"addresses": {}}, set()),
+        ({}, set()),
+        (None, set()),
+    ],
+    ids=["of both families", "no text", "no list", "none", "no status"],
+)
+def test_the_addresses_of_a_node_are_those_of_ip(status: Any, known: set[str]) -> None:
+    async def scene() -> None:
+        async with talking() as (_, api):
+            await api.create(NODE, {"metadata": {"name": "node-1"}, "status": status})
+            source: AddressSource = ServerSource(api)
+            assert await source.addresses("node-1") == known
+
+    finish(scene())
+
+
+def test_a_node_that_does_not_exist_may_come() -> None:
+    async def scene() -> None:
+        async with talking() as (_, api):
+            with pytest.raises(UnavailableError, match=r"Node node-9: .* \(--hostname-override\)"):
+                await ServerSource(api).addresses("node-9")
+
+    finish(scene())
+
+
+def test_a_silent_server_keeps_nobody_waiting_for_addresses() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            server.fail(Silence(), lambda each: "nodes" in each.path)
+            with pytest.raises(UnavailableError, match=r"get Node node-1: no answer in 0\.05 s"):
+                await ServerSource(api, addresses_s=0.05).addresses("node-1")
 
     finish(scene())
