@@ -88,13 +88,8 @@ class Target:
         )
 
 
-def look(session: Session, device: AttachedDevice, *, ethtool: bool = False) -> Observed:
-    """Return where the device is, its RDMA devices included.
-
-    Args:
-        session: of the pod.
-        device: its record.
-        ethtool: whether features count though no snapshot of them was taken yet.
+def look(session: Session, device: AttachedDevice) -> Observed:
+    """Return where the device is and all that it has, its RDMA devices included.
 
     Raises:
         KernelError: the kernel could not be read.
@@ -105,7 +100,6 @@ def look(session: Session, device: AttachedDevice, *, ethtool: bool = False) -> 
     else:
         known = known_as(device)
         observed = session.observe(key, device.pod_name, known) if key.name else Observed()
-    if ethtool or (device.snapshot is not None and device.snapshot.ethtool is not None):
         observed = replace(
             observed,
             host=_with_ethtool(session, Ns.HOST, observed.host),
@@ -245,7 +239,7 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
             network=made.network,
             child=made.child,
         )
-    observed = look(session, device, ethtool=bool(wanted.config.ethtool))
+    observed = look(session, device)
     network = None
     if not key.name or wanted.share_id:
         device = replace(device, pod_name="")
@@ -253,6 +247,7 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
         snapshot = device.snapshot
         if snapshot is None:
             _require_no_uplink(session, wanted.device.name, observed.host)
+            _require_features(wanted, observed.host)
             snapshot = _snapshot(session, wanted, observed)
             device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
         _require_untunnelled(wanted.device.name, observed.lost_with_link)
@@ -271,6 +266,14 @@ def _require_no_uplink(session: Session, name: str, host: LinkState | None) -> N
         raise RefusedError(
             f"device {name}: the node's default route goes through {host.link.name}, so that it"
             " stays on the host; delete that route, or give the node another one of a lower metric"
+        )
+
+
+def _require_features(wanted: AllocatedDevice, host: LinkState | None) -> None:
+    """Refuse what the kernel can't be asked for."""
+    if wanted.config.ethtool and host is not None and host.ethtool is None:
+        raise RefusedError(
+            f"device {wanted.device.name}: ethtool needs Linux 5.7 or newer on the node; remove it"
         )
 
 

@@ -1,18 +1,19 @@
 """Offload features and private flags of a link, over the kernel's generic netlink family "ethtool".
 
-Numbers are those of linux/ethtool_netlink.h and linux/genetlink.h; features need Linux 5.7. The
-kernel tells sets by name here: numbers of features differ from kernel to kernel.
+Numbers are those of linux/ethtool_netlink.h and linux/genetlink.h; features need Linux 5.7.
+Features differ in number from kernel to kernel, and are known by name outside of this module. Every
+attach reads them: names and the family's number are asked for once, and sets come as bit masks.
 """
 
+import socket
 import struct
-from contextlib import closing
-from errno import EOPNOTSUPP
-from typing import Final
+from collections.abc import Callable
+from errno import ENOENT, EOPNOTSUPP
+from typing import Final, TypeVar
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.netns import socket_in
 from dranet_nri.model import EthtoolState, Switches, switches
-from dranet_nri.netlink.codec import attribute, attributes, text, walk
+from dranet_nri.netlink.codec import attribute, attributes, text, u32, walk
 from dranet_nri.netlink.socket import Netlink, demand_answers
 
 NETLINK_GENERIC: Final = 16
@@ -22,13 +23,19 @@ CTRL_ATTR_FAMILY_ID: Final = 1
 CTRL_ATTR_FAMILY_NAME: Final = 2
 FAMILY: Final = b"ethtool\0"
 
-FEATURES_GET, FEATURES_SET, PRIVFLAGS_GET, PRIVFLAGS_SET = 11, 12, 13, 14  # ETHTOOL_MSG_*
+STRSET_GET: Final = 1  # ETHTOOL_MSG_*
+FEATURES_GET, FEATURES_SET, PRIVFLAGS_GET, PRIVFLAGS_SET = 11, 12, 13, 14
 A_HEADER: Final = 1  # of every message
 A_HEADER_DEV_INDEX, A_HEADER_FLAGS = 1, 3
-OMIT_REPLY: Final = 2  # ETHTOOL_FLAG_OMIT_REPLY
+COMPACT_BITSETS, OMIT_REPLY = 1, 2  # ETHTOOL_FLAG_*
+A_STRSET_STRINGSETS: Final = 2
+A_STRINGSETS_STRINGSET: Final = 1
+A_STRINGSET_ID, A_STRINGSET_STRINGS = 1, 3
+A_STRING_INDEX, A_STRING_VALUE = 1, 2
+ETH_SS_FEATURES: Final = 4
 A_FEATURES_HW, A_FEATURES_WANTED, A_FEATURES_ACTIVE = 2, 3, 4
 A_PRIVFLAGS_FLAGS: Final = 2
-A_BITSET_NOMASK, A_BITSET_BITS = 1, 3
+A_BITSET_NOMASK, A_BITSET_BITS, A_BITSET_VALUE = 1, 3, 4
 A_BITSET_BITS_BIT: Final = 1
 A_BITSET_BIT_NAME, A_BITSET_BIT_VALUE = 2, 3
 NESTED: Final = 0x8000  # NLA_F_NESTED
@@ -37,56 +44,84 @@ _GENERIC: Final = struct.Struct("=BBH")  # struct genlmsghdr: command, version, 
 _U16: Final = struct.Struct("=H")
 _U32: Final = struct.Struct("=I")
 
+T = TypeVar("T")
+_told: dict[str, object] = {}  # what a kernel tells alike as long as it runs
+
+
+def _once(what: str, ask: Callable[[], T]) -> T:
+    """Return what the kernel said when it was asked first."""
+    if what not in _told:
+        _told[what] = ask()
+    return _told[what]  # type: ignore[return-value]  # each has one asker
+
 
 class Ethtool:
-    """A socket of one namespace that speaks to the family. Used by one thread, then closed."""
+    """A socket of one namespace that speaks to the family."""
 
-    def __init__(self, nsfd: int) -> None:
-        """Enter the namespace, open the socket and look the family up.
+    def __init__(self, sock: socket.socket) -> None:
+        """Take an open socket of NETLINK_GENERIC over.
 
         Raises:
-            KernelError: ENOENT, the kernel is older than 5.6.
+            KernelError: the kernel is older than 4.20; the socket is closed.
         """
-        sock = socket_in(nsfd, NETLINK_GENERIC)
         demand_answers(sock)
         self._netlink = Netlink(sock)
-        body = _GENERIC.pack(CTRL_CMD_GETFAMILY, 1, 0) + attribute(CTRL_ATTR_FAMILY_NAME, FAMILY)
-        what = "look up ethtool in the kernel"
-        try:
-            found = attributes(self._netlink.get(what, GENL_ID_CTRL, body), _GENERIC.size)
-        except BaseException:
-            self.close()
-            raise
-        (self._family,) = _U16.unpack(found[CTRL_ATTR_FAMILY_ID])
 
     def close(self) -> None:
         """Close the socket. Idempotent."""
         self._netlink.close()
 
-    def state(self, what: str, index: int) -> EthtoolState:
-        """Return what the link of that index has.
+    def state(self, what: str, index: int) -> EthtoolState | None:
+        """Return what the link of that index has, None from a kernel without features.
 
         Raises:
-            KernelError: there is no such link, or the kernel refused.
+            KernelError: ENODEV, there is no such link; or the kernel refused.
         """
-        found = self._get(what, FEATURES_GET, index)
+        try:
+            return self._state(what, index)
+        except KernelError as error:
+            if error.code in {ENOENT, EOPNOTSUPP}:
+                return None  # Linux 5.5 and older have no such family, 5.6 no features in it
+            raise
+
+    def _state(self, what: str, index: int) -> EthtoolState:
+        names = _once("features", self._feature_names)
+        body = _header(index, COMPACT_BITSETS)
+        found = self._ask(what, FEATURES_GET, body)
         changeable, wanted, active = (
-            {name for name, on in _named(found.get(kind, b"")).items() if on}
+            _mask(attributes(found.get(kind, b"")).get(A_BITSET_VALUE, b""))
             for kind in (A_FEATURES_HW, A_FEATURES_WANTED, A_FEATURES_ACTIVE)
         )
         return EthtoolState(
-            features=switches({name: name in wanted for name in changeable}),
-            active=tuple(sorted(active & changeable)),
+            features=Switches(
+                tuple(name for bit, name in names if changeable & wanted & bit),
+                tuple(name for bit, name in names if changeable & ~wanted & bit),
+            ),
+            active=tuple(name for bit, name in names if changeable & active & bit),
             private_flags=self._private_flags(what, index),
         )
 
-    def set_features(self, what: str, index: int, wanted: Switches) -> None:
-        """Switch features; names that the kernel does not know are an error.
+    def set_features(self, what: str, index: int, wanted: Switches, *, strict: bool) -> None:
+        """Switch features of a link.
+
+        Args:
+            what: how errors call it.
+            index: of the link.
+            wanted: what shall be on and off.
+            strict: whether each must be at work, or not, afterwards: one may need another.
 
         Raises:
-            KernelError: the kernel refused.
+            KernelError: the kernel refused; EOPNOTSUPP, the device takes one only with another.
         """
         self._set(what, FEATURES_SET, index, A_FEATURES_WANTED, wanted)
+        active = set(self._state(what, index).active) if strict else set(wanted.on)
+        refused = Switches(
+            tuple(name for name in wanted.on if name not in active),
+            tuple(name for name in wanted.off if name in active),
+        )
+        if refused:
+            detail = f"the device does not take {refused}; a feature may need another one"
+            raise KernelError(what, EOPNOTSUPP, detail)
 
     def set_private_flags(self, what: str, index: int, wanted: Switches) -> None:
         """Switch flags of the driver's own.
@@ -98,68 +133,45 @@ class Ethtool:
 
     def _private_flags(self, what: str, index: int) -> Switches:
         try:
-            found = self._get(what, PRIVFLAGS_GET, index)
+            found = self._ask(what, PRIVFLAGS_GET, _header(index))
         except KernelError as error:
             if error.code != EOPNOTSUPP:
                 raise
             return Switches()  # the driver has none
         return switches(_named(found.get(A_PRIVFLAGS_FLAGS, b"")))
 
-    def _get(self, what: str, command: int, index: int) -> dict[int, bytes]:
-        body = _GENERIC.pack(command, 1, 0) + _header(index)
-        return attributes(self._netlink.get(what, self._family, body), _GENERIC.size)
+    def _ask(self, what: str, command: int, body: bytes) -> dict[int, bytes]:
+        answer = self._netlink.get(what, self._family(), _GENERIC.pack(command, 1, 0) + body)
+        return attributes(answer, _GENERIC.size)
+
+    def _family(self) -> int:
+        return _once("family", self._look_up_family)
+
+    def _look_up_family(self) -> int:
+        body = _GENERIC.pack(CTRL_CMD_GETFAMILY, 1, 0) + attribute(CTRL_ATTR_FAMILY_NAME, FAMILY)
+        answer = self._netlink.get("look up ethtool in the kernel", GENL_ID_CTRL, body)
+        number: int = _U16.unpack(attributes(answer, _GENERIC.size)[CTRL_ATTR_FAMILY_ID])[0]
+        return number
+
+    def _feature_names(self) -> tuple[tuple[int, str], ...]:
+        """Return the bit and the name of every feature of this kernel, sorted by name."""
+        asked = attribute(A_STRINGSET_ID, _U32.pack(ETH_SS_FEATURES))
+        body = attribute(A_HEADER | NESTED, b"") + attribute(
+            A_STRSET_STRINGSETS | NESTED, attribute(A_STRINGSETS_STRINGSET | NESTED, asked)
+        )
+        found = self._ask("read the names of features", STRSET_GET, body)
+        sets = attributes(found.get(A_STRSET_STRINGSETS, b""))
+        strings = attributes(sets.get(A_STRINGSETS_STRINGSET, b"")).get(A_STRINGSET_STRINGS, b"")
+        rows = (attributes(string) for _, string in walk(strings))
+        names = ((text(row.get(A_STRING_VALUE)), u32(row.get(A_STRING_INDEX))) for row in rows)
+        return tuple((1 << number, name) for name, number in sorted(names))
 
     def _set(self, what: str, command: int, index: int, kind: int, wanted: Switches) -> None:
         states = {**dict.fromkeys(wanted.on, True), **dict.fromkeys(wanted.off, False)}
         bits = b"".join(_bit(name, on=on) for name, on in states.items())
         bitset = attribute(A_BITSET_BITS | NESTED, bits)
         body = _GENERIC.pack(command, 1, 0) + _header(index, OMIT_REPLY)
-        self._netlink.do(what, self._family, 0, body + attribute(kind | NESTED, bitset))
-
-
-def observe(nsfd: int, what: str, index: int) -> EthtoolState:
-    """Return what a link has in the namespace of that descriptor.
-
-    Raises:
-        KernelError: there is no such link, or the kernel refused.
-    """
-    with closing(Ethtool(nsfd)) as ethtool:
-        return ethtool.state(what, index)
-
-
-def set_features(nsfd: int, what: str, index: int, wanted: Switches, *, strict: bool) -> None:
-    """Switch features of a link.
-
-    Args:
-        nsfd: descriptor of its namespace.
-        what: how errors call it.
-        index: of the link.
-        wanted: what shall be on and off.
-        strict: whether each must be at work, or not, afterwards: one may need another.
-
-    Raises:
-        KernelError: the kernel refused; EOPNOTSUPP, the device takes one only with another.
-    """
-    with closing(Ethtool(nsfd)) as ethtool:
-        ethtool.set_features(what, index, wanted)
-        active = set(ethtool.state(what, index).active) if strict else set(wanted.on)
-    refused = Switches(
-        tuple(name for name in wanted.on if name not in active),
-        tuple(name for name in wanted.off if name in active),
-    )
-    if refused:
-        detail = f"the device does not take {refused}; a feature may need another one"
-        raise KernelError(what, EOPNOTSUPP, detail)
-
-
-def set_private_flags(nsfd: int, what: str, index: int, wanted: Switches) -> None:
-    """Switch private flags of a link.
-
-    Raises:
-        KernelError: the driver refused.
-    """
-    with closing(Ethtool(nsfd)) as ethtool:
-        ethtool.set_private_flags(what, index, wanted)
+        self._netlink.do(what, self._family(), 0, body + attribute(kind | NESTED, bitset))
 
 
 def _header(index: int, flags: int = 0) -> bytes:
@@ -172,6 +184,11 @@ def _bit(name: str, *, on: bool) -> bytes:
     fields = attribute(A_BITSET_BIT_NAME, name.encode() + b"\0")
     fields += attribute(A_BITSET_BIT_VALUE, b"") if on else b""
     return attribute(A_BITSET_BITS_BIT | NESTED, fields)
+
+
+def _mask(words: bytes) -> int:
+    """Return a set that came as 32-bit words, the lowest first."""
+    return sum(word << 32 * place for place, (word,) in enumerate(_U32.iter_unpack(words)))
 
 
 def _named(bitset: bytes) -> dict[str, bool]:

@@ -1,7 +1,7 @@
 """The kernel port on rtnetlink, namespaces and procfs.
 
 Rules:
-1. A session has one socket a namespace, opened by a thread that died in there.
+1. A session has two sockets a namespace, opened by a thread that died in there.
 2. An op is one message that changes something; look-ups before and after it don't count.
 3. Between two ops a session tells links and rules as it read them first, and until a link moves
    or is renamed, what number a name has.
@@ -14,7 +14,7 @@ from errno import ESTALE
 from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel import addresses, ethtool, ipoib, links, neighbours, rdma, routes, rules
+from dranet_nri.kernel import addresses, ipoib, links, neighbours, rdma, routes, rules
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.space import Space
@@ -183,10 +183,10 @@ class NetlinkSession:
         """Return the host's default routes of table main."""
         return default_routes(self._space(Ns.HOST, "dump routes in host").netlink)
 
-    def ethtool(self, ns: Ns, index: int) -> EthtoolState:
-        """Return offload features and private flags of a link."""
+    def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
+        """Return offload features and private flags of a link, None before Linux 5.7."""
         what = f"read ethtool features of link {index} in {ns}"
-        return ethtool.observe(self._space(ns, what).fd, what, index)
+        return self._space(ns, what).ethtool.state(what, index)
 
     def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
         """Return where the RDMA devices of the device are."""
@@ -245,9 +245,9 @@ class NetlinkSession:
                 space.set_sysctl(what, op.name, op.sysctl)
             case SetFeatures(_, name, features, strict):
                 index = space.index(what, name)
-                ethtool.set_features(space.fd, what, index, features, strict=strict)
+                space.ethtool.set_features(what, index, features, strict=strict)
             case SetPrivateFlags(_, name, flags):
-                ethtool.set_private_flags(space.fd, what, space.index(what, name), flags)
+                space.ethtool.set_private_flags(what, space.index(what, name), flags)
             case _:
                 _apply_by_name(space, what, op)
 

@@ -89,24 +89,32 @@ def _enter(nsfd: int) -> None:
         os.close(nsfd)
 
 
-def socket_in(nsfd: int, proto: int) -> socket.socket:
-    """Open a netlink socket that belongs to the namespace.
+def sockets_in(nsfd: int, *protocols: int) -> tuple[socket.socket, ...]:
+    """Open netlink sockets that belong to the namespace, one of each protocol.
 
     Args:
         nsfd: descriptor of the network namespace.
-        proto: netlink protocol (0 rtnetlink, 20 RDMA; linux/netlink.h).
+        protocols: NETLINK_* (0 rtnetlink, 16 generic; linux/netlink.h).
 
     Raises:
-        KernelError: the namespace cannot be entered, or the kernel lacks the protocol.
+        KernelError: the namespace cannot be entered, or the kernel lacks a protocol.
     """
+    opened: list[socket.socket] = []
 
-    def work() -> socket.socket:
-        return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, proto)
+    def work() -> None:
+        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+        opened.extend(socket.socket(socket.AF_NETLINK, kind, each) for each in protocols)
 
     try:
-        return run_inside(nsfd, work)
-    except OSError as error:
-        raise KernelError(f"open netlink socket {proto}", error.errno or EINVAL) from error
+        run_inside(nsfd, work)
+    except BaseException as error:
+        for each in opened:
+            each.close()
+        if isinstance(error, OSError):
+            what = f"open netlink sockets {protocols}"
+            raise KernelError(what, error.errno or EINVAL) from error
+        raise
+    return tuple(opened)
 
 
 def identify(path: str) -> NetnsId | None:

@@ -4,8 +4,9 @@ import os
 
 from dranet_nri.kernel import sysctl
 from dranet_nri.kernel.addresses import dump_addresses
+from dranet_nri.kernel.ethtool import NETLINK_GENERIC, Ethtool
 from dranet_nri.kernel.neighbours import dump_neighbours
-from dranet_nri.kernel.netns import run_inside, socket_in
+from dranet_nri.kernel.netns import run_inside, sockets_in
 from dranet_nri.kernel.routes import dump_routes, without_implied
 from dranet_nri.kernel.rules import dump_rules, rules_of
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl
@@ -14,7 +15,7 @@ from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, prepared
 
 
 class Space:
-    """A namespace with its one socket.
+    """A namespace with a socket for links, addresses and routes, and one for features.
 
     What serves several devices of a pod alike is read once and told again, until something is
     changed: a node has hundreds of links.
@@ -22,11 +23,11 @@ class Space:
     Attributes:
         ns: which of the plan's two namespaces it is.
         fd: descriptor of the namespace, owned.
-        netlink: the socket, owned.
+        netlink, ethtool: its sockets, owned.
     """
 
     def __init__(self, ns: Ns, nsfd: int, proc_root: str) -> None:
-        """Take nsfd over, also where this fails, and enter once to open the socket.
+        """Take nsfd over, also where this fails, and enter once to open the sockets.
 
         Raises:
             KernelError: the namespace cannot be entered.
@@ -34,7 +35,9 @@ class Space:
         self.ns = ns
         self.fd = nsfd
         try:
-            self.netlink: Rtnetlink = prepared(socket_in(nsfd, NETLINK_ROUTE))
+            route, generic = sockets_in(nsfd, NETLINK_ROUTE, NETLINK_GENERIC)
+            self.ethtool = Ethtool(generic)
+            self.netlink: Rtnetlink = prepared(route)
         except BaseException:
             os.close(nsfd)
             raise
@@ -69,8 +72,9 @@ class Space:
         return self._rules
 
     def close(self) -> None:
-        """Close socket and descriptor. Idempotent."""
+        """Close sockets and descriptor. Idempotent."""
         self.netlink.close()
+        self.ethtool.close()
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = -1

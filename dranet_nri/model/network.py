@@ -227,7 +227,7 @@ class LinkState:
 
     As a snapshot of the host it serves both inheritance and restoration. `rules` are those of
     the namespace that belong to this device: by iif/oif, or by a table its routes use. `ethtool`
-    is None where nobody asked for it: only claims with `ethtool` need it.
+    is None where nobody asked, and before Linux 5.7.
     """
 
     link: Link

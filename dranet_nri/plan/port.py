@@ -56,11 +56,11 @@ class Session(Protocol):
             KernelError: a dump failed.
         """
 
-    def ethtool(self, ns: Ns, index: int) -> EthtoolState:
-        """Return offload features and private flags of the link of that index there.
+    def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
+        """Return offload features and private flags of a link, None before Linux 5.7.
 
         Raises:
-            KernelError: there is none, or the kernel is older than 5.7.
+            KernelError: ENODEV, there is no link of that index.
         """
 
     def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import ip_interface
 from typing import Final
 
-from dranet_nri.kernel.netns import socket_in
+from dranet_nri.kernel.netns import sockets_in
 from dranet_nri.netlink.codec import attribute
 from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE
 
@@ -52,7 +52,7 @@ class Side:
     def __init__(self, path: str) -> None:
         """Open a socket in the namespace."""
         self.fd = os.open(path, os.O_RDONLY)
-        self._socket = socket_in(self.fd, NETLINK_ROUTE)
+        (self._socket,) = sockets_in(self.fd, NETLINK_ROUTE)
 
     def close(self) -> None:
         """Close both."""

@@ -20,7 +20,9 @@ def features(
 
 
 def on_eth1(session: Session) -> EthtoolState:
-    return session.ethtool(Ns.HOST, index(session))
+    state = session.ethtool(Ns.HOST, index(session))
+    assert state is not None
+    return state
 
 
 def test_a_link_has_features_that_are_at_work_and_others_that_are_not(session: Session) -> None:

@@ -52,12 +52,14 @@ class FakeKernel:
         log: ops that were asked for and succeeded, in order.
         held: namespaces held through hold().
         open_sessions: sessions that were opened and not closed.
+        tells_features: whether it is Linux 5.7 or newer.
         rdma: the RDMA devices of the machine.
     """
 
     log: list[Op] = field(default_factory=list)
     held: set[NetnsId] = field(default_factory=set)
     open_sessions: int = 0
+    tells_features: bool = True
     _namespaces: dict[NetnsId, Namespace] = field(default_factory=dict)
     _removed: set[NetnsId] = field(default_factory=set)
     _faults: list[Fault] = field(default_factory=list)

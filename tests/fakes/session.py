@@ -54,11 +54,12 @@ class FakeSession:
         """Return the host's default routes."""
         return self.kernel.space().default_routes()
 
-    def ethtool(self, ns: Ns, index: int) -> EthtoolState:
+    def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
         """Return features and private flags of a link."""
         self._open("read ethtool features")
         space = self.kernel.space(None if ns is Ns.HOST else self.netns)
-        return space.at("read ethtool features", index).ethtool()
+        found = space.at("read ethtool features", index).ethtool()
+        return found if self.kernel.tells_features else None
 
     def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
         """Look for the RDMA devices."""

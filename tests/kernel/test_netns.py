@@ -17,7 +17,7 @@ from dranet_nri.kernel.netns import (
     identify,
     run_inside,
     same_namespace,
-    socket_in,
+    sockets_in,
 )
 from dranet_nri.model import NetnsId
 from tests.kernel.descriptors import open_descriptors
@@ -119,7 +119,8 @@ def test_a_closed_descriptor_is_an_error() -> None:
 
 
 def test_a_socket_belongs_to_the_namespace_and_works_outside(nsfd: int) -> None:
-    with socket_in(nsfd, NETLINK_ROUTE) as opened:
+    (opened,) = sockets_in(nsfd, NETLINK_ROUTE)
+    with opened:
         owner = fcntl.ioctl(opened, SIOCGSKNS)
 
     assert inode_of(owner) == inode_of(nsfd)
@@ -130,7 +131,7 @@ def test_a_protocol_that_the_kernel_lacks_is_named(nsfd: int) -> None:
     before = open_descriptors()
 
     with pytest.raises(KernelError) as caught:
-        socket_in(nsfd, 31)
+        sockets_in(nsfd, NETLINK_ROUTE, 31)
 
     assert caught.value.code == EPROTONOSUPPORT
     assert "31" in caught.value.op
@@ -138,7 +139,8 @@ def test_a_protocol_that_the_kernel_lacks_is_named(nsfd: int) -> None:
 
 
 def test_no_descriptor_is_inherited_by_programs(nsfd: int) -> None:
-    with socket_in(nsfd, NETLINK_ROUTE) as opened:
+    (opened,) = sockets_in(nsfd, NETLINK_ROUTE)
+    with opened:
         assert not opened.get_inheritable()
 
 

@@ -6,7 +6,7 @@ from errno import EBUSY, EINTR, EINVAL, EMSGSIZE
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.netns import socket_in
+from dranet_nri.kernel.netns import sockets_in
 from dranet_nri.netlink.codec import attribute
 from dranet_nri.netlink.links import dump_links
 from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, prepared
@@ -206,7 +206,7 @@ def test_a_socket_that_fails_is_a_kernel_error(peer: Peer) -> None:
 
 
 def test_a_real_socket_dumps_its_own_namespace(nsfd: int, no_fork: None) -> None:
-    netlink = prepared(socket_in(nsfd, NETLINK_ROUTE))
+    netlink = prepared(*sockets_in(nsfd, NETLINK_ROUTE))
 
     found = dump_links(netlink, "a fresh namespace")
     netlink.close()

@@ -110,6 +110,16 @@ def test_a_detach_restores_the_host_and_forgets_failures_of_nobody(node: Node) -
     node.assert_home()
 
 
+def test_what_the_pod_switched_off_is_on_again(node: Node) -> None:
+    (record,) = node.attach((claim(DATA, given(pci(2))),))
+    inside = node.kernel.space(node.netns).named("arrange", "eth2")
+    inside.features |= {"tx-checksum-ip-generic": False, "rx-gro": True}
+
+    node.executor.detach(record, netns_alive=True)
+
+    node.assert_home()
+
+
 def test_a_detach_says_so_before_the_first_operation(node: Node) -> None:
     data, _ = node.attach()
     node.kernel.fail_at(1, Crash())

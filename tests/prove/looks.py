@@ -6,11 +6,12 @@ import json
 import os
 import socket
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.kernel import ethtool
-from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.ethtool import NETLINK_GENERIC, Ethtool
+from dranet_nri.kernel.netns import run_inside, sockets_in
 from tests.box import nics
 from tests.prove import fabric
 
@@ -54,10 +55,13 @@ def features(netns: str = "") -> list[str]:
     """Return, of each link in the namespace of that name or in the host's, what is at work."""
     fd = os.open(f"/run/netns/{netns}" if netns else "/proc/self/ns/net", os.O_RDONLY)
     try:
-        return sorted(
-            json.dumps([name, *ethtool.observe(fd, f"look at {name}", index).active])
-            for index, name in run_inside(fd, socket.if_nameindex)
-        )
+        (generic,) = sockets_in(fd, NETLINK_GENERIC)
+        with closing(Ethtool(generic)) as ethtool:
+            seen = [
+                (name, ethtool.state(f"look at {name}", index))
+                for index, name in run_inside(fd, socket.if_nameindex)
+            ]
+        return sorted(json.dumps([name, *state.active]) for name, state in seen if state)
     finally:
         os.close(fd)
 
