@@ -1,23 +1,31 @@
-"""What can be asked when something is wrong: server, rights, slices, kubelet, records.
+"""What can be asked when something is wrong: server, rights, slices, shim, kubelet, records.
 
 Rules:
 1. Nothing is changed.
 2. What cannot be asked is said, and the next question is asked.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
+import httpx2
+
+from dra_shim.address import Address
 from dra_shim.api import NODE, REVIEW, SLICE, Api, ApiError, NotFoundError, Object, name_of
 from dra_shim.kubelet import Sockets, probe
-from dra_shim.settings import State
+from dra_shim.settings import KUBELET_ELSEWHERE, State
 from dra_shim.slices.layout import is_own
 from dranet_nri.errors import DranetError
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment, Phase
 from dranet_nri.report import Finding, Grade
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
+ANSWER_S: Final = 10.0  # for the running shim's
+_MAX_ANSWER: Final = 4096  # bytes; it has two lines
+_ANY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 _RESOURCES: Final = "resource.k8s.io"
 
 
@@ -80,7 +88,7 @@ async def server_findings(api: Api, node: str) -> AsyncIterator[Finding]:
         await api.get(NODE, node)
         yield Finding("node", Grade.OK, node)
     except NotFoundError:
-        text = f"there is no node {node}; give its name with --hostname-override"
+        text = f"there is no node {node}; give its name with --hostname-override or $NODE_NAME"
         yield Finding("node", Grade.BAD, text)
     except ApiError as error:
         yield Finding("API server", Grade.BAD, str(error))
@@ -136,14 +144,64 @@ def slice_findings(node: str, slices: tuple[Object, ...]) -> Iterator[Finding]:
         yield Finding("slices", Grade.WARNING, text)
 
 
-async def kubelet_findings(sockets: Sockets) -> AsyncIterator[Finding]:
-    """Yield whether a kubelet would get its answers."""
-    trouble = await probe(sockets.registration)
-    if trouble:
-        text = f"{sockets.registration}: {trouble}; does 'dra-shim run' run on this node?"
-        yield Finding("kubelet", Grade.BAD, text)
+async def shim_findings(address: Address, answer_s: float = ANSWER_S) -> AsyncIterator[Finding]:
+    """Yield whether the running shim is ready, in its own words.
+
+    Args:
+        address: where it serves /readyz.
+        answer_s: how long that may take as a whole.
+    """
+    subject, same = "shim", "give the --bind-address of 'dra-shim run' here, too"
+    asked = replace(address, host=_ANY_ADDRESS.get(address.host, address.host))
+    try:
+        async with asyncio.timeout(answer_s):
+            status, lines = await _asked(f"http://{asked}/readyz")
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        reason = str(error) or type(error).__name__
+        text = f"{asked}: no answer ({reason}): it does not run, or elsewhere: {same}"
+        yield Finding(subject, Grade.WARNING, text)
+        return
+    if status == 200:
+        yield Finding(subject, Grade.OK, "registered at the kubelet, and its devices are published")
+    elif status == 503 and lines:
+        for line in lines:
+            yield Finding(subject, Grade.BAD, line)
     else:
-        yield Finding("kubelet", Grade.OK, "our sockets answer as a kubelet asks")
+        text = f"{asked}: answers {status}, so it is another program's: {same}"
+        yield Finding(subject, Grade.WARNING, text)
+
+
+async def _asked(url: str) -> tuple[int, tuple[str, ...]]:
+    """Return status and lines of a page."""
+    data = b""
+    async with httpx2.AsyncClient(trust_env=False) as client, client.stream("GET", url) as answer:
+        async for piece in answer.aiter_raw():
+            data += piece
+            if len(data) >= _MAX_ANSWER:
+                break
+    text = data[:_MAX_ANSWER].decode("utf-8", "replace")
+    return answer.status_code, tuple(text.splitlines())
+
+
+async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> AsyncIterator[Finding]:
+    """Yield whether a kubelet would get its answers.
+
+    Args:
+        sockets: ours.
+        root: the kubelet's directory that they are below.
+        ready: whether the running shim says that a kubelet knows it.
+    """
+    trouble = await probe(sockets.registration)
+    if not trouble:
+        text = f"our sockets below {root} answer as a kubelet asks"
+        yield Finding("kubelet", Grade.OK, text)
+    elif ready:
+        text = f"{sockets.registration}: {trouble}; but the shim is registered: {root} is not its "
+        yield Finding("kubelet", Grade.WARNING, f"{text}--kubelet-root-dir, give that here, too")
+    else:
+        text = f"{sockets.registration}: {trouble}; does 'dra-shim run' run on this node, and is "
+        text += f"{root} the kubelet's --root-dir? else give that with --kubelet-root-dir"
+        yield Finding("kubelet", Grade.BAD, f"{text} ({KUBELET_ELSEWHERE})")
 
 
 def record_findings(state: State) -> Iterator[Finding]:

@@ -101,14 +101,19 @@ def add_access_flags(parser: argparse.ArgumentParser) -> None:
     add_state_flags(parser)
 
 
+def add_address_flag(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add the flag that says where the daemon serves people and Prometheus."""
+    parser.add_argument(
+        "--bind-address", type=_address, default=BIND_ADDRESS, metavar="[HOST]:PORT",
+        help=f"{text} (default: %(default)s)",
+    )  # fmt: skip
+
+
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `run`."""
     add_access_flags(parser)
+    add_address_flag(parser, "where /metrics, /healthz and /readyz are served")
     add = parser.add_argument
-    add(
-        "--bind-address", type=_address, default=BIND_ADDRESS, metavar="[HOST]:PORT",
-        help="where /metrics, /healthz and /readyz are served (default: %(default)s)",
-    )  # fmt: skip
     add(
         "--filter", default=DEFAULT_FILTER, metavar="CEL",
         help="devices to publish; '' for all (default: %(default)s)",

@@ -13,6 +13,10 @@ from dranet_nri.settings import RUN
 
 STATE: Final = Path("/var/lib/dranet-nri")
 KUBELET_ROOT: Final = Path("/var/lib/kubelet")
+# Where distributions have theirs, for who does not find it.
+KUBELET_ELSEWHERE: Final = (
+    "k0s: /var/lib/k0s/kubelet, microk8s: /var/snap/microk8s/common/var/lib/kubelet"
+)
 DEFAULT_NAMESPACE: Final = "default"
 
 

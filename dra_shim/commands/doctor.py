@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import asdict
 
-from dra_shim.run_settings import add_access_flags
+from dra_shim.run_settings import add_access_flags, add_address_flag
 from dra_shim.settings import state_from
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
@@ -17,11 +17,12 @@ from dranet_nri.report import Finding, Grade, lines_of
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     add_access_flags(parser)
+    add_address_flag(parser, "where the running shim serves /readyz")
     parser.add_argument("--output", choices=("table", "json"), default="table", help="form")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Look at server, kubelet and records, and print what was found; 1 if something is bad.
+    """Look at server, shim, kubelet and records, and print what was found; 1 if something is bad.
 
     Raises:
         InvalidValueError: the kubelet's directory makes too long a path for a socket.
@@ -52,7 +53,11 @@ async def _findings(args: argparse.Namespace) -> list[Finding]:
             found += [each async for each in checkup.right_findings(api)]
         finally:
             await api.close()
-    sockets = sockets_of(args.kubelet_root_dir, DRIVER_NAME)
-    found += [each async for each in checkup.kubelet_findings(sockets)]
+    said = [each async for each in checkup.shim_findings(args.bind_address)]
+    ready = all(each.grade is Grade.OK for each in said)
+    root = args.kubelet_root_dir
+    sockets = sockets_of(root, DRIVER_NAME)
+    found += said
+    found += [each async for each in checkup.kubelet_findings(sockets, root, ready=ready)]
     found += checkup.record_findings(state_from(args))
     return found

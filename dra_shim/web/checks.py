@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from dra_shim.kubelet import KubeletPlugin, Sockets, probe
+from dra_shim.settings import KUBELET_ELSEWHERE
 
 ANSWER_S: Final = 1.5  # for each of three answers: the manifests' probes wait five seconds
 
@@ -34,7 +35,11 @@ class Checks:
     @classmethod
     def of(cls, sockets: Sockets, plugin: KubeletPlugin, published: Callable[[], bool]) -> Self:
         """Return the checks of a running shim."""
-        return cls(partial(_asked, sockets.registration), partial(_unregistered, plugin), published)
+        return cls(
+            partial(_asked, sockets.registration),
+            partial(_unregistered, plugin, sockets.registration.parent),
+            published,
+        )
 
     async def alive(self) -> tuple[str, ...]:
         """Return what a restart may help, one line each."""
@@ -55,8 +60,12 @@ async def _asked(registration: Path) -> str:
     return await probe(registration, ANSWER_S)
 
 
-def _unregistered(plugin: KubeletPlugin) -> str:
+def _unregistered(plugin: KubeletPlugin, registry: Path) -> str:
     status = plugin.status
     if status.registered:
         return ""
-    return status.trouble or status.reason or "it has said nothing yet"
+    silent = (
+        f"it has said nothing yet; if {registry} is not what it watches, start us with its "
+        f"--root-dir as --kubelet-root-dir ({KUBELET_ELSEWHERE})"
+    )
+    return status.trouble or status.reason or silent

@@ -157,8 +157,11 @@ def test_sockets_that_answer_and_sockets_that_do_not(tmp_path: Path) -> None:
         (tmp_path / "plugins_registry").mkdir()
         (tmp_path / "plugins").mkdir()
         sockets = sockets_of(tmp_path, "dra.net")
-        (before,) = await all_of(kubelet_findings(sockets))
-        assert (before.grade, "dra-shim run" in before.text) == (Grade.BAD, True)
+        (before,) = await all_of(kubelet_findings(sockets, tmp_path, ready=False))
+        assert (before.grade, f"is {tmp_path} the kubelet's" in before.text) == (Grade.BAD, True)
+        assert "--kubelet-root-dir (k0s: /var/lib/k0s/kubelet, microk8s: /var/snap" in before.text
+        (other,) = await all_of(kubelet_findings(sockets, tmp_path, ready=True))
+        assert (other.grade, f"{tmp_path} is not its" in other.text) == (Grade.WARNING, True)
 
         clock = FakeClock()
         plugin = KubeletPlugin(
@@ -166,10 +169,11 @@ def test_sockets_that_answer_and_sockets_that_do_not(tmp_path: Path) -> None:
         )
         serving = asyncio.create_task(plugin.run())
         await clock.until_asleep(WATCH_S)
-        (there,) = await all_of(kubelet_findings(sockets))
+        (there,) = await all_of(kubelet_findings(sockets, tmp_path, ready=False))
         serving.cancel()
         await asyncio.wait((serving,))
         assert there.grade is Grade.OK
+        assert f"below {tmp_path} answer" in there.text
 
     finish(scene())
 
@@ -244,7 +248,8 @@ def test_devices_that_a_pod_kept_and_records_that_are_broken(state: State) -> No
 
 def test_the_verb_says_all_of_it_and_fails_where_something_is_bad(tmp_path: Path) -> None:
     command = (sys.executable, "-m", "dra_shim", "doctor", "--kubelet-root-dir", str(tmp_path),
-               "--state-dir", str(tmp_path / "s"), "--run-dir", str(tmp_path / "r"))  # fmt: skip
+               "--state-dir", str(tmp_path / "s"), "--run-dir", str(tmp_path / "r"),
+               "--bind-address", "127.0.0.1:1")  # fmt: skip
     environ = {name: each for name, each in os.environ.items() if "KUBERNETES" not in name}
     runs = [
         subprocess.run(
@@ -258,7 +263,9 @@ def test_the_verb_says_all_of_it_and_fails_where_something_is_bad(tmp_path: Path
     found = [Finding(**each) for each in json.loads(document.stdout)["findings"]]
     assert [(each.subject, each.grade) for each in found] == [
         ("API server", Grade.BAD),
+        ("shim", Grade.WARNING),
         ("kubelet", Grade.BAD),
         ("records", Grade.OK),
     ]
-    assert len(table.stdout.splitlines()) == 3
+    assert "127.0.0.1:1: no answer" in found[1].text
+    assert len(table.stdout.splitlines()) == 4
