@@ -17,6 +17,7 @@ from dranet_nri.inventory import HostFacts, Inventory, inventory_from_facts, mer
 from dranet_nri.model import AttributeValue, Device, DeviceKey
 
 MAX_NAMES: Final = 10  # in a message
+MAX_PORT: Final = 0xFFFF  # dev_port is an unsigned short, linux/netdevice.h
 
 
 def stock_of(
@@ -177,8 +178,10 @@ def _device(node: Node) -> Device:
 
 def _key(node: Node) -> DeviceKey:
     names = ("bus", "parent", "name", "pci")
-    fields = node.fields(names)
-    return DeviceKey(*(_word(fields, name) for name in names))
+    fields = node.fields((*names, "port"))
+    bus, parent, name, pci = (_word(fields, each) for each in names)
+    port = fields["port"].integer(0, MAX_PORT) if "port" in fields else None
+    return DeviceKey(bus, parent, name, pci, port)
 
 
 def derived_key(attributes: Mapping[str, AttributeValue], name: str) -> DeviceKey:

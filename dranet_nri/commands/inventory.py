@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dranet_nri.facts.scan import read_host
 from dranet_nri.inventory import Inventory, RdmaDevice, RdmaPort, inventory_from_facts
-from dranet_nri.model import AttributeValue, Device, Version
+from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
 
 _COLUMNS = ("DEVICE", "INTERFACE", "STATE", "DRIVER", "NUMA", "PCIE ROOT", "RDMA", "ADDRESSES")
 _RDMA_COLUMNS = ("RDMA", "PORT", "PROTOCOL", "STATE", "PHYSICAL", "RATE", "SUBNET", "LID", "PKEYS")
@@ -71,12 +71,7 @@ def _document(inventory: Inventory) -> dict[str, object]:
         "devices": [
             {
                 "name": device.name,
-                "key": {
-                    "bus": device.key.bus,
-                    "parent": device.key.parent,
-                    "name": device.key.name,
-                    "pci": device.key.pci,
-                },
+                "key": _key(device.key),
                 "attributes": {name: _plain(value) for name, value in device.attributes},
                 "rdmaDevices": list(device.rdma_devices),
             }
@@ -84,6 +79,11 @@ def _document(inventory: Inventory) -> dict[str, object]:
         ],
         "excluded": [{"name": name, "reason": reason} for name, reason in inventory.excluded],
     }
+
+
+def _key(key: DeviceKey) -> dict[str, object]:
+    port = {} if key.port is None else {"port": key.port}
+    return {"bus": key.bus, "parent": key.parent, "name": key.name, "pci": key.pci, **port}
 
 
 def _rdma_document(device: RdmaDevice) -> dict[str, object]:

@@ -335,7 +335,9 @@ def _device(
 def _key(netdev: NetDevice | None, function: PciFunction | None) -> DeviceKey:
     pci = function.address if function else ""
     if netdev:
-        return DeviceKey(netdev.link.bus, netdev.link.parent, netdev.link.name, pci)
+        link = netdev.link
+        port = netdev.dev_port if link.parent else None
+        return DeviceKey(link.bus, link.parent, link.name, pci, port)
     assert function is not None
     return DeviceKey(function.bus, function.parent or function.address, "", pci)
 

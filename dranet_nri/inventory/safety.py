@@ -13,13 +13,12 @@ Rules:
    nor as a bare RDMA device while its net device is missing.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction
-from dranet_nri.model import Link
+from dranet_nri.model import Link, is_representor
 
 _CNI_NAMES: Final = {
     "antrea-egress0": "Antrea",
@@ -58,7 +57,6 @@ _CNI_PREFIXES: Final = (
 )
 _PINNED_KINDS: Final = frozenset({"bond", "bridge", "openvswitch", "team", "vrf"})
 _USERSPACE_DRIVERS: Final = frozenset({"igb_uio", "pci-stub", "uio_pci_generic", "vfio-pci"})
-_REPRESENTOR: Final = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+")
 _NETVSC_BUS: Final = "vmbus"
 _ACCELERATED: Final = "Ethernet RDMA without its net device on Hyper-V: accelerated networking"
 
@@ -115,7 +113,7 @@ def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int
         return f"belongs to {owner}"
     if link.master:
         return _slave_reason(links.get(link.master))
-    if _REPRESENTOR.fullmatch(device.port_name):
+    if is_representor(device.port_name):
         return f"represents {device.port_name} in the NIC's embedded switch"
     if link.kind == "bridge" and link.index in slaved:
         return "a bridge with ports"

@@ -43,6 +43,7 @@ from dranet_nri.model.ethtool import (
 from dranet_nri.model.names import (
     DRIVER_NAME,
     MAX_IFNAME,
+    is_representor,
     parse_pci_address,
     parse_uid,
 )
@@ -131,6 +132,7 @@ __all__ = [
     "Sysctl",
     "Version",
     "best_legs",
+    "is_representor",
     "parse_pci_address",
     "parse_uid",
     "switches",

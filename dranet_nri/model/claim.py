@@ -144,6 +144,7 @@ class AttachedDevice:
         snapshot: state on the host before we touched it; None until taken.
         snapshot_s: when it was taken, seconds of CLOCK_BOOTTIME.
         pod_name: interface name in the pod, "" for a device without a netdev.
+        pod_index: its ifindex there, 0 until it is attached.
         mac, addresses: as they are in the pod, after success.
         rdma: its RDMA devices as they were on the host, where they move with it (exclusive
             mode); empty in shared mode, in which they stay.
@@ -161,6 +162,7 @@ class AttachedDevice:
     snapshot: LinkState | None = None
     snapshot_s: int = 0
     pod_name: str = ""
+    pod_index: int = 0
     mac: str = ""
     mtu: int = 0
     addresses: tuple[str, ...] = ()

@@ -23,14 +23,16 @@ class DeviceKey:
     Attributes:
         bus: the parent's bus ("pci", "virtio", "vmbus"), "" for a virtual device.
         parent: the parent device's name on that bus (IFLA_PARENT_DEV_NAME), "" if virtual.
-        name: the host's name for it; decides only where bus is "" or several share a parent.
+        name: the host's name for it; decides only where bus is "" or nothing better does.
         pci: PCI address of the function below which it sits, "" if none.
+        port: number of the port below the parent (sysfs dev_port), None if unknown or virtual.
     """
 
     bus: str
     parent: str
     name: str
     pci: str = ""
+    port: int | None = None
 
 
 # Kinds of links that the kernel deletes when their lower link leaves the namespace: they heed
@@ -63,6 +65,8 @@ class Link:
         lower: ifindex of IFLA_LINK, of a VXLAN's underlay (IFLA_VXLAN_LINK), 0 if none or if it is
             in another namespace.
         bus, parent: see DeviceKey.
+        perm_mac: permanent address (IFLA_PERM_ADDRESS, Linux 5.6), "" if none is told.
+        dev_port: see DeviceKey; None where nobody looked, as in a pod, whose sysfs we don't have.
     """
 
     index: int
@@ -85,6 +89,8 @@ class Link:
     sizes: OffloadSizes = OffloadSizes()
     bus: str = ""
     parent: str = ""
+    perm_mac: str = ""
+    dev_port: int | None = None
 
 
 FOREVER: Final = 0xFFFFFFFF  # INFINITY_LIFE_TIME, linux/ipv6.h

@@ -39,6 +39,7 @@ IFLA_MIN_MTU: Final = 50
 IFLA_MAX_MTU: Final = 51
 IFLA_PROP_LIST: Final = 52
 IFLA_ALT_IFNAME: Final = 53
+IFLA_PERM_ADDRESS: Final = 54
 IFLA_PARENT_DEV_NAME: Final = 56
 IFLA_PARENT_DEV_BUS_NAME: Final = 57
 IFLA_GRO_MAX_SIZE: Final = 58
@@ -160,6 +161,7 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
         sizes=_sizes(attrs),
         bus=told_bus or bus,
         parent=told_parent or parent,
+        perm_mac=attrs.get(IFLA_PERM_ADDRESS, b"").hex(":"),
     )
 
 

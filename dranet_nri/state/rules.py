@@ -195,6 +195,7 @@ RULES: Final[Rules] = {
         "parent": _optional(_sysfs_name),
         "name": _optional(own_name),
         "pci": _optional(_pci),
+        "port": _u32,
         WHOLE: _known_device,
     },
     Device: {"name": _label, "rdma_devices": _sysfs_name},
@@ -247,6 +248,8 @@ RULES: Final[Rules] = {
         "lower": _u32,
         "bus": _optional(_sysfs_name),
         "parent": _optional(_sysfs_name),
+        "perm_mac": _optional(_mac),
+        "dev_port": _u32,
     },
     LinkState: {"master_name": _optional(kernel_name), WHOLE: _few_routes},
     Address: {
@@ -299,6 +302,7 @@ RULES: Final[Rules] = {
     AttachedDevice: {
         "request": _label,
         "pod_name": _optional(own_name),
+        "pod_index": _u32,
         "mac": _optional(_mac),
         "mtu": _u32,
         "addresses": _prefix,

@@ -25,7 +25,7 @@ def test_a_nic_is_one_device_with_the_facts_of_function_and_net_device() -> None
     (device,) = inventory_from_facts(facts).devices
 
     assert device.name == "pci-0000-8a-00-0"
-    assert device.key == DeviceKey("pci", PF, "eth1", PF)
+    assert device.key == DeviceKey("pci", PF, "eth1", PF, 0)
     assert device.attribute("dra.net/ifName") == "eth1"
     assert device.attribute("dra.net/pciAddress") == PF
     assert device.attribute("dra.net/rdma") is False
@@ -52,7 +52,7 @@ def test_a_virtio_nic_is_known_by_its_virtio_device_also_while_it_is_away() -> N
     home = inventory_from_facts(HostFacts((virtio,), (there,)))
     away = inventory_from_facts(HostFacts((virtio,)))
 
-    assert home.devices[0].key == DeviceKey("virtio", "virtio1", "eth1", "0000:00:03.0")
+    assert home.devices[0].key == DeviceKey("virtio", "virtio1", "eth1", "0000:00:03.0", 0)
     assert away.devices[0].key == DeviceKey("virtio", "virtio1", "", "0000:00:03.0")
     assert home.devices[0].name == away.devices[0].name == "pci-0000-00-03-0"
 
@@ -72,7 +72,7 @@ def test_a_usb_nic_is_known_by_its_own_parent_and_not_by_the_usb_controller() ->
 
     (device,) = inventory_from_facts(HostFacts(netdevs=(usb,))).devices
 
-    assert device.key == DeviceKey("usb", "2-1:1.0", "enx0")
+    assert device.key == DeviceKey("usb", "2-1:1.0", "enx0", port=0)
     assert device.attribute("dra.net/pciAddress") is None
 
 
@@ -159,7 +159,7 @@ def test_representors_and_subfunctions_do_not_take_the_functions_name() -> None:
     inventory = inventory_from_facts(facts)
 
     assert one(inventory, "pci-0000-8a-00-0").key.name == "eth1"
-    assert one(inventory, "eth1s0").key == DeviceKey("auxiliary", "mlx5_core.sf.2", "eth1s0", PF)
+    assert one(inventory, "eth1s0").key == DeviceKey("auxiliary", "mlx5_core.sf.2", "eth1s0", PF, 0)
     assert one(inventory, "eth1s0").attribute("dra.net/sriov") is False
     assert inventory.excluded == (
         ("net-mv2gqmk7ga", "eth1_0: represents pf0vf0 in the NIC's embedded switch"),
@@ -186,9 +186,9 @@ def test_two_ports_of_a_function_are_two_devices_whichever_is_at_home() -> None:
     both = inventory_from_facts(HostFacts((dual,), (port_0, port_1)))
     second_alone = inventory_from_facts(HostFacts((dual,), (port_1,)))
 
-    assert {device.name: device.key.name for device in both.devices} == {
-        "pci-0000-8a-00-0": "eth1",
-        "pci-0000-8a-00-0-p1": "eth2",
+    assert {device.name: (device.key.name, device.key.port) for device in both.devices} == {
+        "pci-0000-8a-00-0": ("eth1", 0),
+        "pci-0000-8a-00-0-p1": ("eth2", 1),
     }
     assert one(second_alone, "pci-0000-8a-00-0-p1").key.name == "eth2"
     assert one(second_alone, "pci-0000-8a-00-0").key.name == ""

@@ -13,7 +13,7 @@ FULL = Inventory(
         Device("dummy0", DeviceKey("", "", "dummy0"), (("dra.net/ifName", "dummy0"),)),
         Device(
             "pci-0000-8a-00-0",
-            DeviceKey("pci", "0000:8a:00.0", "eth1", "0000:8a:00.0"),
+            DeviceKey("pci", "0000:8a:00.0", "eth1", "0000:8a:00.0", 0),
             (
                 ("dra.net/driver", "mlx5_core"),
                 ("dra.net/firmware", Version("22.39.1002")),

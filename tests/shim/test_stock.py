@@ -14,7 +14,8 @@ FILE = """{
     {"name": "pci-0000-01-00-0", "rdmaDevices": ["mlx5_0"],
      "attributes": {"dra.net/ifName": "eth1", "dra.net/pciAddress": "0000:01:00.0",
                     "dra.net/mtu": 1500}},
-    {"name": "net-abc", "key": {"bus": "virtio", "parent": "virtio0", "name": "ens4"}},
+    {"name": "net-abc", "key": {"bus": "virtio", "parent": "virtio0", "name": "ens4",
+                                "port": 1}},
     {"name": "bare"}
   ],
   "excluded": [{"name": "lo", "reason": "loopback"}, {"name": "eth0", "reason": "uplink"}]
@@ -27,7 +28,7 @@ def test_the_printed_inventory_is_read_back_in_order() -> None:
     assert inventory == Inventory(
         (
             Device("bare", DeviceKey("", "", "bare")),
-            Device("net-abc", DeviceKey("virtio", "virtio0", "ens4")),
+            Device("net-abc", DeviceKey("virtio", "virtio0", "ens4", port=1)),
             Device(
                 "pci-0000-01-00-0",
                 DeviceKey("pci", "0000:01:00.0", "eth1", "0000:01:00.0"),

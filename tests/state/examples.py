@@ -43,7 +43,7 @@ POD_UID = "0b9d5b1e-8a0c-4f6e-b1d2-77aa00c3d4e5"
 
 DEVICE = Device(
     name="pci-0000-8a-00-2",
-    key=DeviceKey("pci", "0000:8a:00.2", "eth2", "0000:8a:00.2"),
+    key=DeviceKey("pci", "0000:8a:00.2", "eth2", "0000:8a:00.2", 1),
     attributes=(
         ("dra.net/ifName", "eth2"),
         ("dra.net/mtu", 9000),
@@ -110,6 +110,8 @@ SNAPSHOT = LinkState(
         sizes=OffloadSizes(65536, 65536, 65536, None),
         bus="pci",
         parent="0000:8a:00.2",
+        perm_mac="02:00:00:00:00:03",
+        dev_port=1,
     ),
     master_name="vrf-blue",
     addresses=(Address("10.0.0.5/24", label="eth2", broadcast="10.0.0.255", metric=10),),
@@ -140,6 +142,7 @@ ATTACHMENT = Attachment(
             SNAPSHOT,
             snapshot_s=1234,
             pod_name="net1",
+            pod_index=7,
             mac="02:00:00:00:00:05",
             mtu=9000,
             addresses=("10.1.0.5/24",),

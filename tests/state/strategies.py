@@ -103,6 +103,7 @@ _FIELDS: dict[type, dict[str, Strategy[object]]] = {
         "mtu": U32,
         "bus": _or_empty(TOKEN),
         "parent": _or_empty(TOKEN),
+        "perm_mac": _or_empty(MAC),
     },
     LinkState: {"master_name": _or_empty(IFNAME)},
     Address: {

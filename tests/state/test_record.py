@@ -14,6 +14,7 @@ from dranet_nri.model import (
     Allocation,
     AttachedDevice,
     Attachment,
+    Device,
     EthtoolConfig,
     NetworkConfig,
     RdmaConfig,
@@ -196,7 +197,7 @@ def test_version_2_of_an_allocation_stays_readable_and_is_what_we_write() -> Non
 
 def test_version_1_stays_readable() -> None:
     granted = tuple(_as_once_configured(each) for each in ALLOCATION.devices)
-    attached = tuple(_without_rdma(each) for each in ATTACHMENT.devices)
+    attached = tuple(_as_once_attached(each) for each in ATTACHMENT.devices)
 
     assert decode_allocation((GOLDEN / "allocation-v1.json").read_bytes()) == replace(
         ALLOCATION, devices=granted
@@ -208,16 +209,30 @@ def test_version_1_stays_readable() -> None:
 
 def _as_once_configured(device: AllocatedDevice) -> AllocatedDevice:
     interface = replace(device.config.interface, ipoib=None)
-    config = replace(
-        device.config, interface=interface, rdma=RdmaConfig(), ethtool=EthtoolConfig()
-    )
-    return replace(device, config=config)
+    config = replace(device.config, interface=interface, rdma=RdmaConfig(), ethtool=EthtoolConfig())
+    return replace(device, device=_as_once_published(device.device), config=config)
 
 
-def _without_rdma(device: AttachedDevice) -> AttachedDevice:
-    snapshot = device.snapshot and replace(device.snapshot, ethtool=None)
-    return replace(
-        device, snapshot=snapshot, rdma=(), rdma_name="", warnings=(), child="", share_id=""
+def _as_once_published(device: Device) -> Device:
+    return replace(device, key=replace(device.key, port=None))
+
+
+def _as_once_attached(device: AttachedDevice) -> AttachedDevice:
+    snapshot = device.snapshot
+    if snapshot is not None:
+        link = replace(snapshot.link, perm_mac="", dev_port=None)
+        snapshot = replace(snapshot, link=link, ethtool=None)
+    return AttachedDevice(
+        device.request,
+        _as_once_published(device.device),
+        snapshot,
+        device.snapshot_s,
+        device.pod_name,
+        mac=device.mac,
+        mtu=device.mtu,
+        addresses=device.addresses,
+        char_devices=device.char_devices,
+        home=device.home,
     )
 
 
