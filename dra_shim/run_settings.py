@@ -23,13 +23,14 @@ from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
 
 BIND_ADDRESS: Final = Address("", 9177)
+_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # strconv.ParseBool
+_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}  # of a Go duration
 # Flags of dranet that decide nothing here. They are taken, so that its manifests start, and named.
 IGNORED: Final = (
     ("--db-path", "records are files below --state-dir"),
     ("--inventory-min-poll-interval", "the kernel tells what changes"),
     ("--inventory-poll-burst", "the kernel tells what changes"),
-    ("--move-ib-interfaces", "a claim that takes an IPoIB interface moves it"),
     ("--cloud-provider-hint", "attributes of clouds are not published yet; --azure-size tells one"),
     ("--cloud-provider-options", "attributes of clouds are not published yet"),
     ("--profile-provider", "there are no profiles yet"),
@@ -141,6 +142,10 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "-v", "--v", dest="level", type=int, default=0, metavar="LEVEL",
         help="klog's level of logging; 4 and more are --verbose; its other flags decide nothing",
     )  # fmt: skip
+    add(
+        "--move-ib-interfaces", type=_moving, nargs="?", metavar="true",
+        help="of dranet: a claimed IPoIB interface moves into its pod; false is refused",
+    )  # fmt: skip
     for name, why in IGNORED:
         _add_ignored(parser, name, f"of dranet, decides nothing: {why}")
     for name in KLOG:
@@ -195,6 +200,23 @@ def _address(text: str) -> Address:
         return parse_address(text)
     except InvalidValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _moving(text: str) -> bool:
+    """Parse a truth of Go's, which must be true.
+
+    A device that moves in exclusive mode takes its IPoIB interface with it, or destroys it.
+    """
+    if text in _FALSE:
+        raise argparse.ArgumentTypeError(
+            f"{text}: is not supported, a claimed device takes its IPoIB interface along; to keep "
+            "the interfaces on the node where pods share RDMA devices (shared mode), use --shared "
+            """'attributes["dra.net/rdmaProtocol"].StringValue == "ib"'; to keep devices from """
+            "pods, use --exclude"
+        )
+    if text not in _TRUE:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be true or false")
+    return True
 
 
 def _duration(text: str) -> float:

@@ -47,21 +47,42 @@ def test_flags_of_dranet_mean_what_they_mean_there() -> None:
 
 def test_flags_of_dranet_that_decide_nothing_are_taken_and_named() -> None:
     settings = parsed(
-        "--move-ib-interfaces=false", "--db-path", "/var/run/dranet/dranet.db",
-        "--inventory-min-poll-interval=2s",
+        "--db-path", "/var/run/dranet/dranet.db", "--inventory-min-poll-interval=2s",
+        "--inventory-poll-burst=5",
     )  # fmt: skip
     assert [name for name, _ in settings.ignored] == [
         "--db-path",
         "--inventory-min-poll-interval",
-        "--move-ib-interfaces",
+        "--inventory-poll-burst",
     ]
     assert all(why for _, why in settings.ignored)
     assert not parsed("-v", "2").verbose
 
 
-@pytest.mark.parametrize("flag", ["--move-ib-interfaces", "--db-path=", "--logtostderr"])
+@pytest.mark.parametrize("flag", ["--webhook-url", "--db-path=", "--logtostderr"])
 def test_a_flag_without_a_value_is_named_too(flag: str) -> None:
     assert [name for name, _ in parsed(flag).ignored] == [flag.strip("=")]
+
+
+@pytest.mark.parametrize("flag", ["--move-ib-interfaces", "--move-ib-interfaces=true"])
+def test_that_interfaces_move_with_their_devices_is_as_it_is_here(flag: str) -> None:
+    assert parsed(flag) == parsed()
+
+
+@pytest.mark.parametrize("no", ["false", "False", "0", "f", "F", "FALSE"])
+def test_a_wish_that_ipoib_interfaces_stay_on_the_node_is_refused_with_another_way(no: str) -> None:
+    with pytest.raises(argparse.ArgumentError) as caught:
+        parsed(f"--move-ib-interfaces={no}")
+
+    told = str(caught.value)
+    assert told.startswith(f"argument --move-ib-interfaces: {no}: ")
+    assert "--shared 'attributes" in told
+    assert "--exclude" in told
+
+
+def test_a_wish_that_is_no_truth_is_refused() -> None:
+    with pytest.raises(argparse.ArgumentError, match="'maybe': must be true or false"):
+        parsed("--move-ib-interfaces=maybe")
 
 
 def test_flags_of_dranets_logging_library_are_taken_and_named() -> None:
