@@ -6,9 +6,19 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Final
 
-from dra_shim.api import CLAIM, NODE, POD, Api, ApiError, Kind, NotFoundError
+from dra_shim.api import (
+    CLAIM,
+    NODE,
+    POD,
+    Api,
+    ApiError,
+    Kind,
+    NotFoundError,
+    NotServedError,
+    RejectedError,
+)
 from dra_shim.api import UnavailableError as NoAnswerError
-from dra_shim.prepare import UnavailableError
+from dra_shim.prepare import NotYetError, UnavailableError
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 
@@ -36,7 +46,7 @@ class ServerSource:
 
         Raises:
             UnavailableError: the server cannot answer now, or has no such Node.
-            RefusedError: it will not; says which right is missing.
+            NotYetError: it will not; says which right is missing.
         """
         try:
             async with asyncio.timeout(self._addresses_s):
@@ -58,6 +68,8 @@ class ServerSource:
             return None
         except NoAnswerError as error:
             raise UnavailableError(str(error), error.after_s) from error
+        except (RejectedError, NotServedError) as error:  # so says one that has just started, too
+            raise NotYetError(str(error)) from error
         except ApiError as error:
             raise RefusedError(str(error)) from error
 

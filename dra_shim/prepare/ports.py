@@ -19,7 +19,8 @@ class ClaimSource(Protocol):
 
         Raises:
             UnavailableError: the server cannot answer now.
-            RefusedError: it will not (403); says which right is missing.
+            NotYetError: it will not (401, 403), or serves no such kind; says what is missing. One
+                that has just started says so for a while.
         """
 
 
@@ -31,7 +32,8 @@ class PodSource(Protocol):
 
         Raises:
             UnavailableError: the server cannot answer now.
-            RefusedError: it will not (403); says which right is missing.
+            NotYetError: it will not (401, 403), or serves no such kind; says what is missing. One
+                that has just started says so for a while.
         """
 
 

@@ -16,11 +16,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from dra_shim.prepare.errors import UnavailableError
+from dra_shim.prepare.errors import NotYetError, UnavailableError
 from dra_shim.prepare.ports import ClaimSource, Notify, SweepFailed, Swept
 from dra_shim.prepare.preparer import Preparer
 from dra_shim.prepare.wanted import why_orphaned
-from dranet_nri.errors import RefusedError
 from dranet_nri.model import Allocation
 from dranet_nri.threads import in_thread
 
@@ -82,7 +81,7 @@ class Sweeper:
             await self._look(record, since)
         except UnavailableError:
             pass  # nothing is proved; it is asked again
-        except RefusedError:
+        except NotYetError:
             raise  # a right that is missing for all
         except Exception as error:  # noqa: BLE001 - the others are looked at, whatever this one met
             self._notify(SweepFailed(error, record.claim))

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.prepare import Sweeper, SweepFailed, Swept, UnavailableError
+from dra_shim.prepare import NotYetError, Sweeper, SweepFailed, Swept, UnavailableError
 from dra_shim.prepare.sweep import ORPHAN_S, SWEEP_S
 from dra_shim.settings import State
-from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef, Phase
 from tests.fakes.cluster import Document
 from tests.process.prepare_bench import OTHER_POD, POD, Bench, attach
@@ -185,7 +184,7 @@ def test_a_server_that_refuses_is_asked_once_a_sweep(bench: SweepBench) -> None:
     bench.prepare(bench.cluster.add("another", "u2", "b"))
     bench.notices.clear()
     bench.cluster.reads.clear()
-    refusal = RefusedError("may not get resourceclaims")
+    refusal = NotYetError("may not get resourceclaims")
     bench.cluster.failures = [refusal, refusal]
 
     bench.sweep()
@@ -224,7 +223,7 @@ def test_a_broken_record_that_the_plugin_moved_aside_keeps_nothing(bench: SweepB
 
 def test_what_goes_wrong_is_told_and_the_next_look_comes(bench: SweepBench) -> None:
     bench.lose()
-    refusal = RefusedError("may not get resourceclaims")
+    refusal = NotYetError("may not get resourceclaims")
     bench.cluster.failures = [refusal]
 
     async def run() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from dra_shim.api import CLAIM, NODE, POD
 from dra_shim.node import AddressSource
-from dra_shim.prepare import ClaimSource, PodSource, UnavailableError
+from dra_shim.prepare import ClaimSource, NotYetError, PodSource, UnavailableError
 from dra_shim.sources import ServerSource
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
@@ -60,12 +60,12 @@ def test_a_server_that_cannot_answer_is_asked_again_when_it_said() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_server_that_will_not_answer_says_why(status: int) -> None:
+def test_a_server_that_will_not_answer_yet_says_why(status: int) -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             refusal = {"code": status, "message": "not yours"}
             server.fail(Told(status, refusal), lambda each: "pods" in each.path)
-            with pytest.raises(RefusedError, match="get Pod ai/fast: not yours; "):
+            with pytest.raises(NotYetError, match="get Pod ai/fast: not yours; "):
                 await ServerSource(api).pod(REF)
 
     finish(scene())
@@ -75,8 +75,18 @@ def test_a_server_without_claims_says_what_it_lacks() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.versions = ()
-            with pytest.raises(RefusedError, match="enable DynamicResourceAllocation"):
+            with pytest.raises(NotYetError, match="enable DynamicResourceAllocation"):
                 await ServerSource(api).claim(REF)
+
+    finish(scene())
+
+
+def test_what_a_server_does_not_take_at_all_is_said_at_once() -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            server.fail(Told(400, {"code": 400, "message": "no"}), lambda each: "pods" in each.path)
+            with pytest.raises(RefusedError, match="get Pod ai/fast: no"):
+                await ServerSource(api).pod(REF)
 
     finish(scene())
 
