@@ -13,6 +13,7 @@ from dra_shim.claims import DeviceClass
 from dra_shim.commands.documents import read_documents
 from dra_shim.ledger import Ledger, new_nonce
 from dra_shim.podclaims import PodClaim, claims_of_pod, classes_of
+from dra_shim.prepare.wanted import is_gated
 from dra_shim.settings import (
     State,
     add_azure_flag,
@@ -211,10 +212,11 @@ def _warn_about(claim: PodClaim, record: Allocation, old: Allocation | None) -> 
         _warn(f"claim {record.claim}: already allocated to this pod, shown as recorded")
         if claim.containers and set(claim.containers) != set(record.containers):
             _warn(f"claim {record.claim}: its containers are as recorded; to change them: {again}")
-    if not record.containers:
+    if not is_gated(record):
         _warn(
-            f"ClaimNotGated: claim {record.claim}: no container lists it, so nothing holds the "
-            f"containers back until its devices are there; add --container NAME={claim.known_as}"
+            f"ClaimNotGated: claim {record.claim}: no container lists it, or a request of it is "
+            "listed by none, so nothing holds the containers back until its devices are there; "
+            f"add --container NAME={claim.known_as}"
         )
 
 

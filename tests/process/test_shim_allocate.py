@@ -200,6 +200,22 @@ def test_a_claim_that_no_container_lists_is_allocated_with_a_warning(shim: Shim)
     assert line.endswith("add --container NAME=fast")
 
 
+@pytest.mark.parametrize(
+    ("listed", "warned"),
+    [("main=fast/other", True), ("main=fast/nics", True), ("main=fast", False)],
+)
+def test_a_request_that_no_container_lists_is_allocated_with_a_warning(
+    shim: Shim, listed: str, warned: bool  # noqa: FBT001 cases
+) -> None:  # fmt: skip
+    more = "    - {name: other, exactly: {deviceClassName: dranet}}\n    constraints:"
+    shim.write("two.yaml", CLAIM.replace("    constraints:", more).replace("count: 2", "count: 1"))
+
+    done = shim.allocate("--container", listed, claim="two.yaml")
+
+    assert done.returncode == 0
+    assert ("ClaimNotGated: claim default/fast: " in done.stderr) is warned
+
+
 def test_the_claim_may_come_from_standard_input_and_the_class_from_its_file(shim: Shim) -> None:
     done = shim.run(
         "allocate", "--claim", "-", "--pod", "p1", "--inventory", "inventory.json",
