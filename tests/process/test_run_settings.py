@@ -1,12 +1,14 @@
 """`dra-shim run`: the flags, dranet's among them."""
 
 import argparse
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from dra_shim.address import Address
-from dra_shim.cli import main
 from dra_shim.run_settings import (
     KLOG,
     RunSettings,
@@ -108,14 +110,18 @@ def test_arguments_are_those_of_a_go_program(words: list[str], taken: list[str])
     assert without_dranet(words) == taken
 
 
-def test_the_whole_command_line_of_dranet_starts_us(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_whole_command_line_of_dranet_starts_us(tmp_path: Path) -> None:
     nowhere = tmp_path / "none"
     line = f"/dranet -v=4 -hostname-override=n-1 --vmodule=a=1 -kubeconfig={nowhere}"
 
-    assert main(["run", *line.split()]) == 1, "a command line that is wrong ends otherwise"
-    assert str(nowhere) in capsys.readouterr().err
+    done = subprocess.run(
+        (sys.executable, "-m", "dra_shim", "run", *line.split()),
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True, text=True, check=False, timeout=50,
+    )  # fmt: skip
+
+    assert done.returncode == 1, "a command line that is wrong ends otherwise"
+    assert str(nowhere) in done.stderr
 
 
 def test_flags_of_our_own() -> None:
