@@ -25,6 +25,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.child import Child, alias_of
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
+from dranet_nri.plan.known import known_as, why_unclear
 from dranet_nri.plan.network import PodNetwork, pod_network
 from dranet_nri.plan.ops import DelLink
 from dranet_nri.plan.port import Kernel, Session
@@ -69,7 +70,7 @@ def expect_child(
         RefusedError: the device has no parent to offer, or the partition key is not to be had.
         KernelError: the kernel could not be read.
     """
-    parent = _parent(session, wanted)
+    parent = _parent(session, wanted, device)
     alias = alias_of(claim_uid, wanted.device.name)
     pkey = _pkey(session, wanted, ipoib)
     network = pod_network(wanted.config, LinkState(Link(parent.index, parent.name)))
@@ -94,9 +95,12 @@ def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int 
     return choose_pkey(ipoib, session.pkeys(rdma_device), f"{rdma_device} port 1")
 
 
-def _parent(session: Session, wanted: AllocatedDevice) -> Link:
+def _parent(session: Session, wanted: AllocatedDevice, device: AttachedDevice) -> Link:
     key, name = wanted.device.key, wanted.device.name
-    state = session.observe(key, "").host if key.name else None
+    observed = session.observe(key, "", known_as(device)) if key.name else Observed()
+    if observed.unclear:
+        raise RefusedError(why_unclear(wanted.device, observed.unclear))
+    state = observed.host
     if state is None:
         raise RefusedError(
             f"device {name}: its IPoIB interface, the parent of the pod's, is not on the host;"

@@ -27,6 +27,7 @@ from dranet_nri.model import (
     Pod,
 )
 from dranet_nri.plan.home import AtHome
+from dranet_nri.plan.known import why_unclear
 from dranet_nri.plan.ops import Op, Plan
 from dranet_nri.plan.planner import is_cut, is_home, is_usable, plan
 from dranet_nri.plan.port import Kernel, Session
@@ -320,6 +321,8 @@ class Executor:
         if _is_gone(device, observed):
             given = device.device
             return True, f"device {given.name} ({given.key.name}) is no more: {GONE}"
+        if observed.unclear:
+            return False, why_unclear(device.device, observed.unclear)
         home = is_home(wanted, observed)
         if not home and not patient and is_usable(wanted, observed):
             return True, f"{problem}; given back without it after {MAX_RESTORE_TRIES} tries"

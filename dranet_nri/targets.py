@@ -24,7 +24,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.adopt import adopted
 from dranet_nri.plan.child import Child
-from dranet_nri.plan.known import known_as
+from dranet_nri.plan.known import known_as, why_unclear
 from dranet_nri.plan.network import MAIN, PodNetwork, beside_each_other, pod_network
 from dranet_nri.plan.ops import Plan
 from dranet_nri.plan.planner import InPod, plan
@@ -82,6 +82,7 @@ class Target:
         seen, settings = self.observed.pod or self.observed.host, self.network.settings
         return replace(
             record,
+            pod_index=0 if self.child else session.pod_index(self.network.name),
             mac=settings.mac or (seen.link.mac if seen else ""),
             mtu=settings.mtu or (seen.link.mtu if seen else 0),
             addresses=tuple(each.cidr for each in self.network.addresses),
@@ -129,6 +130,7 @@ def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevic
                 snapshot=device.snapshot,
                 snapshot_s=device.snapshot_s,
                 pod_name=device.pod_name,
+                pod_index=device.pod_index,
                 rdma=device.rdma,
                 rdma_name=device.rdma_name,
                 child=device.child,
@@ -240,6 +242,10 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
             child=made.child,
         )
     observed = look(session, device)
+    if observed.unclear:
+        raise RefusedError(why_unclear(device.device, observed.unclear))
+    # Wherever it was before: on the host it is about to get another one.
+    device = replace(device, pod_index=observed.pod.link.index if observed.pod else 0)
     network = None
     if not key.name or wanted.share_id:
         device = replace(device, pod_name="")

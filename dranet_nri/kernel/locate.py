@@ -1,21 +1,39 @@
 """Which of the links of two namespaces is the device.
 
 Rules:
-1. A parent identifies; a name only decides between links that share the parent.
-2. A virtual device has nothing but names, and once it was touched, what it is known by. A link
+1. A parent identifies. Below one with several links their facts tell, the most stable ones
+   first: the port's number, the index in the pod, the permanent address, addresses, the name.
+2. What is left is the device if it is the only one; hardware made anew has nothing in common with
+   what it was. Of several none is: nobody guesses.
+3. A virtual device has nothing but names, and once it was touched, what it is known by. A link
    that took its name on the host meanwhile is not it; one with another name in the pod may be.
-3. A link that merely shares the parent (a second port, an IPoIB child, a representor) is never
-   taken for the device while the device itself is in plain sight in the other namespace.
 4. IPoIB links come and go with their RDMA device. When it moves, children are destroyed, wherever
    they are, and the links of its other ports are made anew where it goes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from dranet_nri.model import DeviceKey, Link
+from dranet_nri.model import DeviceKey, Link, Ns
 from dranet_nri.plan.child import ALIAS
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
+
+Place = tuple[Ns, Link]
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where the device is.
+
+    Attributes:
+        host, pod: its link there, None where it is not.
+        unclear: where it is in neither, links that may be it.
+    """
+
+    host: Link | None = None
+    pod: Link | None = None
+    unclear: tuple[str, ...] = ()
 
 
 def locate(
@@ -24,26 +42,82 @@ def locate(
     host: Sequence[Link],
     pod: Sequence[Link],
     known: Known | None = None,
-) -> tuple[Link | None, Link | None]:
-    """Return the device's link on the host and in the pod, None where it is not.
+) -> Located:
+    """Look for the device.
 
     Args:
         key: what to look for.
         pod_name: its name in the pod as far as known, "" if unknown.
-        host: every link of the host's namespace, with bus and parent filled in.
+        host: every link of the host's namespace, with bus, parent and port filled in.
         pod: every link of the pod's namespace; empty if there is none.
-        known: what a virtual device is known by, None if it was not touched.
+        known: what it is known by, None if that is its key alone.
     """
-    if not key.parent:
-        here, there = _named(host, key.name), _named(pod, pod_name)
-        if known is None:
-            return here, there
-        return here if here and known.is_it(here) else None, there or _alike(pod, known)
-    below_here, below_there = _below(host, key), _below(pod, key)
-    exact_here, exact_there = _named(below_here, key.name), _named(below_there, pod_name)
-    if exact_here or exact_there:
-        return exact_here, exact_there
-    return _likeliest(below_here), _likeliest(below_there)
+    if key.parent:
+        return _hardware(
+            key, pod_name, host, pod, known or Known(0, "", frozenset(), port=key.port)
+        )
+    if known is None:
+        return Located(_named(host, key.name), _named(pod, pod_name))
+    return _virtual(_named(host, key.name), _named(pod, pod_name), pod, known)
+
+
+def _hardware(
+    key: DeviceKey, pod_name: str, host: Sequence[Link], pod: Sequence[Link], known: Known
+) -> Located:
+    names = {Ns.HOST: key.name, Ns.POD: pod_name}
+    below = [*_ports(Ns.HOST, host, key, known), *_ports(Ns.POD, pod, key, known)]
+    possible = [
+        (ns, link)
+        for ns, link in below
+        if not known.is_another_port(link)
+        and not (ns is Ns.POD and known.is_another_in_pod(link, pod_name))
+    ]
+    tells: tuple[Callable[[Ns, Link], bool], ...] = (
+        lambda ns, link: ns is Ns.POD and known.is_there(link),
+        lambda _, link: known.has_perm_mac(link),
+        lambda _, link: known.has_mac(link),
+        lambda _, link: known.has_guid(link),
+        lambda ns, link: link.name == names[ns],
+    )
+    for tell in tells:
+        possible = [place for place in possible if tell(*place)] or possible
+    if len(possible) > 1:
+        return Located(unclear=tuple(_told(ns, link) for ns, link in possible))
+    places = dict(possible)
+    return Located(places.get(Ns.HOST), places.get(Ns.POD))
+
+
+def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, known: Known) -> list[Place]:
+    """Return the links below the parent, less those that hang on another one of them.
+
+    A device that is such a child itself is among them, and on the host nothing else.
+    """
+    below = [link for link in links if (link.bus, link.parent) == (key.bus, key.parent)]
+    indexes = {link.index for link in below}
+    children = [link for link in below if link.lower in indexes]
+    if known.child and ns is Ns.HOST:
+        below = children
+    elif not known.child:
+        own = key.name if known.child is None else ""
+        below = [link for link in below if link not in children or link.name == own]
+    return [(ns, link) for link in below if not link.alias.startswith(ALIAS)]
+
+
+def _virtual(here: Link | None, there: Link | None, pod: Sequence[Link], known: Known) -> Located:
+    """Look for a virtual device that was touched.
+
+    Args:
+        here, there: the links that have its names on the host and in the pod.
+        pod: every link there.
+        known: what it is known by.
+    """
+    here = here if here and known.is_it(here) else None
+    alike = [link for link in pod if known.looks_like(link)]
+    return Located(here, there or (alike[0] if len(alike) == 1 else None))
+
+
+def _told(ns: Ns, link: Link) -> str:
+    return link.name if ns is Ns.HOST else f"{link.name} (in the pod)"
 
 
 def lost_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
@@ -75,18 +149,3 @@ def _share_parent(one: Link, other: Link) -> bool:
 
 def _named(links: Sequence[Link], name: str) -> Link | None:
     return next((link for link in links if name and link.name == name), None)
-
-
-def _alike(links: Sequence[Link], known: Known) -> Link | None:
-    """Return the only link that may be the device under another name."""
-    alike = [link for link in links if known.looks_like(link)]
-    return alike[0] if len(alike) == 1 else None
-
-
-def _below(links: Sequence[Link], key: DeviceKey) -> list[Link]:
-    return [link for link in links if (link.bus, link.parent) == (key.bus, key.parent)]
-
-
-def _likeliest(links: Sequence[Link]) -> Link | None:
-    """Return the hardware link with the lowest index: the kernel made the others after it."""
-    return min(links, key=lambda link: (link.kind != "", link.index), default=None)

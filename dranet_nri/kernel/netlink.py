@@ -175,6 +175,11 @@ class NetlinkSession:
         pod = self._spaces.get(Ns.POD)
         return observe(host, pod, key, pod_name, self._sys_root, known=known)
 
+    def pod_index(self, name: str) -> int:
+        """Return the ifindex of the pod's link of that name."""
+        what = f"look for {name} in the pod"
+        return self._space(Ns.POD, what).index(what, name)
+
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace."""
         return self._space(Ns.HOST, "read default sysctls").default_sysctls()

@@ -1,13 +1,22 @@
 """Where a device is, and everything about it there."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from dranet_nri.kernel.locate import locate, lost_with
 from dranet_nri.kernel.space import Space
-from dranet_nri.model import DELETED_WITH_LOWER, DeviceKey, Link, LinkState, Observed
-from dranet_nri.netlink.links import IFLA_LINKINFO, Seen, link_from
+from dranet_nri.model import (
+    DELETED_WITH_LOWER,
+    DeviceKey,
+    Link,
+    LinkState,
+    Observed,
+    is_representor,
+)
+from dranet_nri.netlink.codec import text
+from dranet_nri.netlink.links import IFLA_LINKINFO, IFLA_PHYS_PORT_NAME, Seen, link_from
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
 
@@ -36,15 +45,16 @@ def observe(
     if key.parent and not any(seen.parent[1] for seen in (*on_host, *in_pod)):
         # Linux before 5.14 doesn't tell parents. The pod has no sysfs that we could ask.
         host_parents = _sysfs_parents(sys_root, on_host)
-        pod_parents = {pod_name: (key.bus, key.parent)}
-    here, there = locate(
+        pod_parents = dict.fromkeys(_own_names(in_pod, pod_name, known), (key.bus, key.parent))
+    virtual = known is not None and not key.parent
+    located = locate(
         key,
         pod_name,
-        _candidates(on_host, key, key.name, host_parents),
-        _candidates(in_pod, key, pod_name, pod_parents)
-        or (_all(in_pod) if known is not None else ()),
+        _numbered(_candidates(on_host, key, key.name, host_parents), sys_root),
+        _all(in_pod) if virtual else _candidates(in_pod, key, pod_name, pod_parents),
         known,
     )
+    here, there = located.host, located.pod
     return Observed(
         host=_state(host, here),
         pod=_state(pod, there),
@@ -53,6 +63,7 @@ def observe(
         host_rules=host.rules(),
         pod_rules=pod.rules() if pod is not None else (),
         lost_with_rdma=lost_with(here, _infiniband(on_host, host_parents)),
+        unclear=located.unclear,
         lost_with_link=deleted_with(here, _tunnels(on_host)),
     )
 
@@ -65,8 +76,33 @@ def _candidates(
         link_from(seen, *parents.get(seen.name, ("", "")))
         for seen in links
         if (seen.name == name and not key.parent)
-        or (key.parent and key.parent in {seen.parent[1], parents.get(seen.name, ("", ""))[1]})
+        or (
+            key.parent
+            and key.parent in {seen.parent[1], parents.get(seen.name, ("", ""))[1]}
+            and not is_representor(text(seen.attrs.get(IFLA_PHYS_PORT_NAME)))
+        )
     )
+
+
+def _own_names(links: tuple[Seen, ...], name: str, known: Known | None) -> set[str]:
+    """Return the names of links in the pod that have the device's index there, else its name."""
+    index = known.pod_index if known is not None else 0
+    return {seen.name for seen in links if index and seen.index == index} or {name}
+
+
+def _numbered(links: tuple[Link, ...], sys_root: str) -> tuple[Link, ...]:
+    """Return the links of the host that have a parent with their port's number, which sysfs has."""
+    return tuple(
+        replace(link, dev_port=_dev_port(sys_root, link.name)) if link.parent else link
+        for link in links
+    )
+
+
+def _dev_port(sys_root: str, name: str) -> int | None:
+    try:
+        return int(Path(sys_root, "class/net", name, "dev_port").read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def _infiniband(links: tuple[Seen, ...], parents: Parents) -> tuple[Link, ...]:

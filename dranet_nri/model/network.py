@@ -258,6 +258,8 @@ class Observed:
         rdma: where its RDMA devices are, if it has any.
         lost_with_rdma: names of other links on the host that are lost when its RDMA device moves:
             IPoIB children and other ports.
+        unclear: links that may be the device and can't be told apart; it counts as being nowhere
+            then, and not as gone.
         lost_with_link: names of other links on the host that the kernel deletes when it leaves.
     """
 
@@ -269,4 +271,5 @@ class Observed:
     pod_rules: tuple[Rule, ...] = ()
     rdma: ObservedRdma = NO_RDMA
     lost_with_rdma: tuple[str, ...] = ()
+    unclear: tuple[str, ...] = ()
     lost_with_link: tuple[str, ...] = ()

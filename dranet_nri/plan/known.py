@@ -1,42 +1,127 @@
-"""What a virtual device is known by once it was touched, for its name may be another's by then."""
+"""What a device is known by, for its name and its address may be another's by now.
 
+Rules:
+1. Nobody can change the number of a port, nor a permanent address while its driver keeps the
+   device, nor an index while it stays in a namespace. Names and other addresses anybody may set.
+2. Hardware that its driver makes anew is born on the host, maybe with another permanent address.
+3. What is not told or was not recorded speaks neither for a link nor against it.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dranet_nri.model import AttachedDevice, Link
+from dranet_nri.model import AttachedDevice, Device, Link
 
 # Links of these kinds have their parent's address, so that it tells them from nothing.
 BORROWED_ADDRESS: Final = frozenset({"vlan", "ipvlan", "ipvtap", "macsec"})
+_IPOIB_ADDRESS: Final = 59  # characters: flags and queue pair (4 bytes), then a GID (RFC 4391)
+_PORT_GUID: Final = 23  # characters: the last 8 bytes of the GID
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A virtual device as it was when it was touched.
+    """A device as it was when it was touched; as it was published until then.
 
     Attributes:
-        index: its ifindex on the host.
+        index: its ifindex on the host, 0 if it was not touched.
         kind: of the link ("veth").
         macs: link-layer addresses it had or was given.
+        pod_index: its ifindex in the pod, 0 if unknown.
+        perm_mac: its permanent address, "" if unknown.
+        port: its number below its parent, None if unknown.
+        child: whether it hung on another link; None if it was not touched.
     """
 
     index: int
     kind: str
     macs: frozenset[str]
+    pod_index: int = 0
+    perm_mac: str = ""
+    port: int | None = None
+    child: bool | None = None
 
     def is_it(self, link: Link) -> bool:
-        """Whether a link of the right name is the device and no namesake."""
+        """Whether a link of the right name on the host is the virtual device and no namesake."""
         return link.kind == self.kind and (link.index == self.index or link.mac in self.macs)
 
+    def is_there(self, link: Link) -> bool:
+        """Whether a link in the pod is the device, whatever its name and address."""
+        return bool(self.pod_index) and (link.index, link.kind) == (self.pod_index, self.kind)
+
     def looks_like(self, link: Link) -> bool:
-        """Whether a link of any name may be the device: its address is its own."""
+        """Whether a link of any name may be the virtual device: its address is its own."""
         return (
             link.kind == self.kind and link.mac in self.macs and link.kind not in BORROWED_ADDRESS
         )
 
+    def has_perm_mac(self, link: Link) -> bool:
+        """Whether the link has the hardware's permanent address."""
+        return bool(self.perm_mac) and link.perm_mac == self.perm_mac
+
+    def has_mac(self, link: Link) -> bool:
+        """Whether the link has an address that the hardware had or was given."""
+        return link.mac in self.macs
+
+    def has_guid(self, link: Link) -> bool:
+        """Whether the link has the GUID of the InfiniBand port; the rest of an address changes."""
+        guids = {_guid(mac) for mac in (*self.macs, self.perm_mac)}
+        return bool({_guid(link.mac), _guid(link.perm_mac)} & guids - {""})
+
+    def is_another_port(self, link: Link) -> bool:
+        """Whether the link's number is that of another port."""
+        return None not in {self.port, link.dev_port} and self.port != link.dev_port
+
+    def is_another_in_pod(self, link: Link, name: str) -> bool:
+        """Whether a link in the pod is no such hardware.
+
+        Args:
+            link: the link; below the same parent.
+            name: the name that the device got in the pod.
+        """
+        if self.has_perm_mac(link) or self.has_guid(link):
+            return False
+        if self.perm_mac and link.perm_mac:
+            return True
+        if self.index and not self.pod_index:
+            return False
+        speaks_for_it = self.is_there(link) or self.has_mac(link) or link.name == name
+        return not (speaks_for_it or link.perm_mac in self.macs)
+
 
 def known_as(device: AttachedDevice) -> Known | None:
-    """Return what the device is known by; None if it was not touched, or is hardware."""
-    if device.snapshot is None or device.device.key.bus or device.home:
-        return None
+    """Return what the device is known by; None if it is virtual and was not touched."""
+    published = device.device
+    if device.snapshot is None or device.home:
+        return _as_published(published) if published.key.parent else None
     link = device.snapshot.link
-    return Known(link.index, link.kind, frozenset({link.mac, device.mac} - {""}))
+    port = published.key.port
+    return Known(
+        link.index,
+        link.kind,
+        frozenset({link.mac, device.mac.lower()} - {""}),
+        device.pod_index,
+        link.perm_mac,
+        link.dev_port if port is None else port,
+        bool(link.lower),
+    )
+
+
+def _as_published(device: Device) -> Known:
+    mac = device.attribute("dra.net/mac")
+    macs = frozenset({mac.lower()} if isinstance(mac, str) else ())
+    return Known(0, "", macs, port=device.key.port)
+
+
+def _guid(mac: str) -> str:
+    """Return the port's GUID in an IPoIB address, "" in any other."""
+    return mac[-_PORT_GUID:] if len(mac) == _IPOIB_ADDRESS else ""
+
+
+def why_unclear(device: Device, unclear: Sequence[str]) -> str:
+    """Return what to say of a device that several links may be."""
+    name = device.key.name
+    return (
+        f"device {device.name} ({name}) can't be told from others: it may be"
+        f" {' or '.join(unclear)}; give the right one the name {name} on the host"
+    )

@@ -39,11 +39,18 @@ class Session(Protocol):
                 namespaces; a virtual one by its host name on the host, and by pod_name
                 inside the pod.
             pod_name: the interface name a plan gives or gave it in the pod; "" if unknown.
-            known: what a virtual device is known by once it was touched, so that neither a
-                namesake on the host is taken for it, nor another name in the pod hides it.
+            known: what else it is known by, so that neither a namesake or another port is
+                taken for it, nor another name hides it.
 
         Raises:
             KernelError: a dump failed.
+        """
+
+    def pod_index(self, name: str) -> int:
+        """Return the ifindex of the pod's link of that name.
+
+        Raises:
+            KernelError: there is none.
         """
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:

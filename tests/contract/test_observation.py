@@ -27,7 +27,17 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from dranet_nri.plan.port import Session
-from tests.contract.cases import KEY, UP, V4, apply, in_pod, index, move_in, on_host, refused
+from tests.contract.cases import (
+    KEY,
+    UP,
+    V4,
+    apply,
+    in_pod,
+    index,
+    move_in,
+    on_host,
+    refused,
+)
 from tests.contract.worlds import World
 
 NOPREFIXROUTE = 0x200  # IFA_F_NOPREFIXROUTE
@@ -156,6 +166,13 @@ def test_a_device_that_is_nowhere_is_observed_as_absent(session: Session) -> Non
     observed = session.observe(replace(KEY, name="gone"), "")
 
     assert (observed.host, observed.pod) == (None, None)
+
+
+def test_an_index_is_that_of_a_link_of_the_pod(session: Session) -> None:
+    with pytest.raises(KernelError) as caught:
+        session.pod_index("eth1")
+
+    assert caught.value.already_gone
 
 
 # --------------------------------------------------------------------------- namespaces

@@ -246,7 +246,10 @@ class FakeKernel:
         host = self.space()
         pod = Namespace([]) if netns not in self._namespaces else self.space(netns)
         links = host.plain()
-        here, there = locate(key, pod_name, links, pod.plain(), known)
+        # Nobody has a sysfs of the pod's.
+        unnumbered = [replace(each, dev_port=None) for each in pod.plain()]
+        located = locate(key, pod_name, links, unnumbered, known)
+        here, there = located.host, located.pod
         return Observed(
             host=None if here is None else host.state(host.at("observe", here.index)),
             pod=None if there is None else pod.state(pod.at("observe", there.index)),
@@ -256,6 +259,7 @@ class FakeKernel:
             pod_rules=tuple(pod.rules),
             lost_with_rdma=lost_with(here, [e for e in links if e.arphrd == ARPHRD_INFINIBAND]),
             lost_with_link=deleted_with(here, links),
+            unclear=located.unclear,
         )
 
     def _do_rdma(self, op: MoveRdma | RenameRdma, netns: NetnsId | None) -> None:

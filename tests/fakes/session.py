@@ -45,6 +45,11 @@ class FakeSession:
         self._open("observe")
         return self.kernel.look(key, pod_name, self.netns, known)
 
+    def pod_index(self, name: str) -> int:
+        """Return the ifindex of the pod's link of that name."""
+        self._open("look for a link")
+        return self.kernel.space(self.netns).named("look for a link", name).link.index
+
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace."""
         self._open("read default sysctls")

@@ -17,9 +17,18 @@ from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.space import Space
 from dranet_nri.kernel.sysctl import RESET_BY_A_MOVE
 from dranet_nri.model import DeviceKey, Link, LinkState, NetnsId, Ns, Rule, Sysctl
-from dranet_nri.netlink.links import IFLA_LINK, Seen
+from dranet_nri.netlink.links import (
+    IFLA_LINK,
+    IFLA_PARENT_DEV_BUS_NAME,
+    IFLA_PARENT_DEV_NAME,
+    IFLA_PERM_ADDRESS,
+    IFLA_PHYS_PORT_NAME,
+    Seen,
+    link_from,
+)
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
-from dranet_nri.plan.ops import AddRoute, MoveLink, SetSysctl
+from dranet_nri.plan.known import Known
+from dranet_nri.plan.ops import AddRoute, MoveLink, RenameLink, SetSysctl
 from dranet_nri.plan.port import Session
 from tests.kernel.namespaces import add_veth, new_netns
 
@@ -41,6 +50,7 @@ class Machine:
         for name in ("eth1", "eth2", "lo"):
             (directory / "class" / "net" / name).mkdir(parents=True)
         (directory / "class" / "net" / "eth1" / "device").symlink_to(function)
+        (directory / "class" / "net" / "eth1" / "dev_port").write_text("1\n")
         self.kernel = NetlinkKernel(host_path=f"/proc/self/fd/{host}", sys_root=str(directory))
         netns = self.kernel.identify(f"/proc/self/fd/{self.pod}")
         assert netns is not None
@@ -78,6 +88,42 @@ def test_a_parent_that_the_kernel_does_not_tell_is_read_from_sysfs(session: Sess
 
     assert host is not None
     assert (host.link.name, host.link.bus, host.link.parent) == ("eth1", "pci", "0000:8a:00.0")
+
+
+def test_the_number_of_a_port_is_read_from_sysfs(session: Session) -> None:
+    observed = session.observe(KEY, "net1")
+    another = session.observe(KEY, "net1", Known(0, "", frozenset(), port=0))
+
+    assert observed.host is not None
+    assert observed.host.link.dev_port == 1
+    assert (another.host, another.unclear) == (None, ())
+
+
+@pytest.mark.parametrize("told", [None, ""], ids=["no file", "no number"])
+def test_a_port_without_a_number_is_found_without_it(
+    session: Session, tmp_path: Path, told: str | None
+) -> None:
+    number = tmp_path / "class" / "net" / "eth1" / "dev_port"
+    number.unlink() if told is None else number.write_text(told)
+
+    observed = session.observe(KEY, "net1", Known(0, "", frozenset(), port=0))
+
+    assert observed.host is not None
+    assert observed.host.link.dev_port is None
+
+
+def test_in_the_pod_such_a_device_is_known_by_its_index_too(session: Session) -> None:
+    host = session.observe(KEY, "net1").host
+    assert host is not None
+    session.apply(MoveLink(Ns.HOST, host.link.index, Ns.POD, "net1"))
+    index = session.pod_index("net1")
+    session.apply(RenameLink(Ns.POD, index, "mine"))
+    known = Known(host.link.index, "veth", frozenset(), index)
+
+    observed = session.observe(KEY, "net1", known)
+
+    assert observed.pod is not None
+    assert observed.pod.link.name == "mine"
 
 
 def test_in_the_pod_such_a_device_is_known_by_its_name(session: Session) -> None:
@@ -196,6 +242,32 @@ class Dumped:
     def state(self, link: Link) -> LinkState:
         """Return nothing but the link."""
         return LinkState(link)
+
+
+def test_the_switch_s_side_of_another_function_is_never_the_device() -> None:
+    parent = {IFLA_PARENT_DEV_BUS_NAME: b"pci\0", IFLA_PARENT_DEV_NAME: b"0000:8a:00.0\0"}
+    sides = {"eth1_0": b"pf0vf0\0", "eth9": b"p0\0"}
+    host = Dumped(
+        tuple(
+            Seen(name, index, 1, 0, {**parent, IFLA_PHYS_PORT_NAME: side})
+            for index, (name, side) in enumerate(sides.items(), 2)
+        )
+    )
+    alone = Dumped(host.seen[:1])
+
+    observed = observe(cast("Space", host), None, KEY, "", "/no/sysfs")
+    without = observe(cast("Space", alone), None, KEY, "", "/no/sysfs")
+
+    assert observed.host is not None
+    assert observed.host.link.name == "eth9"
+    assert (without.host, without.unclear) == (None, ())
+
+
+def test_a_permanent_address_is_told() -> None:
+    address = bytes.fromhex("0c42a165d27a")
+    seen = Seen("eth1", 2, 1, 0, {IFLA_PERM_ADDRESS: address})
+
+    assert link_from(seen).perm_mac == "0c:42:a1:65:d2:7a"
 
 
 def test_infiniband_links_that_an_rdma_device_takes_along_are_told(tmp_path: Path) -> None:

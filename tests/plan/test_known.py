@@ -1,46 +1,87 @@
-"""What a virtual device is known by once it was touched."""
+"""What a device is known by, on the host and in its pod."""
 
 from dataclasses import replace
 
 import pytest
 
 from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, LinkState
-from dranet_nri.plan.known import Known, known_as
+from dranet_nri.plan.known import Known, known_as, why_unclear
 
 VETH = Link(7, "nic0", kind="veth", mac="02:00:00:00:00:07")
 DEVICE = AttachedDevice(
     "nic",
     Device("nic0", DeviceKey("", "", "nic0")),
     snapshot=LinkState(VETH),
-    mac="02:00:00:00:77:07",
+    mac="02:00:00:00:77:0A",
+    pod_index=3,
 )
-KNOWN = Known(7, "veth", frozenset({"02:00:00:00:00:07", "02:00:00:00:77:07"}))
+KNOWN = Known(7, "veth", frozenset({VETH.mac, "02:00:00:00:77:0a"}), 3, child=False)
+OTHER_MAC = "02:00:00:00:00:99"
 
-
-def test_a_touched_virtual_device_is_known_by_its_index_kind_and_addresses() -> None:
-    assert known_as(DEVICE) == KNOWN
+PORT = Link(
+    9, "eth2", mac="0c:42:a1:00:00:02", bus="pci", parent="0000:8a:00.0",
+    perm_mac="0c:42:a1:00:00:01", dev_port=1,
+)  # fmt: skip
+HARDWARE = AttachedDevice(
+    "nic",
+    Device(
+        "pci-0000-8a-00-0-p1",
+        DeviceKey("pci", "0000:8a:00.0", "eth2", "0000:8a:00.0", 1),
+        (("dra.net/mac", "0C:42:A1:00:00:02"),),
+    ),
+    pod_name="net1",
+)
+ATTACHED = replace(HARDWARE, snapshot=LinkState(PORT), mac=OTHER_MAC, pod_index=4)
+PORT_KNOWN = Known(
+    9, "", frozenset({PORT.mac, OTHER_MAC}), pod_index=4, perm_mac=PORT.perm_mac, port=1,
+    child=False,
+)  # fmt: skip
+GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
 
 
 @pytest.mark.parametrize(
-    "device",
+    ("device", "known"),
     [
-        replace(DEVICE, snapshot=None),
-        replace(DEVICE, home=True),
-        replace(DEVICE, device=Device("pci", DeviceKey("pci", "0000:8a:00.0", "eth1"))),
+        pytest.param(DEVICE, KNOWN, id="virtual"),
+        pytest.param(replace(DEVICE, snapshot=None), None, id="virtual, not touched"),
+        pytest.param(replace(DEVICE, home=True), None, id="virtual, home again"),
+        pytest.param(ATTACHED, PORT_KNOWN, id="hardware"),
+        pytest.param(
+            HARDWARE, Known(0, "", frozenset({PORT.mac}), port=1), id="hardware, as published"
+        ),
+        pytest.param(
+            replace(ATTACHED, home=True), Known(0, "", frozenset({PORT.mac}), port=1), id="home"
+        ),
+        pytest.param(
+            replace(HARDWARE, device=Device("a", DeviceKey("pci", "0000:8a:00.0", "eth2"))),
+            Known(0, "", frozenset()),
+            id="hardware of which little is told",
+        ),
+        pytest.param(
+            replace(ATTACHED, device=Device("a", DeviceKey("pci", "0000:8a:00.0", "eth2"))),
+            PORT_KNOWN,
+            id="its number was seen when it was touched",
+        ),
+        pytest.param(
+            replace(ATTACHED, snapshot=LinkState(replace(PORT, lower=3))),
+            replace(PORT_KNOWN, child=True),
+            id="a child",
+        ),
     ],
-    ids=["not touched", "home again", "hardware"],
 )
-def test_others_are_known_by_nothing_more(device: AttachedDevice) -> None:
-    assert known_as(device) is None
+def test_a_device_is_known_by_what_its_record_tells(
+    device: AttachedDevice, known: Known | None
+) -> None:
+    assert known_as(device) == known
 
 
 @pytest.mark.parametrize(
     ("link", "is_it"),
     [
         (VETH, True),
-        (replace(VETH, mac="02:00:00:00:00:99"), True),
+        (replace(VETH, mac=OTHER_MAC), True),
         (replace(VETH, index=99), True),
-        (replace(VETH, index=99, mac="02:00:00:00:00:99"), False),
+        (replace(VETH, index=99, mac=OTHER_MAC), False),
         (replace(VETH, kind="bridge"), False),
     ],
     ids=["the same", "of another address", "of another index", "of neither", "of another kind"],
@@ -50,10 +91,24 @@ def test_a_link_of_its_name_may_be_a_namesake(link: Link, is_it: bool) -> None: 
 
 
 @pytest.mark.parametrize(
+    ("known", "link", "is_there"),
+    [
+        (KNOWN, Link(3, "mine", kind="veth", mac=OTHER_MAC), True),
+        (KNOWN, replace(VETH, index=4), False),
+        (KNOWN, Link(3, "mine", kind="bridge"), False),
+        (replace(KNOWN, pod_index=0), Link(0, "", kind="veth"), False),
+    ],
+    ids=["under any name", "another index", "another kind", "unknown"],
+)
+def test_its_index_in_the_pod_proves_it(known: Known, link: Link, is_there: bool) -> None:  # noqa: FBT001 - the expectation
+    assert known.is_there(link) is is_there
+
+
+@pytest.mark.parametrize(
     ("known", "link", "alike"),
     [
         (KNOWN, replace(VETH, index=99, name="mine"), True),
-        (KNOWN, replace(VETH, mac="02:00:00:00:00:99"), False),
+        (KNOWN, replace(VETH, mac=OTHER_MAC), False),
         (KNOWN, replace(VETH, kind="bridge"), False),
         (replace(KNOWN, kind="vlan"), replace(VETH, kind="vlan"), False),
     ],
@@ -65,3 +120,70 @@ def test_a_link_of_another_name_has_to_have_an_address_of_its_own(
     alike: bool,  # noqa: FBT001 - the expectation
 ) -> None:
     assert known.looks_like(link) is alike
+
+
+@pytest.mark.parametrize(
+    ("known", "link", "is_another"),
+    [
+        (PORT_KNOWN, PORT, False),
+        (PORT_KNOWN, replace(PORT, dev_port=0), True),
+        (PORT_KNOWN, replace(PORT, dev_port=None), False),
+        (replace(PORT_KNOWN, port=None), PORT, False),
+        (replace(PORT_KNOWN, port=0), PORT, True),
+    ],
+    ids=["its own", "another", "not told", "not recorded", "the first one"],
+)
+def test_a_number_tells_ports_apart(known: Known, link: Link, is_another: bool) -> None:  # noqa: FBT001 - the expectation
+    assert known.is_another_port(link) is is_another
+
+
+def test_hardware_is_told_by_addresses() -> None:
+    guid = replace(PORT_KNOWN, macs=frozenset({f"00:00:00:01:{GID}:1e"}), perm_mac="")
+    anew = replace(PORT, mac=f"00:00:00:09:{GID}:1e", perm_mac="")
+
+    assert PORT_KNOWN.has_perm_mac(replace(PORT, mac=""))
+    assert not PORT_KNOWN.has_perm_mac(replace(PORT, perm_mac=OTHER_MAC))
+    assert not guid.has_perm_mac(anew)
+    assert PORT_KNOWN.has_mac(replace(PORT, mac=OTHER_MAC))
+    assert not PORT_KNOWN.has_mac(replace(PORT, mac=PORT.perm_mac))
+    assert guid.has_guid(anew)
+    assert guid.has_guid(replace(PORT, perm_mac=anew.mac))
+    assert not guid.has_guid(replace(anew, mac=f"00:00:00:01:{GID}:1f"))
+    assert not PORT_KNOWN.has_guid(PORT)
+
+
+IN_POD = replace(PORT, index=4, name="mine", mac="02:66", perm_mac="", dev_port=None)
+ONCE = replace(PORT_KNOWN, pod_index=0)
+FRESH = Known(0, "", frozenset({PORT.mac}))
+
+
+@pytest.mark.parametrize(
+    ("known", "link", "is_another"),
+    [
+        pytest.param(PORT_KNOWN, replace(IN_POD, index=5, perm_mac=PORT.perm_mac), False, id="it"),
+        pytest.param(PORT_KNOWN, replace(IN_POD, perm_mac=OTHER_MAC), True, id="another's address"),
+        pytest.param(PORT_KNOWN, IN_POD, False, id="its index"),
+        pytest.param(PORT_KNOWN, replace(IN_POD, index=5), True, id="nothing speaks for it"),
+        pytest.param(PORT_KNOWN, replace(IN_POD, index=5, mac=PORT.mac), False, id="its address"),
+        pytest.param(PORT_KNOWN, replace(IN_POD, index=5, name="net1"), False, id="its name"),
+        pytest.param(ONCE, IN_POD, False, id="index not recorded"),
+        pytest.param(FRESH, IN_POD, True, id="nothing speaks for it yet"),
+        pytest.param(FRESH, replace(IN_POD, name="net1"), False, id="without a record, its name"),
+        pytest.param(
+            FRESH, replace(IN_POD, perm_mac=PORT.mac), False, id="without a record, its address"
+        ),
+    ],
+)
+def test_hardware_in_the_pod_may_be_another_claim_s(
+    known: Known,
+    link: Link,
+    is_another: bool,  # noqa: FBT001 - the expectation
+) -> None:
+    assert known.is_another_in_pod(link, "net1") is is_another
+
+
+def test_what_cannot_be_told_apart_is_named_with_the_remedy() -> None:
+    assert why_unclear(HARDWARE.device, ("a", "x (in the pod)")) == (
+        "device pci-0000-8a-00-0-p1 (eth2) can't be told from others: it may be a or"
+        " x (in the pod); give the right one the name eth2 on the host"
+    )
