@@ -4,7 +4,8 @@ Rules:
 1. Work on one device is done by one job at a time, and a retry waits until the device of the
    previous sandbox is home. A job runs on a thread of its own, so that a kernel call that hangs
    holds up nobody else.
-2. The gate (CDI spec) is open only while the record says ATTACHED; closing comes first.
+2. The gate (CDI spec) is open only while the record says ATTACHED; closing comes first. One that
+   can't be closed keeps no NIC in a dead pod, but none comes into a new one either.
 3. A record that still says where a device is, is never overwritten by another sandbox's.
 4. The namespace is held from the attach until the devices are home, and not a moment longer: a
    held namespace never dies, and its NICs would be stuck in it.
@@ -37,7 +38,6 @@ from dranet_nri.model import (
     Allocation,
     AttachedDevice,
     Attachment,
-    CharDevice,
     NetnsId,
     Phase,
     Pod,
@@ -254,10 +254,11 @@ class Attacher:
                 await self._detach_locked(current)
 
     async def _detach_locked(self, attachment: Attachment) -> Attachment:
-        self.gate.close(attachment.claim.uid)
+        unclosed = self.gate.try_close(attachment.claim.uid)
         alive = self.kernel.hold(attachment.netns)
         work = partial(self.executor.detach, attachment, netns_alive=alive)
         record = await self.meter.work.detaching(self._overseer.done(work, (attachment,)))
+        self._overseer.note_gate(record.claim.uid, unclosed)
         if record.phase is Phase.HOME:
             self._release_if_home(attachment.netns)
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
@@ -308,20 +309,33 @@ class Attacher:
                 if allocation is not None:
                     self.open_gate(allocation, current)
                 return
-            self.gate.close(uid)
+            unclosed = self.gate.try_close(uid)
             self.meter.work.lost()
             owner = {"pod": str(attachment.pod), "claim": str(attachment.claim)}
             self.log.error("device left its pod", **owner)
             self.attachments.put(replace(attachment, phase=Phase.INTENT))
+            self._overseer.note_gate(uid, unclosed)
+
+    def close_stray_gate(self, claim_uid: str) -> None:
+        """Close the gate of a claim unless that is attached.
+
+        Raises:
+            OSError: it can't be closed.
+        """
+        record = self.attachments.get(claim_uid)
+        if record is None or record.phase is not Phase.ATTACHED:
+            self.gate.close(claim_uid)
+            self._overseer.note_gate(claim_uid, "")
 
     def _log_changed(self, before: Attachment, now: Attachment) -> None:
         if before == now:
             return
+        files = (file for each in now.devices for file in each.char_devices)
         self.log.warning(
             "RDMA device files changed",
             pod=str(now.pod),
             claim=str(now.claim),
-            files=[_numbered(file) for each in now.devices for file in each.char_devices],
+            files=[f"{file.path} {file.major}:{file.minor}" for file in files],
             remedy="containers that run keep the old ones: restart the pod",
         )
 
@@ -367,10 +381,6 @@ def _told(device: AttachedDevice) -> str:
     return f"{name} as {device.pod_name}" if device.pod_name else name
 
 
-def _numbered(file: CharDevice) -> str:
-    return f"{file.path} {file.major}:{file.minor}"
-
-
 def _is_hardware(record: Attachment) -> bool:
     """Whether the kernel returns what is away by itself; a virtual device dies instead."""
     return all(each.home or each.device.key.bus for each in record.devices)
@@ -378,9 +388,8 @@ def _is_hardware(record: Attachment) -> bool:
 
 def _has_its_devices(record: Attachment, claim: Allocation) -> bool:
     """Whether the record is of the devices that the claim has now."""
-    return {each.device.name for each in record.devices} == {
-        each.device.name for each in moved(claim)
-    }
+    recorded = {each.device.name for each in record.devices}
+    return recorded == {each.device.name for each in moved(claim)}
 
 
 def _held(subject: str, holder: Attachment) -> str:

@@ -21,6 +21,7 @@ from dranet_nri.edits import (
     metadata,
     metadata_source,
 )
+from dranet_nri.errors import described
 from dranet_nri.files import Fs, remove, save, sweep
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment
 
@@ -79,6 +80,14 @@ class Gate:
         """
         remove(self.fs, self.spec_path(claim_uid), durable=False)
         shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)
+
+    def try_close(self, claim_uid: str) -> str:
+        """Remove the claim's files. Return why that can't be done, "" if it is."""
+        try:
+            self.close(claim_uid)
+        except OSError as error:
+            return described(error)
+        return ""
 
     def clear(self, attached: Collection[str]) -> None:
         """Remove what a crash left: files half written, and those of claims that nobody has.

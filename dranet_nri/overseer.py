@@ -4,6 +4,7 @@ Rules:
 1. A thread that the kernel keeps is left behind. Its devices stay locked, for it may go on at any
    time; everything else goes on without it.
 2. What the work raises and is of ours, it has recorded itself; anything else is recorded here.
+3. So is a gate that cannot be closed, for as long as that is so, beside what else went wrong.
 """
 
 import asyncio
@@ -25,7 +26,11 @@ from dranet_nri.threads import Patience, in_thread
 
 STUCK_S: Final = 10.0  # work that takes this long is said to be stuck; usual is milliseconds
 STUCK: Final = "NetworkDeviceStuck"  # reason of the failure that is recorded meanwhile
+GATE_OPEN: Final = "NetworkDeviceGateOpen"  # of one that is away or home, its gate open
 FAULT: Final = "NetworkDeviceFault"  # reason of one that nobody thought of
+
+_OPEN_GATE: Final = "its gate cannot be closed"
+_BEFORE: Final = "; before that: "
 
 T = TypeVar("T")
 
@@ -105,7 +110,7 @@ class Overseer:
         """Return the failure to record; what went wrong before is still to be read."""
         if before is None:
             return Failure(STUCK, message, self.clock.wall(), 1)
-        text = f"{message}; before that: {before.message}"[:MAX_MESSAGE]
+        text = f"{message}{_BEFORE}{before.message}"[:MAX_MESSAGE]
         return Failure(STUCK, text, self.clock.wall(), before.count)
 
     def _record_fault(self, before: Attachment | None, blank: Attachment, message: str) -> None:
@@ -117,6 +122,24 @@ class Overseer:
             count = record.failure.count + 1 if record.failure else 1
             failure = Failure(FAULT, message[:MAX_MESSAGE], self.clock.wall(), count)
             self._swap(seen, replace(record, failure=failure))
+
+    def note_gate(self, claim_uid: str, why: str) -> None:
+        """Record why the claim's gate cannot be closed; with "", that it is."""
+        record = self.attachments.get(claim_uid)
+        if record is None:
+            return
+        failure = record.failure
+        if failure is not None and failure.message.startswith(_OPEN_GATE):
+            earlier = failure.message.partition(_BEFORE)[2]
+            failure = replace(failure, message=earlier) if earlier else None
+        if why:
+            self.log.error("gate not closed", claim=str(record.claim), reason=why)
+            message = f"{_OPEN_GATE}: {why}; make its directory writable, this is retried"
+            reason = failure.reason if failure else GATE_OPEN
+            failure = replace(self._failure(message, failure), reason=reason)
+        known = record.failure.message if record.failure else ""
+        if known != (failure.message if failure else ""):
+            self._swap(record, replace(record, failure=failure))
 
     def _swap(self, seen: Attachment | None, record: Attachment) -> bool:
         """Record it unless the thread was quicker; return whether it is recorded."""

@@ -290,9 +290,7 @@ class Plugin:
         await self.attacher.remove_strays()
 
     async def _close_stray_gate(self, claim_uid: str) -> None:
-        record = self.attacher.attachments.get(claim_uid)
-        if record is None or record.phase is not Phase.ATTACHED:
-            self.attacher.gate.close(claim_uid)
+        self.attacher.close_stray_gate(claim_uid)
 
     # ------------------------------------------------------------------- questions
 

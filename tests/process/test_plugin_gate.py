@@ -1,11 +1,18 @@
-"""The gate beside the executor: shut before a NIC leaves."""
+"""The gate beside the executor: shut before a NIC leaves, or said to stay open."""
 
+from collections.abc import Iterator
+from errno import EBUSY, EROFS
 from pathlib import Path
 
-from dranet_nri.executor import Executor
+import pytest
+
+from dranet_nri import cli
+from dranet_nri.errors import RefusedError
+from dranet_nri.executor import DETACH_FAILED, Executor
 from dranet_nri.fabric import RdmaOptions
-from dranet_nri.model import Allocation, Attachment
-from tests.fakes.node import Node
+from dranet_nri.model import Allocation, Attachment, Phase
+from dranet_nri.plan.ops import MoveLink
+from tests.fakes.node import FullFs, Node
 
 
 class WatchingExecutor(Executor):
@@ -35,3 +42,140 @@ def test_the_gate_is_shut_before_a_nic_leaves_its_pod(tmp_path: Path) -> None:
     assert watching.open == [False]
     assert node.at_home(1)
     node.close()
+
+
+class StubbornFs(FullFs):
+    """A file system from which specs cannot be removed.
+
+    Attributes:
+        read_only: whether that is so now.
+    """
+
+    read_only: bool = False
+
+    def unlink(self, path: Path) -> None:
+        """See Fs."""
+        if self.read_only and path.parent.name == "cdi":
+            raise OSError(EROFS, "Read-only file system", str(path))
+        super().unlink(path)
+
+
+@pytest.fixture
+def disk() -> StubbornFs:
+    """Return the disk of the node."""
+    return StubbornFs()
+
+
+@pytest.fixture
+def node(tmp_path: Path, disk: StubbornFs) -> Iterator[Node]:
+    """Return a node with two NICs."""
+    made = Node(tmp_path, disk=disk)
+    yield made
+    made.close()
+
+
+def reason(node: Node, claim: Allocation) -> str:
+    """Return what the claim's record says went wrong."""
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    return record.failure.message if record.failure else ""
+
+
+def test_a_gate_that_cannot_be_closed_keeps_no_nic_in_a_dead_pod(
+    node: Node, disk: StubbornFs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    disk.read_only = True
+
+    node.stop_pod(pod)
+
+    assert node.at_home(1)
+    assert node.phase(claim) is Phase.HOME
+    assert node.reconcile(), "the gate is still to be closed"
+    assert reason(node, claim).startswith("its gate cannot be closed: OSError: [Errno 30]")
+    directories = ["--allocations-dir", str(node.root / "allocations"), "--run-dir"]
+    capsys.readouterr()
+    cli.main(["status", *directories, str(node.root / "run")])
+    assert "its gate cannot be closed" in capsys.readouterr().out
+    with pytest.raises(OSError, match="Read-only file system"):
+        node.create(pod)
+
+
+def test_a_gate_that_stayed_open_is_closed_as_soon_as_it_can_be(
+    node: Node, disk: StubbornFs
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    disk.read_only = True
+    node.stop_pod(pod)
+    assert node.gate_open(claim)
+
+    disk.read_only = False
+
+    assert not node.reconcile()
+    assert not node.gate_open(claim)
+    assert reason(node, claim) == ""
+
+
+def test_no_nic_comes_into_a_new_sandbox_while_the_gate_of_the_old_one_is_open(
+    node: Node, disk: StubbornFs
+) -> None:
+    old, new = node.pod("web", "one"), node.pod("web", "two")
+    claim = node.allocate(old, 1)
+    node.run_pod(old)
+    disk.read_only = True
+    node.stop_pod(old)
+
+    with pytest.raises(OSError, match="Read-only file system"):
+        node.run_pod(new)
+
+    assert node.at_home(1)
+    assert "Read-only file system" in reason(node, claim)
+    disk.read_only = False
+    node.reconcile()
+    assert node.in_pod(1, new)
+    assert node.gate_open(claim)
+
+
+def test_why_a_nic_is_not_home_is_told_beside_a_gate_that_stays_open(
+    node: Node, disk: StubbornFs
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    disk.read_only = True
+    node.kernel.fail_on(MoveLink, EBUSY)
+
+    node.stop_pod(pod)
+    node.reconcile()
+
+    told = reason(node, claim)
+    assert told.count("its gate cannot be closed") == told.count("EBUSY") == 1
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert (record.failure.reason, record.failure.count) == (DETACH_FAILED, 2)
+    disk.read_only = False
+    node.reconcile()
+    assert "its gate" not in reason(node, claim)
+    assert "EBUSY" in reason(node, claim)
+
+
+def test_a_device_that_left_its_pod_is_known_to_be_lost_whatever_becomes_of_the_gate(
+    node: Node, disk: StubbornFs
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    node.kernel.remove_link("eth1", node.netns(pod))
+    disk.read_only = True
+
+    node.synchronize(pod)
+
+    assert node.phase(claim) is not Phase.ATTACHED
+    assert "its gate cannot be closed" in reason(node, claim)
+    with pytest.raises((OSError, RefusedError)):
+        node.create(pod)
