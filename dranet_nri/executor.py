@@ -369,6 +369,8 @@ class Executor:
 
 def _is_gone(device: AttachedDevice, observed: Observed) -> bool:
     """Whether a virtual device is nowhere, so that the kernel will not return it."""
+    if observed.unclear:
+        return False
     return not device.device.key.bus and observed.host is None and observed.pod is None
 
 

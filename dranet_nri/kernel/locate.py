@@ -111,9 +111,17 @@ def _virtual(here: Link | None, there: Link | None, pod: Sequence[Link], known: 
         pod: every link there.
         known: what it is known by.
     """
+    proven = next((link for link in pod if known.is_there(link)), None)
+    if proven is not None:
+        return Located(pod=proven)
     here = here if here and known.is_it(here) else None
-    alike = [link for link in pod if known.looks_like(link)]
-    return Located(here, there or (alike[0] if len(alike) == 1 else None))
+    there = there if there and known.is_named(there) else None
+    alike = [link for link in pod if known.looks_like(link)] or known.may_be(pod)
+    if there is None and len(alike) == 1 and known.has_mac(alike[0]):
+        there = alike[0]
+    if here or there:
+        return Located(here, there)
+    return Located(unclear=tuple(_told(Ns.POD, link) for link in alike))
 
 
 def _told(ns: Ns, link: Link) -> str:

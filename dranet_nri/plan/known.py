@@ -45,6 +45,13 @@ class Known:
         """Whether a link of the right name on the host is the virtual device and no namesake."""
         return link.kind == self.kind and (link.index == self.index or link.mac in self.macs)
 
+    def is_named(self, link: Link) -> bool:
+        """Whether a link of the right name in the pod is the virtual device.
+
+        Its name has to do while nobody knows its index there.
+        """
+        return link.kind == self.kind and (not self.pod_index or link.mac in self.macs)
+
     def is_there(self, link: Link) -> bool:
         """Whether a link in the pod is the device, whatever its name and address."""
         return bool(self.pod_index) and (link.index, link.kind) == (self.pod_index, self.kind)
@@ -54,6 +61,15 @@ class Known:
         return (
             link.kind == self.kind and link.mac in self.macs and link.kind not in BORROWED_ADDRESS
         )
+
+    def may_be(self, links: Sequence[Link]) -> tuple[Link, ...]:
+        """Return the links in the pod one of which may be the virtual device, by its index alone.
+
+        The kernel keeps an index over a move. Where it is taken, any later link may be it.
+        """
+        if self.pod_index or all(link.index != self.index for link in links):
+            return ()
+        return tuple(link for link in links if link.kind == self.kind)
 
     def has_perm_mac(self, link: Link) -> bool:
         """Whether the link has the hardware's permanent address."""

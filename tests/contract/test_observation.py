@@ -17,18 +17,23 @@ from dranet_nri.model import (
     Rule,
     Sysctl,
 )
+from dranet_nri.plan.known import Known
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
     AddRoute,
     AddRule,
+    LinkSettings,
     MoveLink,
+    RenameLink,
+    SetLink,
     SetSysctl,
     SetUp,
 )
 from dranet_nri.plan.port import Session
 from tests.contract.cases import (
     KEY,
+    MAC,
     UP,
     V4,
     apply,
@@ -166,6 +171,38 @@ def test_a_device_that_is_nowhere_is_observed_as_absent(session: Session) -> Non
     observed = session.observe(replace(KEY, name="gone"), "")
 
     assert (observed.host, observed.pod) == (None, None)
+
+
+def test_a_link_that_its_pod_renamed_and_addressed_is_known_by_its_index_there(
+    world: World, session: Session, pod: NetnsId
+) -> None:
+    world.add_link("eth0", pod)
+    host = on_host(session).link
+    move_in(session)
+    known = Known(host.index, host.kind, frozenset({host.mac}), session.pod_index("net1"))
+    session.apply(SetLink(Ns.POD, "net1", LinkSettings(mac=MAC)))
+    session.apply(RenameLink(Ns.POD, session.pod_index("net1"), "mine"))
+
+    observed = session.observe(KEY, "net1", known)
+
+    assert observed.pod is not None
+    assert (observed.pod.link.name, observed.pod.link.mac) == ("mine", MAC)
+    assert observed.unclear == ()
+
+
+def test_a_link_whose_index_in_the_pod_nobody_recorded_may_be_there(
+    world: World, session: Session, pod: NetnsId
+) -> None:
+    host = on_host(session).link
+    move_in(session)
+    known = Known(host.index, host.kind, frozenset({host.mac}))
+    session.apply(SetLink(Ns.POD, "net1", LinkSettings(mac=MAC)))
+    session.apply(RenameLink(Ns.POD, session.pod_index("net1"), "mine"))
+
+    observed = session.observe(KEY, "net1", known)
+
+    assert (observed.host, observed.pod) == (None, None)
+    assert observed.unclear == ("mine (in the pod)",)
 
 
 def test_an_index_is_that_of_a_link_of_the_pod(session: Session) -> None:

@@ -203,14 +203,15 @@ def end_sandbox(pod: Pod) -> None:
 # ------------------------------------------------------------------- the device
 
 
-def test_a_nic_renamed_in_its_pod_stays_there_and_comes_home_under_its_own_name(
+def test_a_nic_renamed_and_addressed_in_its_pod_stays_there_and_comes_home_as_it_was(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
     claim = claimed("renamed", nics[0])
     pod = cri.run_pod("renamed")
     spec = ContainerSpec(cdi_devices=claim.cdi_ids, capabilities=("NET_ADMIN",))
     container = cri.run_container(pod, spec=spec)
-    change = f"ip link set {nics[0].name} down && ip link set {nics[0].name} name mine"
+    disguise = "name mine address 02:00:00:00:66:66"
+    change = f"ip link set {nics[0].name} down && ip link set {nics[0].name} {disguise}"
     assert cri.exec(container, "/bin/sh", "-c", change).exit_code == 0
     plugin.kill()
 

@@ -209,32 +209,84 @@ def test_a_virtual_device_is_found_by_its_names(
 
 
 TOUCHED = Known(7, "veth", frozenset({"02:07"}))
+ATTACHED = replace(TOUCHED, pod_index=3)
 
 
-def veth(index: int, name: str, mac: str) -> Link:
+def veth(index: int, name: str, mac: str, kind: str = "veth") -> Link:
     """Return a virtual link."""
-    return Link(index, name, kind="veth", mac=mac)
+    return Link(index, name, kind=kind, mac=mac)
 
 
 ETH0 = veth(2, "eth0", "02:02")
 
 
+@pytest.mark.parametrize("known", [TOUCHED, ATTACHED], ids=["touched", "attached"])
 @pytest.mark.parametrize(
     ("host", "pod", "expected"),
     [
         ([veth(7, "eth1", "02:07")], [], ("eth1", None)),
         ([veth(8, "eth1", "02:08")], [], (None, None)),
-        ([veth(8, "eth1", "02:08")], [veth(2, "net1", "02:09")], (None, "net1")),
+        ([veth(8, "eth1", "02:08")], [ETH0, veth(3, "net1", "02:09")], (None, "net1")),
         ([], [ETH0, veth(3, "mine", "02:07")], (None, "mine")),
-        ([], [veth(3, "mine", "02:07"), veth(4, "copy", "02:07")], (None, None)),
+        ([], [ETH0, veth(4, "mine", "02:07")], (None, "mine")),
+        ([], [ETH0, veth(4, "net1", "02:07", "bridge")], (None, None)),
+        ([], [ETH0], (None, None)),
         ([veth(8, "other", "02:07")], [], (None, None)),
     ],
-    ids=["itself", "a namesake", "away", "renamed in the pod", "ambiguous", "renamed on the host"],
-)
+    ids=[
+        "itself", "a namesake", "away", "renamed in the pod", "went and came back",
+        "a namesake there", "no more", "renamed on the host",
+    ],
+)  # fmt: skip
 def test_a_virtual_device_that_was_touched_is_told_from_its_namesakes(
+    known: Known, host: list[Link], pod: list[Link], expected: tuple[str | None, str | None]
+) -> None:
+    located = locate(VIRTUAL, "net1", host, pod, known)
+
+    assert (found(located), located.unclear) == (expected, ())
+
+
+@pytest.mark.parametrize(
+    ("host", "pod", "expected"),
+    [
+        ([], [ETH0, veth(3, "mine", "02:66")], (None, "mine")),
+        ([], [ETH0, veth(3, "mine", "02:66"), veth(4, "net1", "02:07")], (None, "mine")),
+        ([], [ETH0, veth(4, "net1", "02:66")], (None, None)),
+        ([], [ETH0, veth(3, "net1", "02:66", "bridge")], (None, None)),
+        ([veth(7, "eth1", "02:66")], [ETH0, veth(3, "mine", "02:66")], (None, "mine")),
+    ],
+    ids=["renamed and addressed", "disguised", "replaced", "another kind", "a late namesake"],
+)
+def test_a_virtual_device_in_its_pod_is_known_by_its_index_there(
     host: list[Link], pod: list[Link], expected: tuple[str | None, str | None]
 ) -> None:
-    assert found(locate(VIRTUAL, "net1", host, pod, TOUCHED)) == expected
+    assert found(locate(VIRTUAL, "net1", host, pod, ATTACHED)) == expected
+
+
+@pytest.mark.parametrize(
+    ("known", "pod", "unclear"),
+    [
+        (TOUCHED, [veth(3, "mine", "02:07"), veth(4, "copy", "02:07")], ("mine", "copy")),
+        (ATTACHED, [veth(5, "mine", "02:07"), veth(4, "copy", "02:07")], ("mine", "copy")),
+        (TOUCHED, [ETH0, veth(7, "mine", "02:66")], ("eth0", "mine")),
+        (TOUCHED, [veth(7, "tunl0", "", "ipip"), veth(8, "mine", "02:66")], ("mine",)),
+    ],
+    ids=["one address", "one address for two indexes", "its index", "its index is taken"],
+)
+def test_a_virtual_device_that_may_be_in_the_pod_is_not_gone(
+    known: Known, pod: list[Link], unclear: tuple[str, ...]
+) -> None:
+    told = tuple(f"{name} (in the pod)" for name in unclear)
+
+    assert locate(VIRTUAL, "net1", [], pod, known) == Located(unclear=told)
+
+
+def test_a_link_with_the_address_of_its_parent_is_found_by_its_index_too() -> None:
+    vlan = replace(TOUCHED, kind="vlan")
+
+    located = locate(VIRTUAL, "net1", [], [veth(7, "mine", "02:07", "vlan")], vlan)
+
+    assert found(located) == (None, "mine")
 
 
 OWN = Link(3, "ib0", kind="ipoib", arphrd=32, bus="pci", parent=PORT)

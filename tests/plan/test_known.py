@@ -91,6 +91,24 @@ def test_a_link_of_its_name_may_be_a_namesake(link: Link, is_it: bool) -> None: 
 
 
 @pytest.mark.parametrize(
+    ("known", "link", "is_named"),
+    [
+        (replace(KNOWN, pod_index=0), replace(VETH, mac=OTHER_MAC), True),
+        (KNOWN, VETH, True),
+        (KNOWN, replace(VETH, mac=OTHER_MAC), False),
+        (KNOWN, replace(VETH, kind="bridge"), False),
+    ],
+    ids=["index unknown", "another index", "of another address too", "of another kind"],
+)
+def test_in_the_pod_its_name_has_to_do_while_its_index_is_unknown(
+    known: Known,
+    link: Link,
+    is_named: bool,  # noqa: FBT001 - the expectation
+) -> None:
+    assert known.is_named(link) is is_named
+
+
+@pytest.mark.parametrize(
     ("known", "link", "is_there"),
     [
         (KNOWN, Link(3, "mine", kind="veth", mac=OTHER_MAC), True),
@@ -120,6 +138,16 @@ def test_a_link_of_another_name_has_to_have_an_address_of_its_own(
     alike: bool,  # noqa: FBT001 - the expectation
 ) -> None:
     assert known.looks_like(link) is alike
+
+
+def test_while_its_index_in_the_pod_is_unknown_links_there_may_be_it() -> None:
+    known = replace(KNOWN, pod_index=0)
+    mine, later, tunnel = replace(VETH, mac=OTHER_MAC), replace(VETH, index=8), Link(7, "tunl0")
+
+    assert known.may_be((mine, Link(1, "lo"))) == (mine,)
+    assert known.may_be((tunnel, later)) == (later,)
+    assert known.may_be((later,)) == ()
+    assert KNOWN.may_be((mine,)) == ()
 
 
 @pytest.mark.parametrize(

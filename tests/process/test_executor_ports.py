@@ -1,4 +1,4 @@
-"""Several net devices below one PCI function."""
+"""Several net devices below one PCI function, and a device that its pod disguises."""
 
 from dataclasses import replace
 
@@ -17,8 +17,8 @@ from dranet_nri.model import (
     Ns,
     Phase,
 )
-from dranet_nri.plan.ops import LinkSettings, MoveLink, Op, RenameLink, SetDown, SetLink
-from tests.process.executor_node import DATA, Node, claim, failure_of, given
+from dranet_nri.plan.ops import LinkSettings, MoveLink, Op, RenameLink, SetDown, SetLink, SetUp
+from tests.process.executor_node import DATA, VIRTUAL, Crash, Node, claim, failure_of, given
 
 PARENT = "0000:0a:00.0"
 NET1 = NetworkConfig(InterfaceConfig(name="net1"))
@@ -193,3 +193,73 @@ def test_two_claims_of_one_pod_each_keep_their_port(node: TwoPorts) -> None:
 
     assert node.executor.verify(a, None) == a
     assert node.executor.verify(b, None) is None
+
+
+# ------------------------------------------------------------------- without hardware
+
+
+def test_a_virtual_device_that_its_pod_renamed_and_addressed_comes_home(node: TwoPorts) -> None:
+    before = node.kernel.state("dummy0")
+    record = node.take(given(VIRTUAL, NET1))
+    node.disguise("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
+
+    assert node.executor.verify(record, None) == record
+    home = node.executor.detach(record, netns_alive=True)
+
+    assert (home.phase, home.failure) == (Phase.HOME, None)
+    assert node.kernel.state("mine", node.netns) is None
+    after = node.kernel.state("dummy0")
+    assert before is not None
+    assert after is not None
+    assert (after.link.mac, after.addresses) == (before.link.mac, before.addresses)
+
+
+def test_a_virtual_device_that_may_be_in_its_pod_is_not_called_gone(node: TwoPorts) -> None:
+    record = once(node.take(given(VIRTUAL, NET1)))
+    node.disguise("net1", "mine", SetLink(Ns.POD, "net1", DISGUISE))
+
+    waiting = node.executor.detach(record, netns_alive=True)
+
+    assert waiting.phase is Phase.DETACHING
+    assert waiting.failure is not None
+    assert "it may be mine (in the pod)" in waiting.failure.message
+    node.die()
+    assert node.executor.detach(waiting, netns_alive=False).phase is Phase.HOME
+
+
+def test_what_is_known_of_a_device_in_the_pod_outlives_an_attach_that_is_refused(
+    node: TwoPorts,
+) -> None:
+    virtual = given(VIRTUAL, NetworkConfig(InterfaceConfig(name="net2")))
+    claims = (claim(DATA, second_port(), virtual),)
+    node.attach(claims)
+    node.disguise("net2", "mine", SetLink(Ns.POD, "net2", DISGUISE))
+    node.kernel.remove_link("net1", node.netns)
+
+    with pytest.raises(RefusedError, match=r"neither on the host nor in the pod"):
+        node.attach(claims)
+    record = node.executor.detach(node.journal.records[DATA], netns_alive=True)
+
+    assert [each.home for each in record.devices] == [False, True]
+    assert node.kernel.state("dummy0") is not None
+
+
+def test_what_was_known_of_a_device_in_the_pod_is_forgotten_once_it_is_back(
+    node: TwoPorts,
+) -> None:
+    interface = InterfaceConfig(name="net1", hardware_addr="02:00:00:00:77:77")
+    wanted = given(VIRTUAL, NetworkConfig(interface))
+    (device,) = node.take(wanted).devices
+    node.apply(MoveLink(Ns.POD, device.pod_index, Ns.HOST, "dummy0"))
+    node.kernel.add_link("eth1", node.netns, link=Link(0, "eth1", kind="veth"))
+    taken = node.kernel.space(node.netns).named("arrange", "eth1")
+    taken.link = replace(taken.link, index=device.pod_index)
+    node.kernel.fail_on(SetUp, Crash())
+
+    with pytest.raises(Crash):
+        node.take(wanted)
+    node.restart()
+    record = node.executor.detach(node.journal.records[DATA], netns_alive=True)
+
+    assert (record.phase, record.failure) == (Phase.HOME, None)
+    assert node.kernel.state("dummy0") is not None
