@@ -328,7 +328,8 @@ class Attacher:
             self._overseer.note_gate(claim_uid, "")
 
     def _log_changed(self, before: Attachment, now: Attachment) -> None:
-        if before == now:
+        pairs = zip(before.devices, now.devices, strict=True)
+        if all(was.char_devices == each.char_devices for was, each in pairs):
             return
         files = (file for each in now.devices for file in each.char_devices)
         self.log.warning(
@@ -377,8 +378,7 @@ def _blank(pod: Pod, netns: NetnsId, claim: Allocation) -> Attachment:
 
 
 def _told(device: AttachedDevice) -> str:
-    name = device.device.name
-    return f"{name} as {device.pod_name}" if device.pod_name else name
+    return " as ".join(filter(None, (device.device.name, device.pod_name)))
 
 
 def _is_hardware(record: Attachment) -> bool:

@@ -174,6 +174,8 @@ def _seen_again(
     observed = look(session, device)
     if (device.snapshot is not None or device.child) and observed.pod is None:
         return None
+    if device.snapshot is not None and observed.pod is not None:
+        device = replace(device, pod_index=observed.pod.link.index)
     if any(same(link, observed.rdma.pod) is None for link in device.rdma):
         return None
     if config is None or not (device.rdma or observed.rdma.host):

@@ -227,6 +227,15 @@ def test_a_virtual_device_that_may_be_in_its_pod_is_not_called_gone(node: TwoPor
     assert node.executor.detach(waiting, netns_alive=False).phase is Phase.HOME
 
 
+def test_a_record_of_a_version_before_learns_the_index_while_the_device_has_its_name(
+    node: TwoPorts,
+) -> None:
+    record = node.take(given(VIRTUAL, NET1))
+
+    assert node.executor.verify(once(record), None) == record
+    assert node.journal.records[DATA] == record
+
+
 def test_what_is_known_of_a_device_in_the_pod_outlives_an_attach_that_is_refused(
     node: TwoPorts,
 ) -> None:

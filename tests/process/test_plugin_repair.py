@@ -261,3 +261,21 @@ def test_an_allocation_from_before_the_node_was_booted_is_refused(node: Node) ->
         node.run_pod(pod)
 
     assert node.at_home(1)
+
+
+def test_what_a_sweep_learns_of_a_nic_in_its_pod_is_recorded_without_a_word(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    older = tuple(replace(each, pod_index=0) for each in record.devices)
+    node.attachments.put(replace(record, devices=older))
+    capsys.readouterr()
+
+    node.reconcile()
+
+    assert node.attachments.get(claim.claim.uid) == record
+    assert "changed" not in "".join(capsys.readouterr())
