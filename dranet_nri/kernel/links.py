@@ -3,14 +3,24 @@
 Numbers and structs are those of linux/if_link.h and linux/rtnetlink.h.
 """
 
+import struct
 from dataclasses import dataclass
 from errno import EADDRNOTAVAIL, EEXIST, EINVAL, ENODEV, ENOENT
 from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.messages import LinkMessage
-from dranet_nri.netlink.codec import Value, encode
-from dranet_nri.netlink.links import IFF_UP, INFO, Seen, find_link, link_at
+from dranet_nri.model import XdpMode
+from dranet_nri.netlink.codec import Value, attribute, encode
+from dranet_nri.netlink.links import (
+    IFF_UP,
+    IFLA_XDP,
+    INFO,
+    KEPT_FLAGS,
+    Seen,
+    find_link,
+    link_at,
+)
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 from dranet_nri.plan.ops import LinkSettings, MoveLink
 
@@ -18,6 +28,9 @@ RTM_NEWLINK: Final = 16
 RTM_NEWLINKPROP: Final = 108
 RTM_DELLINKPROP: Final = 109
 NLM_F_EXCL_CREATE: Final = 0x600
+NLA_F_NESTED: Final = 0x8000
+IFLA_XDP_FD, IFLA_XDP_FLAGS = 1, 3
+XDP_FLAGS: Final = {XdpMode.GENERIC: 2, XdpMode.NATIVE: 4, XdpMode.OFFLOADED: 8}  # XDP_FLAGS_*
 
 
 def _settings(settings: LinkSettings) -> list[tuple[str, str | int | bytes]]:
@@ -28,6 +41,7 @@ def _settings(settings: LinkSettings) -> list[tuple[str, str | int | bytes]]:
         ("IFLA_ADDRESS", None if settings.mac is None else link_layer(settings.mac)),
         ("IFLA_TXQLEN", settings.txqlen),
         ("IFLA_IFALIAS", settings.alias),
+        ("IFLA_GROUP", settings.group),
         ("IFLA_GSO_MAX_SIZE", sizes.gso),
         ("IFLA_GRO_MAX_SIZE", sizes.gro),
         # After the sizes above: the kernel couples both where they are small.
@@ -35,6 +49,14 @@ def _settings(settings: LinkSettings) -> list[tuple[str, str | int | bytes]]:
         ("IFLA_GRO_IPV4_MAX_SIZE", sizes.gro_ipv4),
     ]
     return [(name, value) for name, value in values if value is not None]
+
+
+def _body(index: int, settings: LinkSettings, *attrs: tuple[str, Value]) -> bytes:
+    """Return the request that sets what is not None, and these attributes before that."""
+    fields = {"index": index}
+    if settings.flags is not None:
+        fields |= {"flags": settings.flags, "change": KEPT_FLAGS}
+    return encode(LinkMessage, fields, [*attrs, *_settings(settings)])
 
 
 def link_layer(mac: str) -> bytes:
@@ -68,10 +90,9 @@ def move(source: End, target: End, op: MoveLink) -> None:
         raise KernelError(what, ENODEV, f"no link {op.index} in {op.source}")
     if taken is not None:
         raise KernelError(what, EEXIST, f"the name {op.name} is taken in {op.target}")
-    attrs: list[tuple[str, Value]] = [("IFLA_NET_NS_FD", target.fd), ("IFLA_IFNAME", op.name)]
-    attrs += _settings(op.settings)
+    where = ("IFLA_NET_NS_FD", target.fd), ("IFLA_IFNAME", op.name)
     try:
-        source.netlink.do(what, RTM_NEWLINK, 0, encode(LinkMessage, {"index": op.index}, attrs))
+        source.netlink.do(what, RTM_NEWLINK, 0, _body(op.index, op.settings, *where))
     except KernelError as error:
         _bring_back(source, target, op, before.name, error)
         raise _explained(error, op) from error
@@ -124,7 +145,18 @@ def _found(netlink: Rtnetlink, what: str, name: str | int) -> Seen | None:
 
 def set_settings(netlink: Rtnetlink, what: str, index: int, settings: LinkSettings) -> None:
     """Set what is not None."""
-    body = encode(LinkMessage, {"index": index}, _settings(settings))
+    netlink.do(what, RTM_NEWLINK, 0, _body(index, settings))
+
+
+def detach_xdp(netlink: Rtnetlink, what: str, index: int, mode: XdpMode) -> None:
+    """Take the XDP program of that mode off the link; there is none: nothing happens.
+
+    Raises:
+        KernelError: EBUSY, a BPF link holds it there, which goes with its last descriptor.
+    """
+    fields = attribute(IFLA_XDP_FD, struct.pack("=i", -1))
+    fields += attribute(IFLA_XDP_FLAGS, struct.pack("=I", XDP_FLAGS[mode]))
+    body = INFO.pack(0, 0, index, 0, 0) + attribute(IFLA_XDP | NLA_F_NESTED, fields)
     netlink.do(what, RTM_NEWLINK, 0, body)
 
 

@@ -73,6 +73,7 @@ class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
         (10, "IFLA_MASTER", "uint32"),
         (13, "IFLA_TXQLEN", "uint32"),
         (20, "IFLA_IFALIAS", "asciiz"),
+        (27, "IFLA_GROUP", "uint32"),
         (28, "IFLA_NET_NS_FD", "uint32"),
         (41, "IFLA_GSO_MAX_SIZE", "uint32"),
         (52, "IFLA_PROP_LIST", "proplist"),

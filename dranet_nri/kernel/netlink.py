@@ -41,6 +41,7 @@ from dranet_nri.plan.ops import (
     AddRule,
     DelAltname,
     DelLink,
+    DetachXdp,
     MoveLink,
     MoveRdma,
     Op,
@@ -242,7 +243,7 @@ class NetlinkSession:
                 ipoib.add(space.netlink, what, op)
             case DelLink():
                 ipoib.delete(space.netlink, what, op.index)
-            case SetDown() | RenameLink() | DelAltname() | AddRule():
+            case SetDown() | RenameLink() | DelAltname() | DetachXdp() | AddRule():
                 _apply_by_index(space, what, op)
             case RenameRdma():
                 rdma.rename(space.fd, what, op.index, op.name)
@@ -276,7 +277,7 @@ class NetlinkSession:
 
 
 def _apply_by_index(
-    space: Space, what: str, op: SetDown | RenameLink | DelAltname | AddRule
+    space: Space, what: str, op: SetDown | RenameLink | DelAltname | DetachXdp | AddRule
 ) -> None:
     netlink = space.netlink
     match op:
@@ -286,6 +287,8 @@ def _apply_by_index(
             links.rename(netlink, what, op.index, op.name)
         case DelAltname():
             links.del_altname(netlink, what, op.index, op.altname)
+        case DetachXdp():
+            links.detach_xdp(netlink, what, op.index, op.mode)
         case AddRule():
             rules.add_rule(netlink, what, op.rule)
         case _:

@@ -63,6 +63,8 @@ from dranet_nri.model.network import (
     Route,
     Rule,
     Sysctl,
+    XdpMode,
+    XdpProgram,
     best_legs,
 )
 from dranet_nri.model.rdma import (
@@ -131,6 +133,8 @@ __all__ = [
     "Switches",
     "Sysctl",
     "Version",
+    "XdpMode",
+    "XdpProgram",
     "best_legs",
     "is_representor",
     "parse_pci_address",

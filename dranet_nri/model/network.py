@@ -50,6 +50,22 @@ class OffloadSizes:
     gro_ipv4: int | None = None
 
 
+class XdpMode(StrEnum):
+    """Where a link runs an XDP program: its driver, the kernel's stack or its hardware."""
+
+    NATIVE = "native"
+    GENERIC = "generic"
+    OFFLOADED = "offloaded"
+
+
+@dataclass(frozen=True, slots=True)
+class XdpProgram:
+    """A program that is attached to a link, by the number that the kernel has for it."""
+
+    mode: XdpMode
+    id: int
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """One RTM_NEWLINK as observed.
@@ -67,6 +83,10 @@ class Link:
         bus, parent: see DeviceKey.
         perm_mac: permanent address (IFLA_PERM_ADDRESS, Linux 5.6), "" if none is told.
         dev_port: see DeviceKey; None where nobody looked, as in a pod, whose sysfs we don't have.
+        flags: those IFF_* bits that an administrator sets and a move keeps: NOARP, PROMISC,
+            ALLMULTI, MULTICAST. None, as in the two below: a record of before does not tell.
+        group: IFLA_GROUP.
+        xdp: what is attached.
     """
 
     index: int
@@ -91,6 +111,9 @@ class Link:
     parent: str = ""
     perm_mac: str = ""
     dev_port: int | None = None
+    flags: int | None = None
+    group: int | None = None
+    xdp: tuple[XdpProgram, ...] | None = None
 
 
 FOREVER: Final = 0xFFFFFFFF  # INFINITY_LIFE_TIME, linux/ipv6.h

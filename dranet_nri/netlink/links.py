@@ -10,7 +10,7 @@ from errno import ENODEV
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.model import Link, OffloadSizes
+from dranet_nri.model import Link, OffloadSizes, XdpMode, XdpProgram
 from dranet_nri.netlink.codec import attribute, attributes, fixed, text, u8, u32, walk
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 
@@ -19,6 +19,8 @@ RTEXT_FILTER_SKIP_STATS: Final = 8  # and no RTEXT_FILTER_VF: a PF may have hund
 
 IFF_UP: Final = 0x1
 IFF_LOOPBACK: Final = 0x8
+# NOARP, PROMISC, ALLMULTI and MULTICAST: an administrator's, and kept by a move (linux/if.h).
+KEPT_FLAGS: Final = 0x80 | 0x100 | 0x200 | 0x1000
 
 IFLA_ADDRESS: Final = 1
 IFLA_IFNAME: Final = 3
@@ -30,11 +32,13 @@ IFLA_OPERSTATE: Final = 16
 IFLA_LINKINFO: Final = 18
 IFLA_IFALIAS: Final = 20
 IFLA_AF_SPEC: Final = 26
+IFLA_GROUP: Final = 27
 IFLA_EXT_MASK: Final = 29
 IFLA_CARRIER: Final = 33
 IFLA_LINK_NETNSID: Final = 37
 IFLA_PHYS_PORT_NAME: Final = 38
 IFLA_GSO_MAX_SIZE: Final = 41
+IFLA_XDP: Final = 43
 IFLA_MIN_MTU: Final = 50
 IFLA_MAX_MTU: Final = 51
 IFLA_PROP_LIST: Final = 52
@@ -49,6 +53,8 @@ IFLA_NETNS_IMMUTABLE: Final = 67  # Linux 6.14 and later tell
 IFLA_INFO_KIND: Final = 1
 IFLA_INFO_DATA: Final = 2
 IFLA_VXLAN_LINK: Final = 3
+# IFLA_XDP_DRV_PROG_ID and those beside it; IFLA_XDP_PROG_ID tells no mode where there are several.
+XDP_PROG_IDS: Final = {5: XdpMode.NATIVE, 6: XdpMode.GENERIC, 7: XdpMode.OFFLOADED}
 
 # RFC 2863, in the order of IF_OPER_* (linux/if.h).
 OPERSTATES: Final = (
@@ -162,6 +168,16 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
         bus=told_bus or bus,
         parent=told_parent or parent,
         perm_mac=attrs.get(IFLA_PERM_ADDRESS, b"").hex(":"),
+        flags=seen.flags & KEPT_FLAGS,
+        group=u32(attrs.get(IFLA_GROUP)),
+        xdp=_programs(attrs),
+    )
+
+
+def _programs(attrs: Mapping[int, bytes]) -> tuple[XdpProgram, ...]:
+    told = attributes(attrs.get(IFLA_XDP, b""))
+    return tuple(
+        XdpProgram(mode, u32(told[kind])) for kind, mode in XDP_PROG_IDS.items() if kind in told
     )
 
 

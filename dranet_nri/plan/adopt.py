@@ -2,7 +2,8 @@
 
 Rules:
 1. Its name, MTU and address were published, and stand in the allocation.
-2. What the claim configures is the claim's. The rest of what is in the pod was inherited.
+2. What the claim configures is the claim's. The rest of what is in the pod was inherited, but for
+   XDP programs: one of the pod's that stayed would see what the next pods send.
 """
 
 from dataclasses import replace
@@ -26,6 +27,7 @@ def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:
         name=wanted.device.key.name,
         mtu=mtu if isinstance(mtu, int) else pod.link.mtu,
         mac=mac if isinstance(mac, str) else pod.link.mac,
+        xdp=(),
     )
     return LinkState(
         link=link,

@@ -5,7 +5,7 @@ from typing import Final
 
 from dranet_nri.model import Address, Link, LinkState, Ns, OffloadSizes, Route
 from dranet_nri.plan.network import effective_metric, interface_of
-from dranet_nri.plan.ops import DelAltname, LinkSettings, Plan
+from dranet_nri.plan.ops import DelAltname, DetachXdp, LinkSettings, Plan
 
 ARPHRD_INFINIBAND: Final = 32  # linux/if_arp.h
 
@@ -21,6 +21,8 @@ def settings_of(link: Link) -> LinkSettings:
         txqlen=link.txqlen,
         alias=link.alias,
         sizes=link.sizes,
+        flags=link.flags,
+        group=link.group,
     )
 
 
@@ -37,6 +39,8 @@ def difference(wanted: LinkSettings, link: Link) -> LinkSettings:
             gso_ipv4=_unless_equal(wanted.sizes.gso_ipv4, link.sizes.gso_ipv4),
             gro_ipv4=_unless_equal(wanted.sizes.gro_ipv4, link.sizes.gro_ipv4),
         ),
+        flags=_unless_equal(wanted.flags, link.flags),
+        group=_unless_equal(wanted.group, link.group),
     )
 
 
@@ -78,6 +82,14 @@ def drop_altnames(ns: Ns, link: Link, name: str, taken: frozenset[str]) -> Plan:
         for altname in link.altnames
         if altname == name or altname in taken
     )
+
+
+def detach_strange(ns: Ns, before: Link, now: Link) -> Plan:
+    """Take off the XDP programs that the link did not have before, as far as that is known."""
+    if before.xdp is None:
+        return ()
+    strange = (each for each in now.xdp or () if each not in before.xdp)
+    return tuple(DetachXdp(ns, now.index, each.mode) for each in strange)
 
 
 def taken_down(state: LinkState) -> LinkState:

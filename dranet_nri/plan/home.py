@@ -4,7 +4,9 @@ Rules:
 1. Hardware is renamed inside the pod, before the move: a rename in the moving message shows udev
    the pod's name. A virtual device, which nothing but its name identifies, is renamed by the
    moving message: whoever takes over between two messages would find it nowhere.
-2. What appeared meanwhile is never deleted.
+2. What appeared on the host meanwhile is never deleted: addresses, routes and what else hangs on
+   a link there. Of what is the device's own, and a move keeps (MTU, MAC, flags, group, XDP
+   programs), the snapshot decides, and so it does of altnames that it has in the pod.
 3. A name in use is not fought over: the device gets a free one, and its own once that is free.
 4. What a lifetime ended is not given back, nor a route that only it made possible.
 """
@@ -27,6 +29,7 @@ from dranet_nri.model import (
     Route,
 )
 from dranet_nri.plan.difference import (
+    detach_strange,
     difference,
     drop_altnames,
     missing_addresses,
@@ -93,10 +96,11 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
         return ()
     link = observed.pod.link
     name = home_name(snapshot.link.name, link, observed.taken_host_names)
-    dropped = drop_altnames(Ns.POD, link, name, observed.taken_host_names)
-    clashing = {name, *observed.taken_host_names}
+    strange = frozenset(link.altnames) - frozenset(snapshot.link.altnames)
+    dropped = drop_altnames(Ns.POD, link, name, observed.taken_host_names | strange)
+    clashing = {name, *observed.taken_host_names, *strange}
     kept = tuple(each for each in link.altnames if each not in clashing)
-    moved = replace(link, name=name, up=False, altnames=kept)
+    moved = replace(link, name=name, up=False, altnames=kept, xdp=snapshot.link.xdp)
     settings = difference(settings_of(snapshot.link), link)
     rename: Plan = ()
     if link.parent and link.name != name and name not in observed.taken_pod_names:
@@ -106,6 +110,7 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
     return (
         *dropped,
         *((SetDown(Ns.POD, link.index),) if link.up else ()),
+        *detach_strange(Ns.POD, snapshot.link, link),  # before the MTU, which a program may limit
         *rename,
         MoveLink(Ns.POD, link.index, Ns.HOST, name, settings),
         *after,
@@ -146,6 +151,8 @@ def _with(link: Link, settings: LinkSettings) -> Link:
         txqlen=link.txqlen if settings.txqlen is None else settings.txqlen,
         alias=link.alias if settings.alias is None else settings.alias,
         sizes=_merged(settings.sizes, link.sizes),
+        flags=link.flags if settings.flags is None else settings.flags,
+        group=link.group if settings.group is None else settings.group,
     )
 
 
@@ -168,6 +175,7 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
         if now.link.up:
             # What appeared meanwhile goes down with the link, so it is given back as well.
             before, now = _with_all_of(before, now), taken_down(now)
+    ops += detach_strange(Ns.HOST, before.link, now.link)
     settings = difference(settings_of(before.link), now.link)
     if settings != LinkSettings():
         ops.append(SetLink(Ns.HOST, name, settings))

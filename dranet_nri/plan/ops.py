@@ -20,18 +20,24 @@ from dranet_nri.model import (
     Rule,
     Switches,
     Sysctl,
+    XdpMode,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """What one RTM_NEWLINK may set besides name and namespace; None leaves it as it is."""
+    """What one RTM_NEWLINK may set besides name and namespace; None leaves it as it is.
+
+    For `flags` see Link; all of those bits become as they are given.
+    """
 
     mtu: int | None = None
     mac: str | None = None
     txqlen: int | None = None
     alias: str | None = None
     sizes: OffloadSizes = OffloadSizes()
+    flags: int | None = None
+    group: int | None = None
 
     def __str__(self) -> str:
         """Name what is set; "" if nothing is."""
@@ -45,6 +51,8 @@ class LinkSettings:
             "gro": sizes.gro,
             "gso_ipv4": sizes.gso_ipv4,
             "gro_ipv4": sizes.gro_ipv4,
+            "flags": None if self.flags is None else f"{self.flags:#x}",
+            "group": self.group,
         }
         return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
 
@@ -140,6 +148,19 @@ class DelAltname:
     def __str__(self) -> str:
         """Describe the operation."""
         return f"delete altname {self.altname} of link {self.index} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class DetachXdp:
+    """Take the XDP program of that mode off the link; one that is gone counts as done."""
+
+    ns: Ns
+    index: int
+    mode: XdpMode
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"detach the {self.mode} XDP program of link {self.index} in {self.ns}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +358,7 @@ Op = (
     | SetUp
     | AddAltname
     | DelAltname
+    | DetachXdp
     | SetMaster
     | AddAddress
     | AddRoute

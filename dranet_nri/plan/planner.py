@@ -2,7 +2,8 @@
 
 Rules:
 1. A plan of a state that is as wanted is empty; so is the plan after a plan was applied.
-2. What appeared meanwhile is never deleted: a plan only moves, sets and adds.
+2. What appeared on the host meanwhile is never deleted: a plan only moves, sets and adds. What it
+   takes off is the device's own and was the pod's: XDP programs, altnames.
 3. The way into a pod is one message (move, rename, MTU, MAC, offload sizes). The way out renames
    inside the pod first, because a rename in the moving message shows udev the pod's name.
 4. Names in use are never fought over: into a pod a taken name is an error, on the way home the

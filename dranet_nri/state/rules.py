@@ -42,6 +42,7 @@ from dranet_nri.model import (
     RuleConfig,
     Switches,
     Sysctl,
+    XdpProgram,
     parse_pci_address,
     parse_uid,
 )
@@ -250,7 +251,10 @@ RULES: Final[Rules] = {
         "parent": _optional(_sysfs_name),
         "perm_mac": _optional(_mac),
         "dev_port": _u32,
+        "flags": _u32,
+        "group": _u32,
     },
+    XdpProgram: {"id": _u32},
     LinkState: {"master_name": _optional(kernel_name), WHOLE: _few_routes},
     Address: {
         "cidr": _prefix,

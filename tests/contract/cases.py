@@ -18,6 +18,7 @@ from dranet_nri.model import (
     Route,
     Rule,
     Sysctl,
+    XdpMode,
 )
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -26,6 +27,7 @@ from dranet_nri.plan.ops import (
     AddRoute,
     AddRule,
     DelAltname,
+    DetachXdp,
     LinkSettings,
     MoveLink,
     Op,
@@ -42,6 +44,7 @@ NODAD = 0x02  # IFA_F_NODAD
 V4 = Address("10.0.0.5/24")
 V6 = Address("2001:db8::5/64", flags=NODAD)
 MAC = "02:00:00:00:00:77"
+NOARP, PROMISC, ALLMULTI = 0x80, 0x100, 0x200  # IFF_*, linux/if.h
 UP = (
     AddAddress(Ns.HOST, "eth1", V4),
     AddAddress(Ns.HOST, "eth1", V6),
@@ -146,6 +149,13 @@ CASES = {
         SetLink(Ns.HOST, "eth1", LinkSettings(sizes=OffloadSizes(40000, 30000, 20000, 10000))),
         lambda s: s.link.sizes == OffloadSizes(40000, 30000, 20000, 10000),
     ),
+    "flags": Case(
+        SetLink(Ns.HOST, "eth1", LinkSettings(flags=PROMISC | NOARP)),
+        lambda s: s.link.flags == PROMISC | NOARP and s.link.up,
+        UP,
+    ),
+    "group": Case(SetLink(Ns.HOST, "eth1", LinkSettings(group=7)), lambda s: s.link.group == 7),
+    "no XDP": Case(lambda i: DetachXdp(Ns.HOST, i, XdpMode.NATIVE), lambda s: s.link.xdp == ()),
     "altname": Case(
         AddAltname(Ns.HOST, "eth1", "enp7s0"), lambda s: s.link.altnames == ("enp7s0",)
     ),

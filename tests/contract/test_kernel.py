@@ -28,6 +28,7 @@ from dranet_nri.model import (
     Route,
     Rule,
     Sysctl,
+    XdpMode,
 )
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -36,6 +37,7 @@ from dranet_nri.plan.ops import (
     AddRoute,
     AddRule,
     DelAltname,
+    DetachXdp,
     LinkSettings,
     MoveLink,
     Op,
@@ -48,9 +50,12 @@ from dranet_nri.plan.ops import (
 )
 from dranet_nri.plan.port import Session
 from tests.contract.cases import (
+    ALLMULTI,
     CASES,
     KEY,
     MAC,
+    NOARP,
+    PROMISC,
     UP,
     V4,
     V6,
@@ -111,7 +116,7 @@ def test_moving_twice_is_moving_once(session: Session) -> None:
 def test_a_move_renames_and_sets_and_arrives_down(session: Session) -> None:
     apply(session, *UP)
     sizes = OffloadSizes(40000, 30000, 20000, 10000)
-    wanted = LinkSettings(mtu=1400, mac=MAC, txqlen=77, alias="rail 1", sizes=sizes)
+    wanted = LinkSettings(1400, MAC, 77, "rail 1", sizes, flags=PROMISC | NOARP, group=7)
 
     move_in(session, wanted)
 
@@ -120,6 +125,7 @@ def test_a_move_renames_and_sets_and_arrives_down(session: Session) -> None:
     assert observed.host is None
     assert (link.name, link.up, link.mtu, link.mac) == ("net1", False, 1400, MAC)
     assert (link.txqlen, link.alias, link.sizes) == (77, "rail 1", sizes)
+    assert (link.flags, link.group) == (PROMISC | NOARP, 7)
 
 
 def test_a_move_keeps_altnames_and_settings_and_loses_the_rest(session: Session) -> None:
@@ -175,6 +181,35 @@ def test_a_link_that_comes_back_can_be_restored_in_full(session: Session) -> Non
     after = on_host(session)
     assert len(before.addresses) == 4
     assert replace(after, link=replace(after.link, index=before.link.index)) == before
+
+
+def test_a_move_keeps_flags_group_and_programs(world: World, session: Session) -> None:
+    changed = LinkSettings(flags=ALLMULTI | NOARP, group=7)
+    session.apply(SetLink(Ns.HOST, "eth1", changed))
+    world.attach_xdp("eth1", XdpMode.GENERIC)
+    before = on_host(session).link
+    assert before.xdp is not None
+    assert [each.mode for each in before.xdp] == [XdpMode.GENERIC]
+
+    move_in(session)
+
+    link = in_pod(session).link
+    assert (link.flags, link.group, link.xdp) == (ALLMULTI | NOARP, 7, before.xdp)
+
+
+@pytest.mark.parametrize("mode", [XdpMode.GENERIC, XdpMode.NATIVE])
+def test_only_the_program_of_that_mode_is_taken_off(
+    world: World, session: Session, mode: XdpMode
+) -> None:
+    world.attach_xdp("eth1", mode)
+    other = {XdpMode.GENERIC: XdpMode.NATIVE, XdpMode.NATIVE: XdpMode.GENERIC}[mode]
+    number = index(session)
+
+    session.apply(DetachXdp(Ns.HOST, number, other))
+    assert [each.mode for each in on_host(session).link.xdp or ()] == [mode]
+
+    session.apply(DetachXdp(Ns.HOST, number, mode))
+    assert on_host(session).link.xdp == ()
 
 
 @pytest.mark.parametrize("taken", ["net1", "enp7s0"])

@@ -1,16 +1,19 @@
 """The two kernels that the contract is held against, and how to arrange a world in each."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.model import Link, NetnsId
+from dranet_nri.model import Link, NetnsId, XdpMode, XdpProgram
 from dranet_nri.plan.port import Kernel
 from tests.capability import lacking
 from tests.fakes.kernel import FakeKernel
-from tests.kernel import namespaces
+from tests.kernel import namespaces, xdp
+
+IFF_MULTICAST: Final = 0x1000  # linux/if.h
 
 
 class World(Protocol):
@@ -26,6 +29,9 @@ class World(Protocol):
 
     def add_vxlan(self, name: str, lower: str) -> None:
         """Put a tunnel on the host whose packets go through another link there."""
+
+    def attach_xdp(self, name: str, mode: XdpMode) -> None:
+        """Attach an XDP program to a link of the host."""
 
     def add_netns(self) -> NetnsId:
         """Make a namespace with a path of its own."""
@@ -56,7 +62,8 @@ class FakeWorld:
         """Add a veth."""
         mac = "02:00:00:00:00:01"
         link = Link(0, name, kind="veth", mac=mac, min_mtu=68, max_mtu=65535)
-        self._kernel.add_link(name, netns, link=link)
+        as_born = replace(link, flags=IFF_MULTICAST, group=0, xdp=())
+        self._kernel.add_link(name, netns, link=as_born)
 
     def add_bridge(self, name: str) -> None:
         """Add a bridge."""
@@ -66,6 +73,11 @@ class FakeWorld:
         """Add a tunnel."""
         index = self._kernel.space().named("arrange", lower).link.index
         self._kernel.add_link(name, link=Link(0, name, kind="vxlan", lower=index))
+
+    def attach_xdp(self, name: str, mode: XdpMode) -> None:
+        """Say that there is one."""
+        entry = self._kernel.space().named("arrange", name)
+        entry.link = replace(entry.link, xdp=(*(entry.link.xdp or ()), XdpProgram(mode, 7)))
 
     def add_netns(self) -> NetnsId:
         """Add a namespace."""
@@ -128,6 +140,10 @@ class RealWorld:
     def add_vxlan(self, name: str, lower: str) -> None:
         """Add a tunnel as flannel makes it."""
         namespaces.add_vxlan(self._host, name, lower)
+
+    def attach_xdp(self, name: str, mode: XdpMode) -> None:
+        """Attach one that lets everything pass."""
+        xdp.attach(self._host, name, mode)
 
     def add_netns(self) -> NetnsId:
         """Add a namespace whose path is a link to a descriptor of ours."""

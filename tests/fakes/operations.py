@@ -16,6 +16,7 @@ from dranet_nri.plan.ops import (
     AddRule,
     DelAltname,
     DelLink,
+    DetachXdp,
     LinkSettings,
     MoveLink,
     RenameLink,
@@ -38,6 +39,7 @@ LinkOp = (
     | SetUp
     | AddAltname
     | DelAltname
+    | DetachXdp
     | SetMaster
     | AddAddress
     | AddRoute
@@ -95,6 +97,10 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
             entry = spaces[ns].at(what, index)
             kept = tuple(alt for alt in entry.link.altnames if alt != altname)
             entry.link = replace(entry.link, altnames=kept)
+        case DetachXdp(ns, index, mode):
+            entry = spaces[ns].at(what, index)
+            programs = tuple(each for each in entry.link.xdp or () if each.mode is not mode)
+            entry.link = replace(entry.link, xdp=programs)
         case SetMaster(ns, name, master):
             index = spaces[ns].named(what, master).link.index if master else 0
             entry = spaces[ns].named(what, name)
@@ -202,6 +208,8 @@ def _settled(what: str, link: Link, settings: LinkSettings) -> Link:
         txqlen=link.txqlen if settings.txqlen is None else settings.txqlen,
         alias=link.alias if settings.alias is None else settings.alias,
         sizes=sizes,
+        flags=link.flags if settings.flags is None else settings.flags,
+        group=link.group if settings.group is None else settings.group,
     )
 
 

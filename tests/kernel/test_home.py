@@ -1,5 +1,6 @@
 """What the kernel makes of a plan home beyond what plans see: the connected routes."""
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -9,11 +10,12 @@ import pytest
 
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.model import DeviceKey, NetnsId, NetworkConfig
+from dranet_nri.model import DeviceKey, LinkState, NetnsId, NetworkConfig, XdpMode
 from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.network import pod_network
-from dranet_nri.plan.planner import InPod, Wanted, is_home, plan
+from dranet_nri.plan.planner import InPod, Wanted, plan
 from dranet_nri.plan.port import Session
+from tests.kernel import xdp
 from tests.kernel.namespaces import add_veth, new_netns
 
 KEY = DeviceKey("", "", "eth1")
@@ -41,15 +43,25 @@ class Host:
         self.netns: NetnsId = netns
         assert self.kernel.hold(netns)
 
-    def ip(self, *arguments: str) -> str:
-        """Run iproute2 on the host."""
+    def ip(self, *arguments: str, inside: bool = False) -> str:
+        """Run iproute2 on the host, or in the pod."""
         command = ["ip", *arguments]
 
         def run() -> str:
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             return done.stdout
 
-        return run_inside(self._host, run)
+        return run_inside(self._pod if inside else self._host, run)
+
+    def attach_xdp(self, mode: XdpMode, *, inside: bool = False) -> None:
+        """Attach a program to the NIC."""
+        xdp.attach(self._pod if inside else self._host, "eth1", mode)
+
+    def return_by_kernel(self) -> None:
+        """Let the NIC leave the pod as it does when the kernel returns it: nothing is restored."""
+        os.dup2(self._host, target := os.open("/dev/null", os.O_RDONLY))
+        self.ip("link", "set", "eth1", "netns", f"/proc/{os.getpid()}/fd/{target}", inside=True)
+        os.close(target)
 
     def connected(self) -> set[str]:
         """Return the networks that the kernel reaches through the NIC, of both families."""
@@ -75,16 +87,86 @@ def run(session: Session, wanted: Wanted) -> None:
         session.apply(op)
 
 
-def test_every_address_comes_home_with_its_connected_route(host: Host) -> None:
-    before = host.connected()
-    assert {"10.0.0.0/24", "10.0.1.0/24", "2001:db8:1::/64", "2001:db8:2::/64"} <= before
+def attach(host: Host) -> LinkState:
+    """Bring the NIC into the pod, and return its snapshot."""
     with closing(host.kernel.session(host.netns)) as session:
         snapshot = session.observe(KEY, "eth1").host
         assert snapshot is not None
         run(session, InPod(pod_network(NetworkConfig(), snapshot), snapshot))
         assert session.observe(KEY, "eth1").host is None
+    return snapshot
 
+
+def detach(host: Host, snapshot: LinkState) -> None:
+    """Bring the NIC home."""
+    with closing(host.kernel.session(host.netns)) as session:
         run(session, AtHome(snapshot))
+        assert plan(AtHome(snapshot), session.observe(KEY, "eth1")) == ()
 
-        assert is_home(AtHome(snapshot), session.observe(KEY, "eth1"))
+
+def link_of(host: Host) -> dict[str, object]:
+    """Return what iproute2 shows of the NIC on the host, but for its number."""
+    shown: dict[str, object] = json.loads(host.ip("-json", "-details", "link", "show", "eth1"))[0]
+    return {name: value for name, value in shown.items() if name != "ifindex"}
+
+
+LEFT_BY_PODS = (
+    ("promisc", "on"),
+    ("allmulticast", "on"),
+    ("arp", "off"),
+    ("multicast", "off"),
+    ("group", "9"),
+)
+
+
+def test_what_a_pod_leaves_on_the_device_goes_neither_to_the_host_nor_to_the_next_pod(
+    host: Host,
+) -> None:
+    before = link_of(host)
+    snapshot = attach(host)
+    for words in LEFT_BY_PODS:
+        host.ip("link", "set", "eth1", *words, inside=True)
+    host.ip("link", "property", "add", "dev", "eth1", "altname", "tenant", inside=True)
+    host.attach_xdp(XdpMode.NATIVE, inside=True)
+
+    detach(host, snapshot)
+
+    assert link_of(host) == before
+
+
+def test_what_the_kernel_brings_home_with_the_device_is_taken_off_there(host: Host) -> None:
+    before = link_of(host)
+    snapshot = attach(host)
+    for words in LEFT_BY_PODS:
+        host.ip("link", "set", "eth1", *words, inside=True)
+    host.attach_xdp(XdpMode.GENERIC, inside=True)
+    host.return_by_kernel()
+
+    detach(host, snapshot)
+
+    assert link_of(host) == before
+
+
+def test_what_the_host_had_on_the_device_is_there_again(host: Host) -> None:
+    for words in LEFT_BY_PODS:
+        host.ip("link", "set", "eth1", *words)
+    host.attach_xdp(XdpMode.GENERIC)
+    before = link_of(host)
+    snapshot = attach(host)
+    for word, value in LEFT_BY_PODS:
+        other = {"on": "off", "off": "on"}.get(value, "0")
+        host.ip("link", "set", "eth1", word, other, inside=True)
+
+    detach(host, snapshot)
+
+    assert link_of(host) == before
+
+
+def test_every_address_comes_home_with_its_connected_route(host: Host) -> None:
+    before = host.connected()
+    assert {"10.0.0.0/24", "10.0.1.0/24", "2001:db8:1::/64", "2001:db8:2::/64"} <= before
+    snapshot = attach(host)
+
+    detach(host, snapshot)
+
     assert host.connected() == before

@@ -4,7 +4,7 @@ import pytest
 
 from dranet_nri.kernel.links import link_layer
 from dranet_nri.kernel.messages import LinkMessage
-from dranet_nri.model import Link, OffloadSizes
+from dranet_nri.model import Link, OffloadSizes, XdpMode, XdpProgram
 from dranet_nri.netlink import links
 from dranet_nri.netlink.codec import attribute, encode
 from dranet_nri.netlink.links import Seen, link_from
@@ -27,7 +27,7 @@ def hardware() -> Seen:
     """Return an IPoIB link with everything that the kernel tells of one."""
     names = attribute(53, b"enp7s0\0") + attribute(53, b"rail0\0")
     return seen(
-        flags=1,
+        flags=0x11143,  # up and more, promiscuous, with multicast
         arphrd=32,
         ADDRESS=link_layer(IPOIB_MAC),
         MTU=u32(4092),
@@ -44,6 +44,8 @@ def hardware() -> Seen:
         PARENT_DEV_NAME=b"0101:00:00.0\0",
         PARENT_DEV_BUS_NAME=b"pci\0",
         LINKINFO=attribute(1, b"ipoib\0"),
+        GROUP=u32(7),
+        XDP=attribute(1, b"\4") + attribute(5, u32(5)) + attribute(7, u32(6)),
     )
 
 
@@ -68,6 +70,9 @@ def test_a_hardware_link_is_read_in_full() -> None:
         sizes=OffloadSizes(gso=65536),
         bus="pci",
         parent="0101:00:00.0",
+        flags=0x1100,
+        group=7,
+        xdp=(XdpProgram(XdpMode.NATIVE, 5), XdpProgram(XdpMode.OFFLOADED, 6)),
     )
 
 

@@ -12,6 +12,8 @@ from dranet_nri.model import (
     Route,
     RouteConfig,
     Sysctl,
+    XdpMode,
+    XdpProgram,
 )
 from dranet_nri.plan.adopt import adopted
 from tests.plan.examples import FULL, NIC
@@ -29,7 +31,15 @@ def test_what_was_inherited_goes_back_under_the_published_name() -> None:
 
     state = adopted(there, AllocatedDevice("nic", "node", PUBLISHED))
 
-    assert state == replace(FULL, sysctls=())
+    assert state == replace(FULL, link=replace(NIC, xdp=()), sysctls=())
+
+
+def test_a_program_that_is_found_is_the_pods() -> None:
+    there = replace(NIC, flags=0x1000, group=7, xdp=(XdpProgram(XdpMode.NATIVE, 7),))
+
+    link = adopted(LinkState(there), AllocatedDevice("nic", "node", PUBLISHED)).link
+
+    assert link == replace(there, xdp=())
 
 
 def test_what_the_claim_gave_is_left_out() -> None:
@@ -52,4 +62,6 @@ def test_what_the_claim_gave_is_left_out() -> None:
 def test_without_published_facts_mtu_and_address_stay() -> None:
     bare = Device("pci-0000-8a-00-0", DeviceKey("pci", "0000:8a:00.0", "eth1"))
 
-    assert adopted(LinkState(NIC), AllocatedDevice("nic", "node", bare)).link == NIC
+    assert adopted(LinkState(NIC), AllocatedDevice("nic", "node", bare)).link == replace(
+        NIC, xdp=()
+    )

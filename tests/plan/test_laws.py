@@ -113,6 +113,8 @@ def test_whatever_the_pod_did_to_the_device_it_comes_home_as_it_was(
     deeds: tuple[str, ...],
     dies: bool,  # noqa: FBT001 (Hypothesis passes it)
 ) -> None:
+    # An altname that the kernel returns with the device could be the host's by then.
+    assume(not dies or "an altname" not in deeds)
     world.apply(world.attach_plan())
     misbehave(world, deeds)
     if dies:

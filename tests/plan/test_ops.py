@@ -2,7 +2,17 @@
 
 import pytest
 
-from dranet_nri.model import Address, Neighbour, NextHop, Ns, OffloadSizes, Route, Rule, Sysctl
+from dranet_nri.model import (
+    Address,
+    Neighbour,
+    NextHop,
+    Ns,
+    OffloadSizes,
+    Route,
+    Rule,
+    Sysctl,
+    XdpMode,
+)
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -10,6 +20,7 @@ from dranet_nri.plan.ops import (
     AddRoute,
     AddRule,
     DelAltname,
+    DetachXdp,
     LinkSettings,
     MoveLink,
     Op,
@@ -25,7 +36,7 @@ ADDRESS = Address("10.1.0.5/24")
 RULE = Rule(4, 100, source="10.1.0.5/32", destination="10.9.0.0/16", table=100, oif="net1")
 LEGS = (NextHop("10.1.0.1"), NextHop("10.3.0.1", device="eth2"))
 SETTINGS = LinkSettings(
-    mtu=9000, mac="02:00:00:00:00:01", txqlen=0, alias="", sizes=OffloadSizes(1, 2, 3, 4)
+    9000, "02:00:00:00:00:01", 0, "", OffloadSizes(1, 2, 3, 4), flags=0x1080, group=7
 )
 
 
@@ -42,11 +53,15 @@ SETTINGS = LinkSettings(
         (
             SetLink(Ns.POD, "net1", SETTINGS),
             "set mtu 9000, mac 02:00:00:00:00:01, txqlen 0, alias '', gso 1, gro 2, gso_ipv4 3,"
-            " gro_ipv4 4 on net1 in pod",
+            " gro_ipv4 4, flags 0x1080, group 7 on net1 in pod",
         ),
         (SetUp(Ns.POD, "net1"), "set net1 up in pod"),
         (AddAltname(Ns.HOST, "eth1", "enp1"), "add altname enp1 to eth1 in host"),
         (DelAltname(Ns.HOST, 7, "enp1"), "delete altname enp1 of link 7 in host"),
+        (
+            DetachXdp(Ns.POD, 7, XdpMode.GENERIC),
+            "detach the generic XDP program of link 7 in pod",
+        ),
         (SetMaster(Ns.HOST, "eth1", "br0"), "set master of eth1 to br0 in host"),
         (SetMaster(Ns.HOST, "eth1", ""), "set master of eth1 to none in host"),
         (AddAddress(Ns.POD, "net1", ADDRESS), "add address 10.1.0.5/24 to net1 in pod"),

@@ -16,6 +16,8 @@ from dranet_nri.model import (
     Route,
     Rule,
     Sysctl,
+    XdpMode,
+    XdpProgram,
 )
 from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.ops import (
@@ -25,6 +27,7 @@ from dranet_nri.plan.ops import (
     AddRoute,
     AddRule,
     DelAltname,
+    DetachXdp,
     LinkSettings,
     MoveLink,
     RenameLink,
@@ -64,6 +67,47 @@ def test_home_renames_inside_the_pod_and_moves_and_restores_in_order() -> None:
         *(AddRule(Ns.HOST, rule) for rule in FULL.rules),
         AddNeighbour(Ns.HOST, "eth1", FULL.neighbours[0]),
     )
+
+
+NATIVE, GENERIC = XdpProgram(XdpMode.NATIVE, 7), XdpProgram(XdpMode.GENERIC, 8)
+
+
+def test_what_is_the_devices_own_is_taken_back_where_the_pod_left_it() -> None:
+    own = replace(NIC, flags=0x1000, group=7, xdp=(NATIVE,))
+    snapshot = replace(PLAIN, link=own)
+    left = replace(
+        own, flags=0x100, group=9, xdp=(NATIVE, GENERIC), mtu=9000, altnames=("enp138s0", "mine")
+    )
+
+    ops = plan(AtHome(snapshot), away(LinkState(left)))
+
+    assert ops[:4] == (
+        DelAltname(Ns.POD, 7, "mine"),
+        SetDown(Ns.POD, 7),
+        DetachXdp(Ns.POD, 7, XdpMode.GENERIC),  # it may be what forbids a larger MTU
+        MoveLink(Ns.POD, 7, Ns.HOST, "eth1", LinkSettings(mtu=1500, flags=0x1000, group=7)),
+    )
+    assert kinds(ops[4:]) == [AddAddress, SetUp]
+
+
+def test_on_the_host_programs_go_and_altnames_stay() -> None:
+    own = replace(NIC, xdp=(NATIVE,))
+    left = replace(own, xdp=(replace(NATIVE, id=9), GENERIC), altnames=("enp138s0", "udev"))
+    before = replace(PLAIN, link=own)
+
+    ops = plan(AtHome(before), on_host(replace(PLAIN, link=left)))
+
+    assert ops == (
+        DetachXdp(Ns.HOST, 7, XdpMode.NATIVE),
+        DetachXdp(Ns.HOST, 7, XdpMode.GENERIC),
+    )
+    assert not is_home(AtHome(before), on_host(replace(PLAIN, link=left)))
+
+
+def test_a_record_that_tells_no_programs_flags_and_group_takes_none_back() -> None:
+    left = replace(NIC, flags=0x100, group=9, xdp=(NATIVE,))
+
+    assert plan(AtHome(PLAIN), on_host(replace(PLAIN, link=left))) == ()
 
 
 def test_another_link_of_a_virtual_devices_name_is_not_taken_for_it() -> None:
@@ -210,10 +254,10 @@ def test_a_device_that_the_kernel_returned_bare_is_restored_where_it_is() -> Non
         pytest.param((), [], ["enp138s0"], id="one that was dropped comes back"),
         pytest.param(("enp138s0", "eth0"), ["eth0"], [], id="taken on the host"),
         pytest.param(("enp138s0", "eth1"), ["eth1"], [], id="the name it shall have"),
-        pytest.param(("enp138s0", "mine"), [], [], id="the pod's own stays"),
+        pytest.param(("enp138s0", "mine"), ["mine"], [], id="the pod's own"),
     ],
 )
-def test_altnames_that_would_stop_the_way_home_are_dropped_in_the_pod(
+def test_altnames_that_the_host_must_not_get_are_dropped_in_the_pod(
     pod_altnames: tuple[str, ...], dropped: list[str], given_back: list[str]
 ) -> None:
     now = LinkState(replace(NIC, name="net1", altnames=pod_altnames))

@@ -26,6 +26,8 @@ from dranet_nri.model import (
     Rule,
     RuleConfig,
     Sysctl,
+    XdpMode,
+    XdpProgram,
 )
 from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.network import pod_network
@@ -43,6 +45,7 @@ from dranet_nri.plan.planner import InPod, Wanted, is_home, plan
 from dranet_nri.plan.port import Session
 from tests.fakes.kernel import FakeKernel
 
+IFF_PROMISC, IFF_MULTICAST = 0x100, 0x1000  # linux/if.h
 KEY = DeviceKey("pci", "0000:8a:00.0", "eth1", "0000:8a:00.0")
 V4, V6 = Address("10.1.0.5/24"), Address("2001:db8::5/64")
 
@@ -103,6 +106,9 @@ LINKS = st.builds(
     altnames=some(("enp138s0", "net1", "alt")),
     txqlen=st.sampled_from((0, 1000)),
     sizes=st.just(OffloadSizes(65536, 65536, 65536, 65536)),
+    flags=st.sampled_from((IFF_MULTICAST, IFF_MULTICAST | IFF_PROMISC)),
+    group=st.sampled_from((0, 7)),
+    xdp=some((XdpProgram(XdpMode.NATIVE, 3), XdpProgram(XdpMode.OFFLOADED, 4))),
 )
 HOSTS = st.builds(
     LinkState,
@@ -241,6 +247,9 @@ POD_DEEDS = some(
         "mac",
         "altname of the host",
         "altname of its own name",
+        "an altname",
+        "flags and group",
+        "program",
         "address",
         "down",
     )
@@ -265,6 +274,14 @@ def misbehave(world: World, deeds: tuple[str, ...]) -> None:
                 world.apply((AddAltname(Ns.POD, name, "eth2"),))
             case "altname of its own name" if name != "eth1":
                 world.apply((AddAltname(Ns.POD, name, "eth1"),))
+            case "an altname":
+                world.apply((AddAltname(Ns.POD, name, "tenant"),))
+            case "flags and group":
+                world.apply((SetLink(Ns.POD, name, LinkSettings(flags=IFF_PROMISC, group=9)),))
+            case "program":
+                entry = world.kernel.space(world.netns).named("attach", name)
+                strange = XdpProgram(XdpMode.GENERIC, 99)
+                entry.link = replace(entry.link, xdp=(*(entry.link.xdp or ()), strange))
             case "address":
                 world.apply((AddAddress(Ns.POD, name, Address("10.66.0.1/24")),))
             case "down":

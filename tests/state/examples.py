@@ -36,6 +36,8 @@ from dranet_nri.model import (
     Switches,
     Sysctl,
     Version,
+    XdpMode,
+    XdpProgram,
 )
 
 CLAIM_UID = "6f1c0a52-3a57-4a0e-9a6b-0f7d3c1e2b4a"
@@ -112,6 +114,9 @@ SNAPSHOT = LinkState(
         parent="0000:8a:00.2",
         perm_mac="02:00:00:00:00:03",
         dev_port=1,
+        flags=0x1100,
+        group=3,
+        xdp=(XdpProgram(XdpMode.NATIVE, 42),),
     ),
     master_name="vrf-blue",
     addresses=(Address("10.0.0.5/24", label="eth2", broadcast="10.0.0.255", metric=10),),

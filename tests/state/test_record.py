@@ -220,7 +220,7 @@ def _as_once_published(device: Device) -> Device:
 def _as_once_attached(device: AttachedDevice) -> AttachedDevice:
     snapshot = device.snapshot
     if snapshot is not None:
-        link = replace(snapshot.link, perm_mac="", dev_port=None)
+        link = replace(snapshot.link, perm_mac="", dev_port=None, flags=None, group=None, xdp=None)
         snapshot = replace(snapshot, link=link, ethtool=None)
     return AttachedDevice(
         device.request,
