@@ -341,7 +341,7 @@ class Daemon:
 
 
 def _count(plugin: Plugin, hook: str, pod: Pod, outcome: Outcome, seconds: float) -> None:
-    """Count a hook; beside claimed pods, those without claims wait for their turn as well."""
+    """Count a hook; one of a pod without claims has its turn, too, where nobody knows that."""
     if outcome == "success" and not plugin.has_claims(pod.uid):
         outcome = "noop"
     plugin.attacher.meter.hooks.answered(hook, outcome, seconds)
