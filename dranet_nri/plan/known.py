@@ -95,14 +95,15 @@ class Known:
             link: the link; below the same parent.
             name: the name that the device got in the pod.
         """
-        if self.has_perm_mac(link) or self.has_guid(link):
+        if self.is_there(link) or self.has_perm_mac(link) or self.has_guid(link):
             return False
+        named = link.name == name
         if self.perm_mac and link.perm_mac:
-            return True
+            # What was made anew while the device was away we gave its name there, no other.
+            return bool(self.pod_index) or not named
         if self.index and not self.pod_index:
             return False
-        speaks_for_it = self.is_there(link) or self.has_mac(link) or link.name == name
-        return not (speaks_for_it or link.perm_mac in self.macs)
+        return not (named or self.has_mac(link) or link.perm_mac in self.macs)
 
 
 def known_as(device: AttachedDevice) -> Known | None:

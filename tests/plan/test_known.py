@@ -189,7 +189,14 @@ FRESH = Known(0, "", frozenset({PORT.mac}))
     ("known", "link", "is_another"),
     [
         pytest.param(PORT_KNOWN, replace(IN_POD, index=5, perm_mac=PORT.perm_mac), False, id="it"),
-        pytest.param(PORT_KNOWN, replace(IN_POD, perm_mac=OTHER_MAC), True, id="another's address"),
+        pytest.param(
+            PORT_KNOWN, replace(IN_POD, index=5, perm_mac=OTHER_MAC), True, id="another's address"
+        ),
+        pytest.param(PORT_KNOWN, replace(IN_POD, perm_mac=OTHER_MAC), False, id="made anew"),
+        pytest.param(
+            ONCE, replace(IN_POD, perm_mac=OTHER_MAC, name="net1"), False, id="made anew, unproven"
+        ),
+        pytest.param(ONCE, replace(IN_POD, perm_mac=OTHER_MAC), True, id="another, unproven"),
         pytest.param(PORT_KNOWN, IN_POD, False, id="its index"),
         pytest.param(PORT_KNOWN, replace(IN_POD, index=5), True, id="nothing speaks for it"),
         pytest.param(PORT_KNOWN, replace(IN_POD, index=5, mac=PORT.mac), False, id="its address"),

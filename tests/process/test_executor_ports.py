@@ -131,6 +131,33 @@ def test_a_port_that_has_not_come_back_is_waited_for_while_another_one_is_there(
     assert node.kernel.state("ethA") == before
 
 
+@pytest.mark.parametrize("crash", [False, True], ids=["attached", "crashed"])
+def test_a_port_that_its_driver_made_anew_is_the_same_one_in_the_pod(
+    node: TwoPorts,
+    crash: bool,  # noqa: FBT001 - a case
+) -> None:
+    node.take(second_port())
+    node.kernel.remove_link("net1", node.netns)
+    anew = Link(0, "eth7", mac=mac(7), perm_mac=mac(7), dev_port=1)
+    node.kernel.add_link("eth7", parent=PARENT, link=anew)
+    if crash:
+        node.kernel.fail_on(SetUp, Crash())
+        with pytest.raises(Crash):
+            node.take(second_port())
+        node.restart()
+    else:
+        record = node.take(second_port())
+        node.disguise("net1", "mine")
+        assert node.executor.verify(record, None) == record
+
+    home = node.executor.detach(node.journal.records[DATA], netns_alive=True)
+
+    assert home.phase is Phase.HOME
+    state = node.kernel.state("ethB")
+    assert state is not None
+    assert state.link.perm_mac == mac(7)
+
+
 def test_a_port_that_was_renamed_after_it_was_allocated_is_the_one_that_the_pod_gets(
     node: TwoPorts,
 ) -> None:
