@@ -26,7 +26,7 @@ from dranet_nri.model import (
     Phase,
     Pod,
 )
-from dranet_nri.plan.home import AtHome
+from dranet_nri.plan.home import AtHome, in_vain
 from dranet_nri.plan.known import why_unclear
 from dranet_nri.plan.ops import Op, Plan
 from dranet_nri.plan.planner import is_cut, is_home, is_usable, plan
@@ -316,24 +316,29 @@ class Executor:
         """
         elapsed = self._clock.boot() - device.snapshot_s
         wanted = AtHome(device.snapshot, elapsed, device.rdma, child=bool(device.child))
-        problem = self._apply_home(session, device, wanted)
+        failed = self._apply_home(session, device, wanted)
+        known_as = f"device {device.device.name} ({device.device.key.name})"
+        problem = f"{known_as}: {failed[0][1]}" if failed else ""
         observed = look(session, device)
         if _is_gone(device, observed):
-            given = device.device
-            return True, f"device {given.name} ({given.key.name}) is no more: {GONE}"
+            return True, f"{known_as} is no more: {GONE}"
         if observed.unclear:
             return False, why_unclear(device.device, observed.unclear)
         home = is_home(wanted, observed)
-        if not home and not patient and is_usable(wanted, observed):
-            return True, f"{problem}; given back without it after {MAX_RESTORE_TRIES} tries"
+        if not home and (in_vain(failed) or not patient) and is_usable(wanted, observed):
+            tries = "" if patient else f" after {MAX_RESTORE_TRIES} tries"
+            return True, f"{problem}; given back without it{tries}"
         return home, problem or (rdma_problem(device.rdma, observed.rdma) if alive else "")
 
-    def _apply_home(self, session: Session, device: AttachedDevice, wanted: AtHome) -> str:
-        """Run the plan home, and what follows where it ends early. Return what failed first.
+    def _apply_home(
+        self, session: Session, device: AttachedDevice, wanted: AtHome
+    ) -> list[tuple[Op, KernelError]]:
+        """Run the plan home, and what follows where it ends early. Return what failed.
 
         Such a beginning is tried twice: a net device that it makes is restored at once.
         """
-        problem, beginnings, cut = "", 0, True
+        failed: list[tuple[Op, KernelError]] = []
+        beginnings, cut = 0, True
         while cut:
             ops = plan(wanted, look(session, device))
             cut = is_cut(device.snapshot, ops)
@@ -345,9 +350,8 @@ class Executor:
                     session.apply(op)
                 except KernelError as error:
                     # One thing that can't be restored must not keep the rest from coming home.
-                    name = f"device {device.device.name} ({device.device.key.name})"
-                    problem = problem or f"{name}: {error}"
-        return problem
+                    failed.append((op, error))
+        return failed
 
     def _detached(
         self, attachment: Attachment, devices: tuple[AttachedDevice, ...], problem: str

@@ -316,9 +316,9 @@ def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> 
         )
     defaults = {(each.family, each.key): each.value for each in session.default_sysctls()}
     lost = (
-        # What has no default is no sysctl of this kernel, though it may be told.
+        # What has no default is no sysctl of this kernel, though it may be told; or it is a secret.
         each
         for each in host.sysctls
-        if each.value != defaults.get((each.family, each.key), each.value)
+        if each.secret or each.value != defaults.get((each.family, each.key), each.value)
     )
     return replace(host, sysctls=tuple(lost))

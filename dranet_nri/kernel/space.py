@@ -100,6 +100,8 @@ class Space:
         routes = without_implied(dump_routes(self.netlink, self.ns, link.index, names), addresses)
         specs = (seen.attrs.get(IFLA_AF_SPEC, b"") for seen in links if seen.index == link.index)
         sysctls = sysctl.told(next(specs, b""))
+        if self.ns is Ns.HOST and sysctl.STABLE_PRIVACY in sysctls:
+            sysctls = (*self._stable_secret(link.name), *sysctls)  # first, see there
         return LinkState(
             link=link,
             master_name=names.get(link.master, "") if link.master else "",
@@ -109,6 +111,10 @@ class Space:
             neighbours=dump_neighbours(self.netlink, self.ns, link.index, link.name),
             sysctls=sysctl.set_by_claims(sysctls) if self.ns is Ns.POD else sysctls,
         )
+
+    def _stable_secret(self, name: str) -> tuple[Sysctl, ...]:
+        proc_root = self._proc_root
+        return run_inside(self.fd, lambda: sysctl.stable_secret(proc_root, name))
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the namespace."""

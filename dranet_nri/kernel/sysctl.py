@@ -69,7 +69,8 @@ SET_BY_CLAIMS: Final = frozenset(
     | {("ipv6", "forwarding")}
 )
 
-VALUE_LEN: Final = 64  # all of them are numbers
+STABLE_PRIVACY: Final = Sysctl("ipv6", "addr_gen_mode", "2")  # IN6_ADDR_GEN_MODE_STABLE_PRIVACY
+VALUE_LEN: Final = 64  # all of them are numbers, or an IPv6 address
 
 
 def check_root(proc_root: Path) -> None:
@@ -134,6 +135,25 @@ def told(af_spec: bytes) -> tuple[Sysctl, ...]:
             if number < len(values)
         )
     return tuple(found)
+
+
+def stable_secret(proc_root: str, name: str) -> tuple[Sysctl, ...]:
+    """Return what link name makes its stable-privacy addresses of, nothing if it has none.
+
+    IFLA_AF_SPEC doesn't tell it. A link must have one before its addr_gen_mode can be 2, and is set
+    to that mode by the one it gets (net/ipv6/addrconf.c).
+    """
+    key = "stable_secret"
+    try:
+        directory = os.open(_path(proc_root, name, "ipv6"), os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return ()
+    try:
+        return (Sysctl("ipv6", key, _read(directory, key)),)
+    except OSError:
+        return ()  # EIO: there is none
+    finally:
+        os.close(directory)
 
 
 def set_by_claims(sysctls: Iterable[Sysctl]) -> tuple[Sysctl, ...]:

@@ -249,6 +249,11 @@ class Sysctl:
     key: str
     value: str
 
+    @property
+    def secret(self) -> bool:
+        """Whether the value is nobody's to read: IPv6 addresses can be told from it (RFC 7217)."""
+        return self.key == "stable_secret"
+
 
 @dataclass(frozen=True, slots=True)
 class LinkState:

@@ -13,9 +13,10 @@ Rules:
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from errno import EINVAL
 from typing import Final
 
-from dranet_nri.errors import RefusedError
+from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (
     FOREVER,
     MAX_IFNAME,
@@ -200,6 +201,16 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
         if each not in now.neighbours
     )
     return tuple(ops)
+
+
+def in_vain(failed: Sequence[tuple[Op, KernelError]]) -> bool:
+    """Whether it is of no use to try again what failed on the way home.
+
+    What a sysctl does not take today it does not take in a minute; a route's gateway may return.
+    """
+    return bool(failed) and all(
+        isinstance(op, SetSysctl) and error.code == EINVAL for op, error in failed
+    )
 
 
 def _needs_up(address: Address) -> bool:

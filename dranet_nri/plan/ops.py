@@ -243,7 +243,8 @@ class SetSysctl:
     def __str__(self) -> str:
         """Describe the operation."""
         path = f"net/{self.sysctl.family}/conf/{self.name}/{self.sysctl.key}"
-        return f"set sysctl {path} to {self.sysctl.value} in {self.ns}"
+        value = "what it was" if self.sysctl.secret else self.sysctl.value
+        return f"set sysctl {path} to {value} in {self.ns}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ NODAD = 0x02  # IFA_F_NODAD
 V4 = Address("10.0.0.5/24")
 V6 = Address("2001:db8::5/64", flags=NODAD)
 MAC = "02:00:00:00:00:77"
+SECRET = Sysctl("ipv6", "stable_secret", "2001:0db8:0000:0000:0000:0000:0000:0007")
 NOARP, PROMISC, ALLMULTI = 0x80, 0x100, 0x200  # IFF_*, linux/if.h
 UP = (
     AddAddress(Ns.HOST, "eth1", V4),
@@ -252,5 +253,14 @@ CASES = {
     "sysctl": Case(
         SetSysctl(Ns.HOST, "eth1", Sysctl("ipv4", "arp_ignore", "1")),
         lambda s: Sysctl("ipv4", "arp_ignore", "1") in s.sysctls,
+    ),
+    "stable secret": Case(
+        SetSysctl(Ns.HOST, "eth1", SECRET),
+        lambda s: {SECRET, Sysctl("ipv6", "addr_gen_mode", "2")} < {*s.sysctls},
+    ),
+    "stable secret that is not used": Case(
+        SetSysctl(Ns.HOST, "eth1", Sysctl("ipv6", "addr_gen_mode", "1")),
+        lambda s: SECRET not in s.sysctls,
+        (SetSysctl(Ns.HOST, "eth1", SECRET),),
     ),
 }

@@ -399,6 +399,12 @@ def test_an_altname_of_another_link_is_not_deleted(world: World, session: Sessio
     assert on_host(session, "eth2").link.altnames == ("enp8s0",)
 
 
+def test_stable_privacy_without_a_secret_is_refused(session: Session) -> None:
+    op = SetSysctl(Ns.HOST, "eth1", Sysctl("ipv6", "addr_gen_mode", "2"))
+
+    assert refused(session, op).code == EINVAL
+
+
 def test_a_sysctl_that_does_not_exist_is_refused(session: Session) -> None:
     error = refused(session, SetSysctl(Ns.HOST, "eth1", Sysctl("ipv4", "no_such", "1")))
 

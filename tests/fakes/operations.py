@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from errno import EACCES, EADDRNOTAVAIL, EBUSY, EEXIST, EINVAL, ENOENT, EOPNOTSUPP, ESTALE
+from errno import EACCES, EADDRNOTAVAIL, EBUSY, EEXIST, EINVAL, EOPNOTSUPP, ESTALE
 from ipaddress import ip_interface
 from typing import assert_never
 
@@ -29,7 +29,7 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from tests.fakes.routing import is_v6
-from tests.fakes.world import DEFAULTS, FakeLink, Namespace
+from tests.fakes.world import FakeLink, Namespace
 
 LinkOp = (
     SetDown
@@ -140,10 +140,7 @@ def _apply_to_link(
             ]
             entry.neighbours = [*kept, new]
         case SetSysctl():
-            slot = op.sysctl.family, op.sysctl.key
-            if slot not in DEFAULTS:
-                raise KernelError(what, ENOENT, "no such sysctl")
-            entry.sysctls[slot] = op.sysctl.value
+            entry.set_sysctl(what, op.sysctl)
         case _:
             assert_never(op)
 

@@ -9,6 +9,7 @@ from errno import (
     ENETDOWN,
     ENETUNREACH,
     ENODEV,
+    ENOENT,
 )
 from ipaddress import ip_address, ip_interface
 from typing import Final
@@ -54,6 +55,8 @@ DEFAULTS: Final = {
     ("ipv6", "use_tempaddr"): "0",
     ("ipv6", "accept_dad"): "1",
 }
+ADDR_GEN_MODE: Final = ("ipv6", "addr_gen_mode")
+STABLE_SECRET: Final = ("ipv6", "stable_secret")  # told where addresses are made of it
 # What a claim can set, and all that is told of a pod.
 SET_BY_CLAIMS: Final = frozenset(
     {
@@ -103,7 +106,21 @@ class FakeLink:
     def seen_sysctls(self, only: Collection[tuple[str, str]]) -> tuple[Sysctl, ...]:
         """Return those asked for."""
         values = {**DEFAULTS, **self.sysctls}
-        return tuple(Sysctl(*slot, values[slot]) for slot in DEFAULTS if slot in only)
+        seen = tuple(Sysctl(*slot, values[slot]) for slot in DEFAULTS if slot in only)
+        if Sysctl(*ADDR_GEN_MODE, "2") in seen:
+            return Sysctl(*STABLE_SECRET, values[STABLE_SECRET]), *seen
+        return seen
+
+    def set_sysctl(self, what: str, wanted: Sysctl) -> None:
+        """Set one, as far as the kernel takes it."""
+        slot = wanted.family, wanted.key
+        if slot not in DEFAULTS and slot != STABLE_SECRET:
+            raise KernelError(what, ENOENT, "no such sysctl")
+        if slot == STABLE_SECRET:
+            self.sysctls[ADDR_GEN_MODE] = "2"
+        if slot == ADDR_GEN_MODE and wanted.value == "2" and STABLE_SECRET not in self.sysctls:
+            raise KernelError(what, EINVAL, "there is no stable secret")
+        self.sysctls[slot] = wanted.value
 
     def reaches(self, gateway: str) -> bool:
         """Whether the gateway is in the network of one of the addresses."""

@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +63,17 @@ class Host:
         os.dup2(self._host, target := os.open("/dev/null", os.O_RDONLY))
         self.ip("link", "set", "eth1", "netns", f"/proc/{os.getpid()}/fd/{target}", inside=True)
         os.close(target)
+
+    def sysctl(self, key: str, value: str = "") -> str:
+        """Write an IPv6 sysctl of the NIC if there is a value, and read it."""
+        path = Path("/proc/sys/net/ipv6/conf/eth1", key)
+
+        def run() -> str:
+            if value:
+                path.write_text(value)
+            return path.read_text().strip()
+
+        return run_inside(self._host, run)
 
     def connected(self) -> set[str]:
         """Return the networks that the kernel reaches through the NIC, of both families."""
@@ -160,6 +172,17 @@ def test_what_the_host_had_on_the_device_is_there_again(host: Host) -> None:
     detach(host, snapshot)
 
     assert link_of(host) == before
+
+
+def test_stable_privacy_comes_home_with_its_secret(host: Host) -> None:
+    secret = "2001:0db8:0000:0000:0000:0000:0000:0007"
+    host.sysctl("stable_secret", secret)
+    assert host.sysctl("addr_gen_mode") == "2"
+    snapshot = attach(host)
+
+    detach(host, snapshot)
+
+    assert (host.sysctl("stable_secret"), host.sysctl("addr_gen_mode")) == (secret, "2")
 
 
 def test_every_address_comes_home_with_its_connected_route(host: Host) -> None:

@@ -90,6 +90,10 @@ SETTINGS = LinkSettings(
             SetSysctl(Ns.POD, "net1", Sysctl("ipv4", "arp_ignore", "1")),
             "set sysctl net/ipv4/conf/net1/arp_ignore to 1 in pod",
         ),
+        (
+            SetSysctl(Ns.HOST, "eth1", Sysctl("ipv6", "stable_secret", "2001:db8::1")),
+            "set sysctl net/ipv6/conf/eth1/stable_secret to what it was in host",
+        ),
     ],
     ids=lambda value: "" if isinstance(value, str) else type(value).__name__,
 )

@@ -1,10 +1,11 @@
 """Plans for one device back home, from literals."""
 
 from dataclasses import replace
+from errno import EBUSY, EINVAL
 
 import pytest
 
-from dranet_nri.errors import RefusedError
+from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (
     FOREVER,
     Address,
@@ -19,7 +20,7 @@ from dranet_nri.model import (
     XdpMode,
     XdpProgram,
 )
-from dranet_nri.plan.home import AtHome
+from dranet_nri.plan.home import AtHome, in_vain
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -30,6 +31,7 @@ from dranet_nri.plan.ops import (
     DetachXdp,
     LinkSettings,
     MoveLink,
+    Op,
     RenameLink,
     SetDown,
     SetLink,
@@ -67,6 +69,28 @@ def test_home_renames_inside_the_pod_and_moves_and_restores_in_order() -> None:
         *(AddRule(Ns.HOST, rule) for rule in FULL.rules),
         AddNeighbour(Ns.HOST, "eth1", FULL.neighbours[0]),
     )
+
+
+INVALID = KernelError("set", EINVAL)
+ADDR_GEN_MODE = SetSysctl(Ns.HOST, "eth1", Sysctl("ipv6", "addr_gen_mode", "2"))
+
+
+@pytest.mark.parametrize(
+    ("failed", "vain"),
+    [
+        pytest.param([], False, id="nothing"),
+        pytest.param([(ADDR_GEN_MODE, INVALID)], True, id="a value that is none"),
+        pytest.param([(ADDR_GEN_MODE, KernelError("set", EBUSY))], False, id="a busy kernel"),
+        pytest.param([(SetUp(Ns.HOST, "eth1"), INVALID)], False, id="another operation"),
+        pytest.param(
+            [(ADDR_GEN_MODE, INVALID), (SetUp(Ns.HOST, "eth1"), INVALID)], False, id="one of two"
+        ),
+    ],
+)
+def test_what_a_sysctl_does_not_take_is_not_tried_again(
+    failed: list[tuple[Op, KernelError]], *, vain: bool
+) -> None:
+    assert in_vain(failed) is vain
 
 
 NATIVE, GENERIC = XdpProgram(XdpMode.NATIVE, 7), XdpProgram(XdpMode.GENERIC, 8)

@@ -107,6 +107,22 @@ def test_both_claims_are_attached_and_say_where_their_devices_are(node: Node) ->
     assert [each.device.name for each in storage.devices] == ["nic-3"], "adminAccess moves nothing"
 
 
+def test_a_secret_comes_home_before_what_needs_it(node: Node) -> None:
+    secret = Sysctl("ipv6", "stable_secret", "2001:0db8:0000:0000:0000:0000:0000:0007")
+    node.kernel.space().named("arrange", "eth1").set_sysctl("arrange", secret)
+    mode = Sysctl("ipv6", "addr_gen_mode", "2")
+
+    data, _ = node.attach()
+    assert data.devices[0].snapshot is not None
+    assert {secret, mode} < {*data.devices[0].snapshot.sysctls}
+    node.detach()
+
+    assert node.journal.records[DATA].phase is Phase.HOME
+    restored = node.kernel.state("eth1")
+    assert restored is not None
+    assert {secret, mode} < {*restored.sysctls}
+
+
 def test_the_snapshot_is_the_hosts_state_with_what_a_move_resets(node: Node) -> None:
     before = node.kernel.state("eth1")
     assert before is not None

@@ -1,7 +1,7 @@
 """Snapshots, the way home of whole claims, and looking after attached ones."""
 
 from dataclasses import replace
-from errno import EBUSY, ENETUNREACH
+from errno import EBUSY, EINVAL, ENETUNREACH
 
 import pytest
 
@@ -13,7 +13,7 @@ from dranet_nri.model import (
     Phase,
     RouteConfig,
 )
-from dranet_nri.plan.ops import AddAddress, AddRoute, MoveLink
+from dranet_nri.plan.ops import AddAddress, AddRoute, MoveLink, SetSysctl
 from tests.process.executor_node import (
     CLAIMS,
     DATA,
@@ -284,6 +284,19 @@ def test_a_route_the_host_no_longer_takes_stops_keeping_the_nic_after_ten_tries(
     assert record.failure is not None
     assert "ENETUNREACH" in record.failure.message
     assert "given back without it" in record.failure.message
+
+
+def test_a_sysctl_that_the_kernel_calls_invalid_keeps_no_nic(node: Node) -> None:
+    node.attach()
+    node.kernel.fail_on(SetSysctl, EINVAL)
+
+    node.detach()
+
+    record = node.journal.records[DATA]
+    assert record.phase is Phase.HOME
+    assert record.failure is not None
+    assert "EINVAL" in record.failure.message
+    assert record.failure.message.endswith("given back without it")
 
 
 def test_a_nic_that_is_not_on_the_host_is_never_given_back_for_want_of_patience(
