@@ -64,9 +64,9 @@ class Host:
         self.ip("link", "set", "eth1", "netns", f"/proc/{os.getpid()}/fd/{target}", inside=True)
         os.close(target)
 
-    def sysctl(self, key: str, value: str = "") -> str:
-        """Write an IPv6 sysctl of the NIC if there is a value, and read it."""
-        path = Path("/proc/sys/net/ipv6/conf/eth1", key)
+    def sysctl(self, key: str, value: str = "", family: str = "ipv6") -> str:
+        """Write a sysctl of the NIC if there is a value, and read it."""
+        path = Path("/proc/sys/net", family, "conf/eth1", key)
 
         def run() -> str:
             if value:
@@ -172,6 +172,35 @@ def test_what_the_host_had_on_the_device_is_there_again(host: Host) -> None:
     detach(host, snapshot)
 
     assert link_of(host) == before
+
+
+SYSCTLS = (
+    ("ipv4", "arp_evict_nocarrier", "0"),
+    ("ipv4", "bc_forwarding", "1"),
+    ("ipv4", "disable_policy", "1"),
+    ("ipv4", "ignore_routes_with_linkdown", "1"),
+    ("ipv4", "proxy_arp_pvlan", "1"),
+    ("ipv6", "accept_ra_from_local", "1"),
+    ("ipv6", "accept_ra_mtu", "0"),
+    ("ipv6", "accept_ra_rtr_pref", "0"),
+    ("ipv6", "hop_limit", "33"),
+    ("ipv6", "ignore_routes_with_linkdown", "1"),
+    ("ipv6", "max_addresses", "3"),
+    ("ipv6", "optimistic_dad", "1"),
+)
+
+
+def test_sysctls_that_a_move_resets_come_home(host: Host) -> None:
+    for family, key, value in SYSCTLS:
+        assert host.sysctl(key, family=family) != value
+        assert host.sysctl(key, value, family) == value
+    snapshot = attach(host)
+
+    detach(host, snapshot)
+
+    assert [(family, key, host.sysctl(key, family=family)) for family, key, _ in SYSCTLS] == [
+        *SYSCTLS
+    ]
 
 
 def test_stable_privacy_comes_home_with_its_secret(host: Host) -> None:
