@@ -30,6 +30,7 @@ from dranet_nri.model import (
     XdpProgram,
 )
 from dranet_nri.plan.home import AtHome
+from dranet_nri.plan.known import Known
 from dranet_nri.plan.network import pod_network
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -145,6 +146,8 @@ class World:
     host: LinkState
     config: NetworkConfig
     kernel: FakeKernel = field(default_factory=FakeKernel, repr=False)
+    pod_name: str = ""
+    known: Known | None = None
 
     def __post_init__(self) -> None:
         """Build it."""
@@ -178,11 +181,17 @@ class World:
         self.snapshot = replace(self.start.host, sysctls=lost)
         self.in_pod = InPod(pod_network(self.config, self.snapshot), self.snapshot)
         self.at_home = AtHome(self.snapshot)
+        network = self.in_pod.network
+        assert network is not None
+        self.pod_name = network.name
+        link = self.snapshot.link
+        macs = frozenset({link.mac, network.settings.mac or link.mac})
+        self.known = Known(link.index, link.kind, macs, child=False)
 
     def look(self, netns: NetnsId | None = None) -> Observed:
         """Observe as the executor does."""
         with closing(self.session(netns)) as session:
-            return session.observe(KEY, "")
+            return session.observe(KEY, self.pod_name, self.known)
 
     def session(self, netns: NetnsId | None = None) -> Session:
         """Open a session with the pod while it is there."""
