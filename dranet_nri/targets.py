@@ -6,6 +6,7 @@ Rules:
 """
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from dranet_nri.children import expect_child
 from dranet_nri.errors import RefusedError
@@ -30,6 +31,8 @@ from dranet_nri.plan.ops import Plan
 from dranet_nri.plan.planner import InPod, plan
 from dranet_nri.plan.port import Session
 from dranet_nri.plan.rdma import same
+
+MAX_NAMED: Final = 3  # routes in a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class Target:
             KernelError: the kernel could not tell the files.
         """
         record = with_files(session, self.record, self.wanted.config, self.observed.rdma, options)
+        record = _warned(record)
         if self.network is None:
             return record
         # What was observed, for hardware that was replaced meanwhile has an address of its own.
@@ -180,7 +184,20 @@ def _seen_again(
         return None
     if config is None or not (device.rdma or observed.rdma.host):
         return device  # RDMA devices that a driver is making anew have no numbers yet.
-    return with_files(session, device, config, observed.rdma, options)
+    return _warned(with_files(session, device, config, observed.rdma, options))
+
+
+def _warned(record: AttachedDevice) -> AttachedDevice:
+    """Return the record with what it says of host routes that nobody will give back."""
+    routes = record.snapshot.unrestorable if record.snapshot else ()
+    if not routes:
+        return record
+    more = ", and others" if len(routes) > MAX_NAMED else ""
+    warning = (
+        f"not given back to the host: route {'; '.join(routes[:MAX_NAMED])}{more}; what made it"
+        " must add it again"
+    )
+    return replace(record, warnings=(warning, *record.warnings))
 
 
 def resolve(

@@ -4,10 +4,12 @@ Rules:
 1. What an address brings back by itself is not a route to restore: its connected route, and the
    local, broadcast and anycast routes that the kernel derives.
 2. A route that only shares destination, table and metric with the wanted one is another route.
+3. What cannot be given back as it is, is told in words and never as a plainer route.
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from errno import EAFNOSUPPORT, EEXIST, EOPNOTSUPP
 from functools import lru_cache
@@ -29,6 +31,7 @@ from dranet_nri.netlink.codec import (
     split_prefix,
     u8,
     u32,
+    walk,
 )
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 
@@ -44,11 +47,20 @@ RTA_PRIORITY: Final = 6
 RTA_PREFSRC: Final = 7
 RTA_METRICS: Final = 8
 RTA_MULTIPATH: Final = 9
+RTA_FLOW: Final = 11
 RTA_CACHEINFO: Final = 12
 RTA_TABLE: Final = 15
 RTA_VIA: Final = 18
 RTA_PREF: Final = 20
+RTA_ENCAP_TYPE: Final = 21
+RTA_ENCAP: Final = 22
+RTA_NH_ID: Final = 30
 RTAX_MTU: Final = 2
+NLA_F_NESTED: Final = 0x8000
+# lwtunnel_encap_types whose dump is what their request takes: MPLS, IP, ILA, IPv6, SRv6. Others
+# name a BPF program by what cannot be asked for (linux/lwtunnel.h).
+ENCAP_TYPES: Final = frozenset({1, 2, 3, 4, 5})
+MAX_ODD: Final = 16  # routes that are told in words: a routing daemon may have thousands
 
 RTNH_F_ONLINK: Final = 4
 RTM_F_CLONED: Final = 0x200
@@ -62,6 +74,8 @@ USER_HZ: Final = 100  # the unit of rta_expires, on every architecture that runs
 IMPLIED_V6: Final = frozenset({"fe80::/64", "ff00::/8"})  # as inet_ntop writes them
 PARSED: Final = 256  # addresses whose network is remembered; a device is observed again and again
 
+_ODD: Final = frozenset({RTA_NH_ID, RTA_ENCAP_TYPE, RTA_MULTIPATH})
+_ODD_LEG: Final = frozenset({RTA_FLOW, RTA_ENCAP_TYPE})
 _HEADER: Final = struct.Struct("=BBBBBBBBI")  # struct rtmsg
 _HOP: Final = struct.Struct("=HBBi")  # struct rtnexthop: length, flags, hops, ifindex
 _EXPIRES: Final = struct.Struct("=8xi")  # rta_expires of struct rta_cacheinfo
@@ -69,19 +83,23 @@ _EXPIRES: Final = struct.Struct("=8xi")  # rta_expires of struct rta_cacheinfo
 
 def dump_routes(
     netlink: Rtnetlink, where: str, index: int, names: Mapping[int, str]
-) -> tuple[Route, ...]:
+) -> tuple[tuple[Route, ...], tuple[str, ...]]:
     """Return the routes that use the link, of all tables but local.
 
     Args:
         netlink: socket in the namespace.
         where: how errors call the namespace.
         index: of the link.
-        names: of the namespace's links, for the legs of multipath routes.
+        names: of the namespace's links, for multipath routes.
+
+    Returns:
+        The routes, and in words those that could not be given back as they are, or some of them.
 
     Raises:
         KernelError: a dump failed.
     """
     found: list[Route] = []
+    odd: list[str] = []
     through = attribute(RTA_OIF, struct.pack("=I", index))
     for family, label in ((AF_INET, "IPv4"), (AF_INET6, "IPv6")):
         request = _HEADER.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + through
@@ -92,9 +110,13 @@ def dump_routes(
             if family == AF_INET6 and error.code in {EAFNOSUPPORT, EOPNOTSUPP}:
                 continue  # A kernel without IPv6 has none.
             raise
-        routes = (_route(body, index, names) for body in bodies)
-        found += (route for route in routes if route is not None)
-    return tuple(found)
+        for body in bodies:
+            route = _route(body, index, names)
+            if isinstance(route, Route):
+                found.append(route)
+            elif route and len(odd) < MAX_ODD:
+                odd.append(route)
+    return tuple(found), tuple(odd)
 
 
 def without_implied(routes: Sequence[Route], addresses: Sequence[Address]) -> tuple[Route, ...]:
@@ -129,21 +151,30 @@ def _is_implied(route: Route, implied: set[tuple[str, int]]) -> bool:
     return direct and (route.destination, route.metric) in implied
 
 
-def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | None:
-    """Return the route, None if it is of table local, derived, or a cache entry."""
-    family, length, _, _, table, protocol, scope, kind, flags = fixed(_HEADER, body)
+def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
+    """Return the route, "" if it is of table local, derived, or a cache entry.
+
+    One that could not be given back as it is, is returned in words.
+    """
+    family, length, source, tos, table, protocol, scope, kind, flags = fixed(_HEADER, body)
     attrs = attributes(body, _HEADER.size)
     table = u32(attrs.get(RTA_TABLE), table)
     derived = protocol == RTPROT_KERNEL and kind in RTN_DERIVED
     if table == RT_TABLE_LOCAL or derived or flags & RTM_F_CLONED:
-        return None
+        return ""
     anywhere = "0.0.0.0" if family == AF_INET else "::"  # noqa: S104 (a destination)
+    destination = f"{codec.address(attrs.get(RTA_DST)) or anywhere}/{length}"
+    if source or not _ODD.isdisjoint(attrs):
+        odd = _beyond_us(source, attrs)
+        if odd:
+            return f"{destination} in table {table}, which has {odd}"
     expires = 0
     if family == AF_INET6 and RTA_CACHEINFO in attrs:
         (ticks,) = fixed(_EXPIRES, attrs[RTA_CACHEINFO])
         expires = max(0, ticks) // USER_HZ
+    mtu, metrics = _metrics(attrs[RTA_METRICS]) if RTA_METRICS in attrs else (0, "")
     return Route(
-        destination=f"{codec.address(attrs.get(RTA_DST)) or anywhere}/{length}",
+        destination=destination,
         gateway=_gateway(attrs),
         source=codec.address(attrs.get(RTA_PREFSRC)),
         scope=scope,
@@ -151,11 +182,42 @@ def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | None:
         metric=u32(attrs.get(RTA_PRIORITY)),
         protocol=protocol,
         type=kind,
-        mtu=u32(attributes(attrs.get(RTA_METRICS, b"")).get(RTAX_MTU)),
+        mtu=mtu,
         onlink=bool(flags & RTNH_F_ONLINK),
         nexthops=_legs(attrs.get(RTA_MULTIPATH, b""), index, names),
         expires_s=expires,
         preference=u8(attrs.get(RTA_PREF)),
+        tos=tos,
+        metrics=metrics,
+        realms=u32(attrs.get(RTA_FLOW)),
+        encap=_encap(attrs) if RTA_ENCAP_TYPE in attrs else "",
+    )
+
+
+@lru_cache(PARSED)
+def _metrics(data: bytes) -> tuple[int, str]:
+    """Return the MTU, and the other metrics in hex."""
+    others = (attribute(kind, value) for kind, value in walk(data) if kind != RTAX_MTU)
+    return u32(attributes(data).get(RTAX_MTU)), b"".join(others).hex()
+
+
+def _encap(attrs: Mapping[int, bytes]) -> str:
+    kind = attribute(RTA_ENCAP_TYPE, attrs[RTA_ENCAP_TYPE])
+    return (kind + attribute(RTA_ENCAP | NLA_F_NESTED, attrs.get(RTA_ENCAP, b""))).hex()
+
+
+def _beyond_us(source: int, attrs: Mapping[int, bytes]) -> str:
+    """Return what a route has that we could not give back, "" if nothing."""
+    if RTA_NH_ID in attrs:
+        return f"nexthop object {u32(attrs[RTA_NH_ID])}"
+    if source:
+        return f"a source prefix of {source} bits"
+    kind = int.from_bytes(attrs.get(RTA_ENCAP_TYPE, b""), sys.byteorder)
+    if RTA_ENCAP_TYPE in attrs and kind not in ENCAP_TYPES:
+        return f"an encapsulation of type {kind}"
+    legs = (own for *_, own in _hops(attrs.get(RTA_MULTIPATH, b"")))
+    return (
+        "legs with realms or tunnels" if any(not _ODD_LEG.isdisjoint(own) for own in legs) else ""
     )
 
 
@@ -167,23 +229,26 @@ def _gateway(attrs: Mapping[int, bytes]) -> str:
 
 
 def _legs(data: bytes, index: int, names: Mapping[int, str]) -> tuple[NextHop, ...]:
-    legs: list[NextHop] = []
+    return tuple(
+        NextHop(
+            gateway=_gateway(attrs),
+            weight=hops + 1,
+            onlink=bool(flags & RTNH_F_ONLINK),
+            device="" if link == index else names.get(link, str(link)),
+        )
+        for flags, hops, link, attrs in _hops(data)
+    )
+
+
+def _hops(data: bytes) -> Iterator[tuple[int, int, int, dict[int, bytes]]]:
+    """Yield flags, hops, ifindex and attributes of each leg."""
     offset = 0
     while offset + _HOP.size <= len(data):
         length, flags, hops, link = _HOP.unpack_from(data, offset)
         if length < _HOP.size:
             break
-        attrs = attributes(data[offset : offset + length], _HOP.size)
-        legs.append(
-            NextHop(
-                gateway=_gateway(attrs),
-                weight=hops + 1,
-                onlink=bool(flags & RTNH_F_ONLINK),
-                device="" if link == index else names.get(link, str(link)),
-            )
-        )
+        yield flags, hops, link, attributes(data[offset : offset + length], _HOP.size)
         offset += (length + 3) & ~3
-    return tuple(legs)
 
 
 # --------------------------------------------------------------------------- changes
@@ -215,7 +280,7 @@ def add_route(
         if error.code != EEXIST:
             raise
         names = {link: hop.device for hop, link in legs}
-        present = dump_routes(netlink, what, index, names)
+        present, _ = dump_routes(netlink, what, index, names)
         if _matter(route) in map(_matter, present):
             return
         missing = _missing_legs(netlink, what, route, legs) if ":" in route.destination else []
@@ -229,7 +294,7 @@ def _missing_legs(netlink: Rtnetlink, what: str, route: Route, legs: Sequence[Le
     wanted = {(hop.gateway, link) for hop, link in legs}
     names = {link: str(link) for _, link in legs}
     for via in names:
-        for other in dump_routes(netlink, what, via, names):
+        for other in dump_routes(netlink, what, via, names)[0]:
             if _slot(other) == _slot(route):
                 hops = other.nexthops or (NextHop(other.gateway),)
                 present = {(hop.gateway, int(hop.device or via)) for hop in hops}
@@ -242,9 +307,9 @@ def _metric(route: Route) -> int:
     return route.metric or (IP6_RT_PRIO_USER if ":" in route.destination else 0)
 
 
-def _slot(route: Route) -> tuple[str, int, int]:
+def _slot(route: Route) -> tuple[str, int, int, int]:
     """Return what no two routes share."""
-    return str(ip_network(route.destination)), route.table, _metric(route)
+    return str(ip_network(route.destination)), route.table, _metric(route), route.tos
 
 
 def _matter(route: Route) -> Route:
@@ -252,7 +317,7 @@ def _matter(route: Route) -> Route:
     if len(route.nexthops) == 1:
         only = route.nexthops[0]
         route = replace(route, nexthops=(), gateway=only.gateway, onlink=only.onlink)
-    destination, _, metric = _slot(route)
+    destination, _, metric, _ = _slot(route)
     scope = 0 if ":" in destination else route.scope
     return replace(
         route, destination=destination, metric=metric, scope=scope, protocol=0, expires_s=0
@@ -273,8 +338,8 @@ def _request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:
         attrs.append(("RTA_PREFSRC", route.source))
     if route.metric:
         attrs.append(("RTA_PRIORITY", route.metric))
-    if route.mtu:
-        attrs.append(("RTA_METRICS", {"attrs": [("RTAX_MTU", route.mtu)]}))
+    if route.realms:
+        attrs.append(("RTA_FLOW", route.realms))
     if family == AF_INET6 and route.preference:
         attrs.append(("RTA_PREF", route.preference))
     if family == AF_INET6 and route.expires_s:
@@ -282,13 +347,23 @@ def _request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:
     fixed = {
         "family": family,
         "dst_len": length,
+        "tos": route.tos,
         "table": route.table if route.table < 256 else 0,
         "proto": route.protocol,
         "scope": route.scope,
         "type": route.type,
         "flags": RTNH_F_ONLINK if route.onlink and not legs else 0,
     }
-    return encode(RouteMessage, fixed, attrs)
+    return encode(RouteMessage, fixed, attrs) + _as_told(route)
+
+
+def _as_told(route: Route) -> bytes:
+    """Return the attributes that go back as the kernel told them."""
+    metrics = bytes.fromhex(route.metrics)
+    if route.mtu:
+        metrics = attribute(RTAX_MTU, struct.pack("=I", route.mtu)) + metrics
+    encap = bytes.fromhex(route.encap)
+    return (attribute(RTA_METRICS | NLA_F_NESTED, metrics) if metrics else b"") + encap
 
 
 def _hop(family: int, hop: NextHop, link: int) -> dict[str, object]:

@@ -97,7 +97,8 @@ class Space:
         links = self.links()
         names = {seen.index: seen.name for seen in links}
         addresses = dump_addresses(self.netlink, self.ns, link.index, link.name)
-        routes = without_implied(dump_routes(self.netlink, self.ns, link.index, names), addresses)
+        dumped, unrestorable = dump_routes(self.netlink, self.ns, link.index, names)
+        routes = without_implied(dumped, addresses)
         specs = (seen.attrs.get(IFLA_AF_SPEC, b"") for seen in links if seen.index == link.index)
         sysctls = sysctl.told(next(specs, b""))
         if self.ns is Ns.HOST and sysctl.STABLE_PRIVACY in sysctls:
@@ -110,6 +111,7 @@ class Space:
             rules=rules_of(self.rules(), link.name, {route.table for route in routes}),
             neighbours=dump_neighbours(self.netlink, self.ns, link.index, link.name),
             sysctls=sysctl.set_by_claims(sysctls) if self.ns is Ns.POD else sysctls,
+            unrestorable=unrestorable,
         )
 
     def _stable_secret(self, name: str) -> tuple[Sysctl, ...]:

@@ -169,6 +169,10 @@ class Route:
         nexthops: legs of a multipath route; empty for an ordinary one.
         expires_s: remaining lifetime in seconds, 0 none.
         preference: RTA_PREF of IPv6 (0 medium, 1 high, 3 low).
+        tos: of the packets that it is for, 0 all; IPv4 only.
+        metrics: RTA_METRICS but the MTU (initcwnd, advmss, …) as the kernel tells them, in hex.
+        realms: RTA_FLOW.
+        encap: RTA_ENCAP_TYPE and RTA_ENCAP as the kernel tells them, in hex; "" no tunnel.
     """
 
     destination: str
@@ -184,6 +188,10 @@ class Route:
     nexthops: tuple[NextHop, ...] = ()
     expires_s: int = 0
     preference: int = 0
+    tos: int = 0
+    metrics: str = ""
+    realms: int = 0
+    encap: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +269,8 @@ class LinkState:
 
     As a snapshot of the host it serves both inheritance and restoration. `rules` are those of
     the namespace that belong to this device: by iif/oif, or by a table its routes use. `ethtool`
-    is None where nobody asked, and before Linux 5.7.
+    is None where nobody asked, and before Linux 5.7. `unrestorable` are
+    routes that could not be given back as they are, in words; none of them is among `routes`.
     """
 
     link: Link
@@ -272,6 +281,7 @@ class LinkState:
     neighbours: tuple[Neighbour, ...] = ()
     sysctls: tuple[Sysctl, ...] = ()
     ethtool: EthtoolState | None = None
+    unrestorable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

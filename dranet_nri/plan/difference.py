@@ -68,6 +68,8 @@ def _route_key(route: Route) -> tuple[object, ...]:
         effective_metric(route),
         route.type,
         route.nexthops,
+        route.tos,
+        route.encap,
     )
 
 

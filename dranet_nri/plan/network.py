@@ -4,7 +4,8 @@ Rules:
 1. What the claim gives, wins. What it leaves out is inherited from the host.
 2. A host route is inherited only where it still makes sense with the pod's addresses: its source
    is one of them and its gateway is on link. A default route of table main is never inherited,
-   because the pod's default route is the cluster network's; list it in `routes` to have it.
+   because the pod's default route is the cluster network's; list it in `routes` to have it. Nor is
+   one that tunnels: where that leads is the host's affair.
 3. The kernel takes IPv6 off a link of a small MTU. A claim whose device would lose an IPv6 address
    by that is refused.
 4. Host rules follow the tables whose routes came along.
@@ -200,7 +201,7 @@ def _inherited_routes(
             continue
         if route.table == MAIN and _network_of(route.destination).prefixlen == 0:
             continue
-        if any(hop.device for hop in route.nexthops):
+        if route.encap or any(hop.device for hop in route.nexthops):
             continue  # Legs over other devices stay on the host, and so does the whole.
         if fits(route, interfaces, (*configured, *inherited)):
             inherited.append(replace(route, expires_s=0))
@@ -209,19 +210,19 @@ def _inherited_routes(
 
 def beside_each_other(networks: Sequence[PodNetwork]) -> tuple[PodNetwork, ...]:
     """Return the networks of one pod's devices with routes that can stand beside each other."""
-    taken: set[tuple[str, int, int]] = set()
+    taken: set[tuple[str, int, int, int]] = set()
     return tuple(
         replace(network, routes=tuple(_in_a_free_slot(route, taken) for route in network.routes))
         for network in networks
     )
 
 
-def _in_a_free_slot(route: Route, taken: set[tuple[str, int, int]]) -> Route:
+def _in_a_free_slot(route: Route, taken: set[tuple[str, int, int, int]]) -> Route:
     """Return the route with the next metric that no other one of its destination has."""
     metric = effective_metric(route)
-    while (route.destination, route.table, metric) in taken:
+    while (route.destination, route.table, route.tos, metric) in taken:
         metric += 1
-    taken.add((route.destination, route.table, metric))
+    taken.add((route.destination, route.table, route.tos, metric))
     return route if metric == effective_metric(route) else replace(route, metric=metric)
 
 

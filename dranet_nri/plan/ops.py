@@ -203,7 +203,8 @@ class AddRoute:
         hops += (f"{hop.gateway} {hop.device}".strip() for hop in self.route.nexthops)
         via = f" via {' and '.join(hops)}" if hops else ""
         table = f" table {self.route.table}" if self.route.table != 254 else ""  # RT_TABLE_MAIN
-        return f"add route {self.route.destination}{via} dev {self.name}{table} in {self.ns}"
+        tos = f" tos {self.route.tos}" if self.route.tos else ""
+        return f"add route {self.route.destination}{tos}{via} dev {self.name}{table} in {self.ns}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,7 @@ _sysctl_key = _matches(r"[a-z0-9_]{1,64}", "a sysctl of one interface")
 _alias = _matches(r"dra\.net/[A-Za-z0-9./_-]{1,200}", "an alias that we give")
 _guid = _matches(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}", "a GUID like 0c42:a103:0065:5a1e")
 _switch = _matches(r"[ -~]{1,31}", "a name as ethtool shows it")
+_hex = _matches(r"([0-9a-f]{2}){0,1024}", "bytes in hex")
 _size = _between(1, MAX_U32)
 _u32 = _between(0, MAX_U32)
 _u8 = _between(0, 255)
@@ -279,6 +280,10 @@ RULES: Final[Rules] = {
         "mtu": _u32,
         "expires_s": _u32,
         "preference": _u8,
+        "tos": _u8,
+        "metrics": _hex,
+        "realms": _u32,
+        "encap": _hex,
     },
     NextHop: {
         "gateway": _optional(_ip),

@@ -1,5 +1,6 @@
 """Every op on the link eth1 of the host, what comes before it, and what must be true after it."""
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -44,6 +45,8 @@ NODAD = 0x02  # IFA_F_NODAD
 V4 = Address("10.0.0.5/24")
 V6 = Address("2001:db8::5/64", flags=NODAD)
 MAC = "02:00:00:00:00:77"
+# RTAX_ADVMSS, RTAX_HOPLIMIT, RTAX_INITCWND (linux/rtnetlink.h).
+METRICS = "".join(struct.pack("=HHI", 8, *each).hex() for each in ((8, 1200), (10, 9), (11, 20)))
 SECRET = Sysctl("ipv6", "stable_secret", "2001:0db8:0000:0000:0000:0000:0000:0007")
 NOARP, PROMISC, ALLMULTI = 0x80, 0x100, 0x200  # IFF_*, linux/if.h
 UP = (
@@ -199,6 +202,13 @@ CASES = {
     "onlink route": case_of_route(Route("10.1.0.0/16", gateway="192.168.9.1", onlink=True)),
     "multipath route": case_of_route(
         Route("10.1.0.0/16", nexthops=(NextHop("10.0.0.1", weight=3), NextHop("10.0.0.2")))
+    ),
+    "route with metrics": case_of_route(
+        Route("10.1.0.0/16", gateway="10.0.0.1", mtu=1400, metrics=METRICS)
+    ),
+    "route of a tos": case_of_route(Route("10.1.0.0/16", gateway="10.0.0.1", tos=16)),
+    "route v6 with metrics": case_of_route(
+        Route("2001:db8:1::/48", gateway="2001:db8::1", metric=7, metrics=METRICS)
     ),
     "default route v6": case_of_route(
         Route("::/0", gateway="2001:db8::1", metric=7, mtu=1400, preference=1)

@@ -28,7 +28,6 @@ from dranet_nri.model import (
     Route,
     Rule,
     Sysctl,
-    XdpMode,
 )
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -37,7 +36,6 @@ from dranet_nri.plan.ops import (
     AddRoute,
     AddRule,
     DelAltname,
-    DetachXdp,
     LinkSettings,
     MoveLink,
     Op,
@@ -50,7 +48,6 @@ from dranet_nri.plan.ops import (
 )
 from dranet_nri.plan.port import Session
 from tests.contract.cases import (
-    ALLMULTI,
     CASES,
     KEY,
     MAC,
@@ -181,35 +178,6 @@ def test_a_link_that_comes_back_can_be_restored_in_full(session: Session) -> Non
     after = on_host(session)
     assert len(before.addresses) == 4
     assert replace(after, link=replace(after.link, index=before.link.index)) == before
-
-
-def test_a_move_keeps_flags_group_and_programs(world: World, session: Session) -> None:
-    changed = LinkSettings(flags=ALLMULTI | NOARP, group=7)
-    session.apply(SetLink(Ns.HOST, "eth1", changed))
-    world.attach_xdp("eth1", XdpMode.GENERIC)
-    before = on_host(session).link
-    assert before.xdp is not None
-    assert [each.mode for each in before.xdp] == [XdpMode.GENERIC]
-
-    move_in(session)
-
-    link = in_pod(session).link
-    assert (link.flags, link.group, link.xdp) == (ALLMULTI | NOARP, 7, before.xdp)
-
-
-@pytest.mark.parametrize("mode", [XdpMode.GENERIC, XdpMode.NATIVE])
-def test_only_the_program_of_that_mode_is_taken_off(
-    world: World, session: Session, mode: XdpMode
-) -> None:
-    world.attach_xdp("eth1", mode)
-    other = {XdpMode.GENERIC: XdpMode.NATIVE, XdpMode.NATIVE: XdpMode.GENERIC}[mode]
-    number = index(session)
-
-    session.apply(DetachXdp(Ns.HOST, number, other))
-    assert [each.mode for each in on_host(session).link.xdp or ()] == [mode]
-
-    session.apply(DetachXdp(Ns.HOST, number, mode))
-    assert on_host(session).link.xdp == ()
 
 
 @pytest.mark.parametrize("taken", ["net1", "enp7s0"])
@@ -397,12 +365,6 @@ def test_an_altname_of_another_link_is_not_deleted(world: World, session: Sessio
     session.apply(DelAltname(Ns.HOST, index(session), "enp8s0"))
 
     assert on_host(session, "eth2").link.altnames == ("enp8s0",)
-
-
-def test_stable_privacy_without_a_secret_is_refused(session: Session) -> None:
-    op = SetSysctl(Ns.HOST, "eth1", Sysctl("ipv6", "addr_gen_mode", "2"))
-
-    assert refused(session, op).code == EINVAL
 
 
 def test_a_sysctl_that_does_not_exist_is_refused(session: Session) -> None:

@@ -30,9 +30,9 @@ def stored(route: Route) -> Route:
     return replace(route, preference=0, expires_s=0)
 
 
-def slot(route: Route) -> tuple[str, int, int]:
+def slot(route: Route) -> tuple[str, int, int, int]:
     """Return what no two routes of a table share."""
-    return route.destination, route.table, route.metric
+    return route.destination, route.table, route.metric, route.tos
 
 
 def matter(route: Route) -> Route:

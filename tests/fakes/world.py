@@ -92,6 +92,7 @@ class FakeLink:
     sysctls: dict[tuple[str, str], str] = field(default_factory=dict)
     features: dict[str, bool] = field(default_factory=lambda: dict(FEATURES))
     private_flags: dict[str, bool] = field(default_factory=dict)
+    unrestorable: tuple[str, ...] = ()
 
     def ethtool(self) -> EthtoolState:
         """Return features and private flags."""
@@ -189,6 +190,7 @@ class Namespace:
             rules=tuple(r for r in self.rules if name in {r.iif, r.oif} or r.table in tables),
             neighbours=tuple(entry.neighbours),
             sysctls=entry.seen_sysctls(self.told),
+            unrestorable=entry.unrestorable,
         )
 
     def default_routes(self) -> tuple[DefaultRoute, ...]:
@@ -202,6 +204,7 @@ class Namespace:
     def drop(self, entry: FakeLink) -> None:
         """Take a link out, its routes and tunnels on it; links it was the master of become free."""
         self.drop_routes(entry, leaving=True)
+        entry.unrestorable = ()
         self.links.remove(entry)
         for other in [each for each in self.links if each.link.lower == entry.link.index]:
             if other.link.kind in DELETED_WITH_LOWER:

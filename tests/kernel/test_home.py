@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
@@ -122,6 +123,13 @@ def link_of(host: Host) -> dict[str, object]:
     return {name: value for name, value in shown.items() if name != "ifindex"}
 
 
+def without_clocks(shown: tuple[str, ...]) -> list[str]:
+    """Return lines of iproute2, sorted, without what they say of seconds left."""
+    return sorted(
+        re.sub(r"expires \d+sec", "", line) for text in shown for line in text.splitlines()
+    )
+
+
 LEFT_BY_PODS = (
     ("promisc", "on"),
     ("allmulticast", "on"),
@@ -212,6 +220,32 @@ def test_stable_privacy_comes_home_with_its_secret(host: Host) -> None:
     detach(host, snapshot)
 
     assert (host.sysctl("stable_secret"), host.sysctl("addr_gen_mode")) == (secret, "2")
+
+
+ROUTES = (
+    "10.9.0.0/16 via 10.0.0.1 initcwnd 20 advmss 1400 rto_min 5ms quickack 1 congctl reno",
+    "10.8.0.0/16 via 10.0.0.1 mtu lock 1300 hoplimit 9",
+    "10.7.0.0/16 via 10.0.0.1",
+    "10.7.0.0/16 via 10.0.0.2 tos 0x10",
+    "10.6.0.0/16 via 10.0.0.1 realms 5",
+    "10.5.0.0/16 encap ip id 7 dst 10.0.0.9",
+    "2001:db8:9::/48 via 2001:db8:1::1 initcwnd 20",
+)
+
+
+def test_routes_come_home_with_all_that_they_had(host: Host) -> None:
+    for route in ROUTES:
+        host.ip("route", "add", *route.split(), "dev", "eth1")
+    before = host.ip("-d", "route", "show", "dev", "eth1"), host.ip("-6", "route", "show")
+    snapshot = attach(host)
+    assert "encap" not in host.ip("route", "show", "dev", "eth1", inside=True)
+    assert "10.5.0.0/16" not in host.ip("route", "show", "dev", "eth1", inside=True)
+    assert "initcwnd 20" in host.ip("route", "show", "dev", "eth1", inside=True)
+
+    detach(host, snapshot)
+
+    after = host.ip("-d", "route", "show", "dev", "eth1"), host.ip("-6", "route", "show")
+    assert without_clocks(after) == without_clocks(before)
 
 
 def test_every_address_comes_home_with_its_connected_route(host: Host) -> None:

@@ -161,9 +161,7 @@ def test_a_rule_that_would_become_wider_is_not_told(
     assert observed.host.rules == ()
 
 
-def test_a_nexthop_object_is_told_as_the_gateway_it_stands_for(
-    machine: Machine, session: Session
-) -> None:
+def test_a_route_with_a_nexthop_object_is_told_in_words(machine: Machine, session: Session) -> None:
     machine.ip("address", "add", "10.0.0.5/24", "dev", "eth1")
     machine.ip("link", "set", "eth1", "up")
     machine.ip("nexthop", "add", "id", "7", "via", "10.0.0.1", "dev", "eth1")
@@ -172,9 +170,20 @@ def test_a_nexthop_object_is_told_as_the_gateway_it_stands_for(
     host = session.observe(KEY, "net1").host
 
     assert host is not None
-    assert [(route.destination, route.gateway) for route in host.routes] == [
-        ("10.1.0.0/16", "10.0.0.1")
-    ]
+    assert host.routes == ()
+    assert host.unrestorable == ("10.1.0.0/16 in table 254, which has nexthop object 7",)
+
+
+def test_a_route_from_a_source_prefix_is_told_in_words(machine: Machine, session: Session) -> None:
+    machine.ip("link", "set", "eth1", "up")
+    machine.ip(*["-6", "route", "add", "2001:db8:9::/48", "from", "2001:db8:7::/64", "dev", "eth1"])
+
+    host = session.observe(KEY, "net1").host
+
+    assert host is not None
+    assert host.routes == ()
+    (told,) = host.unrestorable
+    assert told.endswith("which has a source prefix of 64 bits")
 
 
 def test_an_ipv4_route_through_an_ipv6_gateway_is_told(machine: Machine, session: Session) -> None:

@@ -69,6 +69,10 @@ SETTINGS = LinkSettings(
             AddRoute(Ns.POD, "net1", Route("10.9.0.0/16", gateway="10.1.0.1", table=100)),
             "add route 10.9.0.0/16 via 10.1.0.1 dev net1 table 100 in pod",
         ),
+        (
+            AddRoute(Ns.HOST, "eth1", Route("10.9.0.0/16", tos=16)),
+            "add route 10.9.0.0/16 tos 16 dev eth1 in host",
+        ),
         (AddRoute(Ns.POD, "net1", Route("::/0")), "add route ::/0 dev net1 in pod"),
         (
             AddRoute(Ns.POD, "net1", Route("10.9.0.0/16", nexthops=LEGS)),

@@ -65,6 +65,8 @@ ROUTES = (
     Route("172.16.0.1/32", scope=253),
     Route("172.17.0.0/16", gateway="172.16.0.1", onlink=True),
     Route("172.18.0.0/16", gateway="10.1.0.1", metric=77, mtu=1400),
+    Route("172.18.0.0/16", gateway="10.1.0.1", metric=77, tos=16, metrics="08000b0014000000"),
+    Route("172.22.0.0/16", scope=253, encap="06001500"),
     Route("0.0.0.0/0", gateway="10.1.0.1", table=100),
     Route("0.0.0.0/0", gateway="10.1.0.1", protocol=16),
     Route("172.19.0.0/16", source="10.1.0.5", scope=253, table=100),

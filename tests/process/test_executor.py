@@ -107,6 +107,21 @@ def test_both_claims_are_attached_and_say_where_their_devices_are(node: Node) ->
     assert [each.device.name for each in storage.devices] == ["nic-3"], "adminAccess moves nothing"
 
 
+def test_host_routes_that_do_not_come_home_are_named(node: Node) -> None:
+    routes = tuple(f"10.{n}.0.0/16 in table 254, which has nexthop object 7" for n in range(4))
+    node.kernel.space().named("arrange", "eth1").unrestorable = routes
+    data, _ = node.attach()
+
+    (warning,) = data.devices[0].warnings
+    assert warning.startswith(f"not given back to the host: route {routes[0]}; {routes[1]}")
+    assert routes[3] not in warning
+    assert "and others" in warning
+    assert node.executor.verify(data, None) == data
+    assert node.executor.verify(data, CLAIMS[0]) == data
+    node.detach()
+    assert node.journal.records[DATA].phase is Phase.HOME
+
+
 def test_a_secret_comes_home_before_what_needs_it(node: Node) -> None:
     secret = Sysctl("ipv6", "stable_secret", "2001:0db8:0000:0000:0000:0000:0000:0007")
     node.kernel.space().named("arrange", "eth1").set_sysctl("arrange", secret)

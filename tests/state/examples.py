@@ -122,11 +122,13 @@ SNAPSHOT = LinkState(
     addresses=(Address("10.0.0.5/24", label="eth2", broadcast="10.0.0.255", metric=10),),
     routes=(
         Route("0.0.0.0/0", "10.0.0.1", protocol=4, mtu=1400),
+        Route("10.8.0.0/16", tos=16, metrics="08000b0014000000", realms=5, encap="06001500"),
         Route("10.9.0.0/16", nexthops=(NextHop("10.0.0.1", 2), NextHop("10.0.0.2", device="eth3"))),
     ),
     rules=(Rule(4, 32000, "10.0.0.5/32", table=100, fwmark=1, fwmask=255, invert=True),),
     neighbours=(Neighbour("10.0.0.1", "02:00:00:00:00:01"), Neighbour("10.0.0.9", "", proxy=True)),
     sysctls=(Sysctl("ipv4", "arp_ignore", "0"),),
+    unrestorable=("10.7.0.0/16 in table 254, which has nexthop object 7",),
     ethtool=EthtoolState(
         Switches(("tx-tcp-segmentation", "tx-tcp6-segmentation"), ("rx-gro",)),
         ("tx-tcp-segmentation",),

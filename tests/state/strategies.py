@@ -50,6 +50,7 @@ PCI = st.from_regex(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", fullmatch=Tru
 MAC = st.from_regex(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", fullmatch=True)
 GUID = st.from_regex(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}", fullmatch=True)
 SWITCH = st.from_regex(r"[a-z][a-z0-9 _-]{0,30}", fullmatch=True)
+HEX = st.binary(max_size=12).map(bytes.hex)
 IP = st.ip_addresses().filter(lambda ip: ip.version == 4 or ip.scope_id is None).map(str)
 CIDR = st.builds(lambda ip, bits: f"{ip}/{bits}", IP, st.integers(0, 32))
 
@@ -113,7 +114,14 @@ _FIELDS: dict[type, dict[str, Strategy[object]]] = {
         "valid_s": U32,
         "preferred_s": U32,
     },
-    Route: {"destination": CIDR, "gateway": _or_empty(IP), "source": _or_empty(IP), "table": U32},
+    Route: {
+        "destination": CIDR,
+        "gateway": _or_empty(IP),
+        "source": _or_empty(IP),
+        "table": U32,
+        "metrics": HEX,
+        "encap": HEX,
+    },
     NextHop: {
         "gateway": _or_empty(IP),
         "weight": st.integers(1, 65536),

@@ -221,7 +221,8 @@ def _as_once_attached(device: AttachedDevice) -> AttachedDevice:
     snapshot = device.snapshot
     if snapshot is not None:
         link = replace(snapshot.link, perm_mac="", dev_port=None, flags=None, group=None, xdp=None)
-        snapshot = replace(snapshot, link=link, ethtool=None)
+        routes = tuple(each for each in snapshot.routes if not each.tos)
+        snapshot = replace(snapshot, link=link, routes=routes, ethtool=None, unrestorable=())
     return AttachedDevice(
         device.request,
         _as_once_published(device.device),
