@@ -16,6 +16,7 @@ from dranet_nri.model import (
     AttributeValue,
     Failure,
     Link,
+    LinkState,
     Sysctl,
     Version,
 )
@@ -34,6 +35,7 @@ FREE = {
     (Link, "altnames"),
     (Link, "kind"),
     (Link, "operstate"),
+    (LinkState, "unrestorable"),
     (Sysctl, "value"),
 }
 
