@@ -113,9 +113,20 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
         *((SetDown(Ns.POD, link.index),) if link.up else ()),
         *detach_strange(Ns.POD, snapshot.link, link),  # before the MTU, which a program may limit
         *rename,
-        MoveLink(Ns.POD, link.index, Ns.HOST, name, settings),
+        *_own_flags(name if rename else link.name, settings),
+        MoveLink(Ns.POD, link.index, Ns.HOST, name, replace(settings, flags=None)),
         *after,
     )
+
+
+def _own_flags(name: str, settings: LinkSettings) -> Plan:
+    """Set flags in the pod already: who arrives with NOARP gets no duplicate address detection.
+
+    The kernel turns accept_dad off for good then (ipv6_add_dev, net/ipv6/addrconf.c).
+    """
+    if settings.flags is None:
+        return ()
+    return (SetLink(Ns.POD, name, LinkSettings(flags=settings.flags)),)
 
 
 def _refuse_namesake(snapshot: Link, observed: Observed) -> None:

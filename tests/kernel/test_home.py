@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -142,8 +143,8 @@ LEFT_BY_PODS = (
 def test_what_a_pod_leaves_on_the_device_goes_neither_to_the_host_nor_to_the_next_pod(
     host: Host,
 ) -> None:
-    before = link_of(host)
-    snapshot = attach(host)
+    before, dad = link_of(host), host.sysctl("accept_dad")
+    snapshot = replace(attach(host), sysctls=())  # all have the defaults
     for words in LEFT_BY_PODS:
         host.ip("link", "set", "eth1", *words, inside=True)
     host.ip("link", "property", "add", "dev", "eth1", "altname", "tenant", inside=True)
@@ -152,6 +153,7 @@ def test_what_a_pod_leaves_on_the_device_goes_neither_to_the_host_nor_to_the_nex
     detach(host, snapshot)
 
     assert link_of(host) == before
+    assert host.sysctl("accept_dad") == dad
 
 
 def test_what_the_kernel_brings_home_with_the_device_is_taken_off_there(host: Host) -> None:

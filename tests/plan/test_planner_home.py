@@ -105,13 +105,14 @@ def test_what_is_the_devices_own_is_taken_back_where_the_pod_left_it() -> None:
 
     ops = plan(AtHome(snapshot), away(LinkState(left)))
 
-    assert ops[:4] == (
+    assert ops[:5] == (
         DelAltname(Ns.POD, 7, "mine"),
         SetDown(Ns.POD, 7),
         DetachXdp(Ns.POD, 7, XdpMode.GENERIC),  # it may be what forbids a larger MTU
-        MoveLink(Ns.POD, 7, Ns.HOST, "eth1", LinkSettings(mtu=1500, flags=0x1000, group=7)),
+        SetLink(Ns.POD, "eth1", LinkSettings(flags=0x1000)),
+        MoveLink(Ns.POD, 7, Ns.HOST, "eth1", LinkSettings(mtu=1500, group=7)),
     )
-    assert kinds(ops[4:]) == [AddAddress, SetUp]
+    assert kinds(ops[5:]) == [AddAddress, SetUp]
 
 
 def test_on_the_host_programs_go_and_altnames_stay() -> None:
