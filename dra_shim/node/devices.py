@@ -84,16 +84,13 @@ class NodeDevices:
             InvalidValueError: nothing is known of the size.
         """
         options.choice.check()
-        self._state = state
-        self._notify = notify
+        self._state, self._notify = state, notify
         self._host = host or LiveHost(options.sysfs, options.azure_size)
         reach = Reach(addresses, node, timing.clock)
         self._eyes = Eyes(self._host, reach, options.choice, options.patience_s, notify)
         self._teller = Teller(offer, notify, timing.clock())
-        self._clock = timing.clock
-        self._alarm = Alarm(timing)
-        self._rescan_s = options.rescan_s
-        self._pace = Pace(options.rescan_s)
+        self._clock, self._alarm = timing.clock, Alarm(timing)
+        self._rescan_s, self._pace = options.rescan_s, Pace(options.rescan_s)
         self._turn = asyncio.Lock()
         self._begun = self._whole = 0  # looks, and the last of them that saw everything
         self._held: Held | None = None

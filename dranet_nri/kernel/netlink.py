@@ -174,7 +174,7 @@ class NetlinkSession:
         now_doing(f"observe {key.name}")
         host = self._space(Ns.HOST, f"observe {key.name}")
         pod = self._spaces.get(Ns.POD)
-        return observe(host, pod, key, pod_name, self._sys_root, known=known)
+        return observe(host, pod, key, pod_name, self._sys_root, known)
 
     def pod_index(self, name: str) -> int:
         """Return the ifindex of the pod's link of that name."""

@@ -30,7 +30,6 @@ def observe(
     key: DeviceKey,
     pod_name: str,
     sys_root: str,
-    *,
     known: Known | None = None,
 ) -> Observed:
     """Look for the device in both namespaces; arguments as for the port.
@@ -40,8 +39,7 @@ def observe(
     """
     on_host = host.links()
     in_pod = pod.links() if pod is not None else ()
-    host_parents: Parents = {}
-    pod_parents: Parents = {}
+    host_parents, pod_parents = Parents(), Parents()
     if key.parent and not any(seen.parent[1] for seen in (*on_host, *in_pod)):
         # Linux before 5.14 doesn't tell parents. The pod has no sysfs that we could ask.
         host_parents = _sysfs_parents(sys_root, on_host)

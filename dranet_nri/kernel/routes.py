@@ -164,10 +164,9 @@ def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
         return ""
     anywhere = "0.0.0.0" if family == AF_INET else "::"  # noqa: S104 (a destination)
     destination = f"{codec.address(attrs.get(RTA_DST)) or anywhere}/{length}"
-    if source or not _ODD.isdisjoint(attrs):
-        odd = _beyond_us(source, attrs)
-        if odd:
-            return f"{destination} in table {table}, which has {odd}"
+    odd = "" if not source and _ODD.isdisjoint(attrs) else _beyond_us(source, attrs)
+    if odd:
+        return f"{destination} in table {table}, which has {odd}"
     expires = 0
     if family == AF_INET6 and RTA_CACHEINFO in attrs:
         (ticks,) = fixed(_EXPIRES, attrs[RTA_CACHEINFO])

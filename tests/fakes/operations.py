@@ -107,11 +107,8 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
             entry.link = replace(entry.link, master=index)
         case AddAltname(ns, name, altname):
             _add_altname(what, spaces[ns], spaces[ns].named(what, name), altname)
-        case SetFeatures(ns, name, features, strict):
-            _set_features(what, spaces[ns].named(what, name), features, strict=strict)
-        case SetPrivateFlags(ns, name, flags):
-            entry = spaces[ns].named(what, name)
-            entry.private_flags = _switched(what, entry.private_flags, flags)
+        case SetFeatures(ns, name) | SetPrivateFlags(ns, name):
+            _switch(what, spaces[ns].named(what, name), op)
         case SetLink() | SetUp() | AddAddress() | AddNeighbour() | SetSysctl():
             _apply_to_link(op, what, spaces[op.ns].named(what, op.name))
         case _:
@@ -143,6 +140,13 @@ def _apply_to_link(
             entry.set_sysctl(what, op.sysctl)
         case _:
             assert_never(op)
+
+
+def _switch(what: str, entry: FakeLink, op: SetFeatures | SetPrivateFlags) -> None:
+    if isinstance(op, SetFeatures):
+        _set_features(what, entry, op.features, strict=op.strict)
+    else:
+        entry.private_flags = _switched(what, entry.private_flags, op.flags)
 
 
 def _set_features(what: str, entry: FakeLink, wanted: Switches, *, strict: bool) -> None:
