@@ -114,7 +114,9 @@ class Ethtool:
             KernelError: the kernel refused; EOPNOTSUPP, the device takes one only with another.
         """
         self._set(what, FEATURES_SET, index, A_FEATURES_WANTED, wanted)
-        active = set(self._state(what, index).active) if strict else set(wanted.on)
+        if not strict:
+            return
+        active = self._state(what, index).active
         refused = Switches(
             tuple(name for name in wanted.on if name not in active),
             tuple(name for name in wanted.off if name in active),

@@ -74,6 +74,27 @@ def test_what_work_raises_reaches_the_caller(nsfd: int) -> None:
         run_inside(nsfd, work)
 
 
+def test_the_caller_waits_without_a_limit(nsfd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    join = threading.Thread.join
+
+    def joined(thread: threading.Thread, timeout: float | None = None) -> None:
+        if timeout is None:  # any limit is over at once here, with the work undone
+            release.set()
+            join(thread)
+
+    def work() -> int:
+        release.wait()
+        return inode_here()
+
+    monkeypatch.setattr(threading.Thread, "join", joined)
+
+    try:
+        assert run_inside(nsfd, work) == inode_of(nsfd)
+    finally:
+        release.set()
+
+
 def test_the_descriptor_may_be_closed_while_work_hangs(nsfd: int) -> None:
     started, release = threading.Event(), threading.Event()
     seen: list[int] = []
