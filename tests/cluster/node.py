@@ -33,6 +33,7 @@ HELLO: Final = "uplink.sock"
 DISK: Final = "disk"  # of a machine
 INSIDE: Final = ("--limit", "3600", "--", "python3", "-m", "tests.cluster.inside")
 ANSWER_S: Final = 120.0 * PATIENCE  # the longest that a part takes to start
+BOOT_S: Final = 5.0  # a node that is reset between question and answer never says that it was
 Maker = Callable[[Path], tuple[str | Path, ...]]
 
 
@@ -134,12 +135,7 @@ class Node:
         Raises:
             NodeError: It could not.
         """
-        with self._uplink.connect(PORT) as connection:
-            connection.settimeout(ANSWER_S)
-            result, error = lines.ask(connection, [part, verb, *arguments])
-        if error is not None:
-            raise NodeError(error)
-        return result
+        return self._answer([part, verb, *arguments], ANSWER_S)
 
     def start(self) -> None:
         """Start the parts that every node has, and wait until it is ready for pods."""
@@ -168,6 +164,10 @@ class Node:
         """Return what pods must not change: links, addresses, routes and rules of the node."""
         state: dict[str, object] = self.tell("node", "state")
         return state
+
+    def settle(self) -> None:
+        """Return once the state is what it stays if nobody changes it."""
+        self.tell("node", "settle")
 
     def log(self, name: str) -> str:
         """Return all that `kubelet`, `containerd`, `dranet-nri` or `dra-shim` said."""
@@ -205,6 +205,14 @@ class Node:
         """Return the name of the node's boot, "" while it does not do as told."""
         self._box.check()
         try:
-            return str(self.tell("node", "boot"))
+            return str(self._answer(["node", "boot"], BOOT_S))
         except OSError:
             return ""
+
+    def _answer(self, question: list[str], deadline_s: float) -> Any:
+        with self._uplink.connect(PORT) as connection:
+            connection.settimeout(deadline_s)
+            result, error = lines.ask(connection, question)
+        if error is not None:
+            raise NodeError(error)
+        return result
