@@ -42,6 +42,7 @@ class Driver:
     def settle(self) -> None:
         """Return once all NICs are published; how the node is then is how it shall be again."""
         self.wait_published()
+        self.node.settle()
         self._before = self.node.state()
 
     def stop(self) -> None:

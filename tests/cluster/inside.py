@@ -42,6 +42,10 @@ class _Commands:
         """Return what pods must not change: links, addresses, routes and rules."""
         return host_state()
 
+    def settle(self) -> None:
+        """Return once no address of the node is tentative, as none is that a NIC came home with."""
+        settled()
+
     def load(self, archive: str) -> None:
         """Give the runtime an image; however long that takes."""
         command = ("ctr", "--namespace=k8s.io", "images", "import", archive)

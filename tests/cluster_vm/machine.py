@@ -38,6 +38,7 @@ class Machine:
         """Take the node as it is now for how it shall be when no pod has a NIC."""
         shown = checked(self.node, "python3", "-m", "tests.cluster_vm.hardware")
         self.functions = json.loads(shown)
+        self.node.settle()
         self._before = self.state()
 
     def settle(self) -> None:
