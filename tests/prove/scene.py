@@ -118,7 +118,7 @@ class Scene:
                 continue
             (netns,) = [pod.id for pod in self.pods if f"/run/netns/{pod.id}" in spec]
             facts = looks.in_netns(netns) if looks.exists(netns) else frozenset()
-            for device in claim.devices:
+            for device in () if self.shape.shared else claim.devices:
                 name = device.config.interface.name or device.device.key.name
                 missing = looks.of_link(whole, name) - facts
                 if missing or not looks.of_link(whole, name):

@@ -20,6 +20,7 @@ from dranet_nri.model import (
     NeighbourConfig,
     NetworkConfig,
     ObjectRef,
+    RdmaConfig,
     RouteConfig,
     RuleConfig,
     Switches,
@@ -44,6 +45,7 @@ EVERYTHING: Final = NetworkConfig(
     neighbors=(NeighbourConfig("192.168.7.9", "02:00:00:00:00:0a"),),
     ethtool=EthtoolConfig(features=Switches(on=("rx-gro",), off=("tso",))),
 )
+RENAMED: Final = NetworkConfig(rdma=RdmaConfig(name="mlx5_77"))
 REFUSED: Final = NetworkConfig(routes=(RouteConfig("172.31.0.0/16", "198.51.100.1"),))
 
 
@@ -70,16 +72,23 @@ class Shape:
         name: in the table.
         act: what is cut short.
         claims: one tuple of parameters a claim, one entry a NIC.
+        shared: the pod has a share of each NIC, which stays on the host.
     """
 
     name: str
     act: Act
     claims: tuple[tuple[NetworkConfig, ...], ...]
+    shared: bool = False
 
     @property
     def count(self) -> int:
         """Return the number of NICs."""
         return sum(len(each) for each in self.claims)
+
+    @property
+    def has_rdma(self) -> bool:
+        """Return whether it is about RDMA devices."""
+        return any(config.rdma != NOTHING.rdma for each in self.claims for config in each)
 
 
 _PODS: Final = {
@@ -103,6 +112,11 @@ SHAPES: Final = (
     Shape("unlinked 1 NIC", Act.UNLINKED, ((NOTHING,),)),
     Shape("destroyed 1 NIC", Act.DESTROYED, ((NOTHING,),)),
     Shape("destroyed parameters", Act.DESTROYED, ((EVERYTHING,),)),
+    *(Shape(f"{act} share", act, ((NOTHING,),), shared=True) for act in (Act.ATTACH, Act.DETACH)),
+    *(
+        Shape(f"{act} renamed RDMA", act, ((RENAMED,),))
+        for act in (Act.ATTACH, Act.DETACH, Act.DESTROYED)
+    ),
 )
 
 
@@ -125,13 +139,13 @@ def device_of(name: str) -> Device:
 
 def allocations(shape: Shape, devices: Sequence[Device], pod: ObjectRef) -> tuple[Allocation, ...]:
     """Return the pod's claims for the devices, as the shim would record them."""
-    left = iter(devices)
+    left, share = iter(devices), "a-share" if shape.shared else ""
     return tuple(
         Allocation(
             claim=ObjectRef(pod.namespace, f"claim{number}", f"{pod.uid}-claim{number}"),
             pod=pod,
             devices=tuple(
-                AllocatedDevice(f"nic{index}", "box", next(left), config)
+                AllocatedDevice(f"nic{index}", "box", next(left), config, share_id=share)
                 for index, config in enumerate(configs)
             ),
             nonce="c0ffee",

@@ -83,7 +83,12 @@ class Stage:
 
     def fits(self, shape: Shape) -> bool:
         """Whether these NICs can take part in the shape."""
-        return self.hardware or shape.act not in HARDWARE_ONLY
+        with_rdma = self.tier == "vm rdma"
+        return (
+            (self.hardware or shape.act not in HARDWARE_ONLY)
+            and (with_rdma or not shape.has_rdma)
+            and not (with_rdma and shape.shared)  # in exclusive mode, nobody shares them
+        )
 
 
 def differences(wanted: looks.Facts, found: looks.Facts) -> str:
