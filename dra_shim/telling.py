@@ -139,6 +139,12 @@ class Telling:
                 log.error("a look hangs in the kernel", doing=notice.doing, s=notice.seconds)
             case node.Deaf():
                 log.warning("events not heard", source=notice.source, reason=str(notice.error))
+            case node.Untold():
+                log.warning(
+                    "TCX programs not told",
+                    reason=str(notice.error),
+                    remedy="have plugin and shim of the same version; what was told before counts",
+                )
             case _:
                 assert_never(notice)
 

@@ -37,6 +37,7 @@ from dranet_nri.journal import SharedAttachments
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.sysctl import check_root
 from dranet_nri.log import logger
+from dranet_nri.lookout import Lookout
 from dranet_nri.meter import GIVING
 from dranet_nri.model import Pod
 from dranet_nri.pauses import pause_after
@@ -238,6 +239,7 @@ class Daemon:
 
         connection = Connection(self._endpoint, plugin, notify, answered=partial(_count, plugin))
         pulse = Pulse(RealFs(), self._settings.run, plugin, self._bell, lambda: connection.status)
+        lookout = Lookout(RealFs(), self._settings.run)
         loop = asyncio.get_running_loop()
         events, rdma = DeviceEvents(), self._rdma_monitor()
         loop.add_reader(plugin.allocations.fileno(), plugin.refresh)
@@ -248,6 +250,7 @@ class Daemon:
             async with asyncio.TaskGroup() as tasks:
                 helpers = (
                     tasks.create_task(pulse.run(), name="pulse"),
+                    tasks.create_task(lookout.run(), name="lookout"),
                     tasks.create_task(self._repair(plugin), name="repair"),
                     tasks.create_task(self._stop_when_told(connection, stop), name="stop"),
                 )

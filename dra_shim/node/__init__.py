@@ -5,6 +5,7 @@ pace.py     when to look
 notices.py  what is told
 held.py     which devices records give to pods
 host.py     the kernel: what it announces and shows
+told.py     what the plugin tells of the host
 reach.py    by which addresses the cluster reaches the node
 eyes.py     what there is to offer, seen
 teller.py   what became different, and who hears of it
@@ -21,6 +22,7 @@ from dra_shim.node.notices import (
     Notify,
     Recovered,
     Seen,
+    Untold,
 )
 from dra_shim.node.reach import AddressSource
 from dra_shim.node.view import Choice
@@ -39,4 +41,5 @@ __all__ = [
     "Notify",
     "Recovered",
     "Seen",
+    "Untold",
 ]

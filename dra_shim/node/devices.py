@@ -87,7 +87,7 @@ class NodeDevices:
         self._state, self._notify = state, notify
         self._host = host or LiveHost(options.sysfs, options.azure_size)
         reach = Reach(addresses, node, timing.clock)
-        self._eyes = Eyes(self._host, reach, options.choice, options.patience_s, notify)
+        self._eyes = Eyes(self._host, reach, options.choice, options.patience_s, notify, state.run)
         self._teller = Teller(offer, notify, timing.clock())
         self._clock, self._alarm = timing.clock, Alarm(timing)
         self._rescan_s, self._pace = options.rescan_s, Pace(options.rescan_s)

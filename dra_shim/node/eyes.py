@@ -4,11 +4,13 @@ A device that moves between host and pod meanwhile is in one of the readings, or
 """
 
 from functools import partial
+from pathlib import Path
 
 from dra_shim.node.held import Held
 from dra_shim.node.host import Host
 from dra_shim.node.notices import LookStuck, Notify
 from dra_shim.node.reach import Reach
+from dra_shim.node.told import Told
 from dra_shim.node.view import Choice, View, view_of
 from dranet_nri.inventory import Uplinks, uplinks_of
 from dranet_nri.threads import Patience, in_thread
@@ -18,7 +20,13 @@ class Eyes:
     """Looks at one node, on threads; the event loop never waits for the kernel."""
 
     def __init__(
-        self, host: Host, reach: Reach, choice: Choice, patience_s: float, notify: Notify
+        self,
+        host: Host,
+        reach: Reach,
+        choice: Choice,
+        patience_s: float,
+        notify: Notify,
+        plugin: Path,
     ) -> None:
         """Prepare to look.
 
@@ -28,11 +36,13 @@ class Eyes:
             choice: which devices are offered.
             patience_s: seconds of a look after which it is told that it is stuck.
             notify: told so; must not raise.
+            plugin: its directory, where it says what only a privileged process sees.
         """
         self._host = host
         self._reach = reach
         self._choice = choice
         self._uplinks: Uplinks | None = None  # as they were seen last
+        self._told = Told(plugin, notify)
         self._patience = Patience(patience_s, lambda doing: notify(LookStuck(doing, patience_s)))
 
     async def see(self, held: Held, *, whole: bool) -> View:
@@ -50,7 +60,8 @@ class Eyes:
         """
         addresses = await self._reach.addresses()
         before = held.devices()
-        facts = await in_thread(partial(self._host.look, whole=whole), self._patience)
+        look = partial(self._host.look, whole=whole, programs=self._told.programs())
+        facts = await in_thread(look, self._patience)
         known = tuple((before | held.devices()).values())
         self._uplinks = uplinks_of(facts, addresses, self._uplinks)
         node = self._reach.node

@@ -64,5 +64,12 @@ class Deaf:
     error: Exception
 
 
-Notice = Seen | Ailing | Recovered | LookFailed | LookStuck | Deaf
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """What the plugin tells of the host cannot be read. What it told before counts."""
+
+    error: Exception
+
+
+Notice = Seen | Ailing | Recovered | LookFailed | LookStuck | Deaf | Untold
 Notify = Callable[[Notice], None]

@@ -220,9 +220,9 @@ class NodeCounts:
         )
         self._looks = Counter(
             "dra_shim_look_troubles_total",
-            "Looks at the node that failed, or that the kernel keeps.",
+            "Looks at the node that failed, that the kernel keeps, or without the plugin's facts.",
             ("result",),
-            [("failed",), ("stuck",)],
+            [("failed",), ("stuck",), ("untold",)],
         )
         self._deaf = Counter(
             "dra_shim_event_sources_lost_total",
@@ -254,6 +254,8 @@ class NodeCounts:
                 self._looks.add("stuck")
             case node.Deaf():
                 self._deaf.add(notice.source)
+            case node.Untold():
+                self._looks.add("untold")
             case _:
                 assert_never(notice)
         ailing = len(self._ailing)

@@ -8,16 +8,18 @@ Rules:
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from errno import EPERM
 from pathlib import Path
 from typing import Final, TypeVar
 
 from dranet_nri.errors import KernelError
-from dranet_nri.facts import azure, host, infiniband, links, sysfs
+from dranet_nri.facts import azure, bpf, host, infiniband, links, sysfs
 from dranet_nri.facts.touched import NOTHING, Event, Touched, touched_by
 from dranet_nri.facts.tree import Folder
+from dranet_nri.insight import Programs
 from dranet_nri.inventory import (
     HostFacts,
     Inventory,
@@ -32,6 +34,7 @@ from dranet_nri.netlink.routes import default_routes
 from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
 
 MANY_LINKS: Final = 64  # above it, dumps of everything are faster than one question for each
+
 
 T = TypeVar("T", PciFunction, RdmaDevice)
 
@@ -63,20 +66,22 @@ def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts
         KernelError: a netlink dump failed.
         InvalidValueError: nothing is known of the size.
     """
-    return Scanner(sysfs_root, azure_size).scan(whole=True)
+    return Scanner(sysfs_root, azure_size).scan(whole=True, programs=_programs_if_allowed())
 
 
 @dataclass(slots=True)
-class _Links:
-    """Links as they were read last, by ifindex.
+class KnownLinks:
+    """Links as they were read last, by ifindex, with what was read of each.
 
     Attributes:
         filters: names of BPF classifiers.
+        programs: names of what runs by TCX.
     """
 
     seen: dict[int, links.SeenLink] = field(default_factory=dict)
     addresses: dict[int, tuple[Address, ...]] = field(default_factory=dict)
     filters: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    programs: Programs = field(default_factory=dict)
 
     def read(self, netlink: Rtnetlink, index: int) -> None:
         """Read a link again; one that is gone is forgotten."""
@@ -106,7 +111,7 @@ class _Seen:
     """
 
     facts: HostFacts
-    links: _Links
+    links: KnownLinks
     told: infiniband.Told
 
 
@@ -139,11 +144,12 @@ class Scanner:
         self._heard.append(touched)
         return True
 
-    def scan(self, *, whole: bool) -> HostFacts:
+    def scan(self, *, whole: bool, programs: Programs | None = None) -> HostFacts:
         """Return what there is; one thread at a time.
 
         Args:
             whole: read everything, whatever was heard of.
+            programs: what runs on links by TCX now, None if nobody can tell.
 
         Raises:
             KernelError: a netlink dump failed.
@@ -153,23 +159,24 @@ class Scanner:
             touched |= self._heard.popleft()
         seen, self._seen = self._seen, None
         if whole or seen is None or touched.everything or len(touched.links) > MANY_LINKS:
-            seen = self._everything()
+            seen = self._everything(programs or {})
         else:
+            seen.links.programs = programs or {}
             seen.facts = self._again(seen, touched)
         self._seen = seen
         return seen.facts
 
-    def _everything(self) -> _Seen:
+    def _everything(self, programs: Programs) -> _Seen:
         with closing(open_here()) as netlink:
             seen = links.links(netlink)
             addresses = links.addresses(netlink)
             filters = links.tc_filters(netlink)
             routes = default_routes(netlink)
         told = infiniband.told(self._sysfs)
-        facts = host_facts(self._sysfs, seen, addresses, filters, routes, told=told)
+        known = KnownLinks({each.link.index: each for each in seen}, addresses, filters, programs)
+        facts = host_facts(self._sysfs, known, routes, told=told)
         facts = replace(facts, azure=azure.azure_host(self._sysfs, self._size))
-        by_index = {each.link.index: each for each in seen}
-        return _Seen(facts, _Links(by_index, addresses, filters), told)
+        return _Seen(facts, known, told)
 
     def _again(self, seen: _Seen, touched: Touched) -> HostFacts:
         before = seen.facts
@@ -200,17 +207,17 @@ class Scanner:
         )
 
     def _netdevs(
-        self, before: Iterable[NetDevice], now: _Links, indexes: Collection[int]
+        self, before: Iterable[NetDevice], now: KnownLinks, indexes: Collection[int]
     ) -> Iterator[NetDevice]:
         known = {each.link.index: each for each in before}
         with Folder(self._sysfs) as folder:
             for index in sorted(now.seen):
-                if index in known and index not in indexes:
+                same = index in known and index not in indexes
+                if same and known[index].tcx_programs == now.programs.get(index, ()):
                     yield known[index]
                     continue
-                one = now.seen[index]
-                place = sysfs.net_parent(folder, one.link)
-                read = _net_device(one, place, now.addresses, now.filters)
+                place = sysfs.net_parent(folder, now.seen[index].link)
+                read = _net_device(now, index, place)
                 yield known[index] if known.get(index) == read else read
 
     def _rdma(
@@ -230,9 +237,7 @@ class Scanner:
 
 def host_facts(
     sysfs_root: Path,
-    seen: tuple[links.SeenLink, ...],
-    addresses: Mapping[int, tuple[Address, ...]],
-    tc_filters: Mapping[int, tuple[str, ...]],
+    seen: KnownLinks,
     routes: tuple[DefaultRoute, ...],
     *,
     told: infiniband.Told | None = None,
@@ -242,8 +247,6 @@ def host_facts(
     Args:
         sysfs_root: where sysfs is mounted.
         seen: every link of the namespace.
-        addresses: ifindex -> addresses.
-        tc_filters: ifindex -> names of BPF classifiers.
         routes: the default routes.
         told: what netlink tells of RDMA devices, None if it was not asked.
     """
@@ -251,8 +254,8 @@ def host_facts(
     functions = _functions(sysfs_root, rdma)
     with Folder(sysfs_root) as folder:
         netdevs = tuple(
-            _net_device(one, sysfs.net_parent(folder, one.link), addresses, tc_filters)
-            for one in seen
+            _net_device(seen, index, sysfs.net_parent(folder, one.link))
+            for index, one in seen.seen.items()
         )
     near = sysfs.numa_near(sysfs_root)
     others = _besides(sysfs_root, functions)
@@ -291,20 +294,27 @@ def _kept(read: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(known.get(each, each) for each in read)
 
 
-def _net_device(
-    seen: links.SeenLink,
-    place: sysfs.NetParent,
-    addresses: Mapping[int, tuple[Address, ...]],
-    tc_filters: Mapping[int, tuple[str, ...]],
-) -> NetDevice:
+def _net_device(known: KnownLinks, index: int, place: sysfs.NetParent) -> NetDevice:
+    seen = known.seen[index]
     return NetDevice(
         link=replace(seen.link, bus=place.bus, parent=place.parent),
-        addresses=addresses.get(seen.link.index, ()),
+        addresses=known.addresses.get(index, ()),
         pci=place.pci,
         virtual=place.virtual,
         dev_port=place.dev_port,
         port_name=seen.port_name,
         speed_mbps=place.speed_mbps,
         pinned=seen.pinned,
-        tc_filters=tc_filters.get(seen.link.index, ()),
+        tc_filters=known.filters.get(index, ()),
+        tcx_programs=known.programs.get(index, ()),
     )
+
+
+def _programs_if_allowed() -> Programs:
+    """Return what the kernel tells, which is nothing where we may not ask."""
+    try:
+        return bpf.tcx_programs()
+    except KernelError as error:
+        if error.code != EPERM:
+            raise
+        return {}

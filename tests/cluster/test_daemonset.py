@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.box.place import checked
+from tests.box.waiting import wait_until
+from tests.cluster.api import Object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.daemons import MUST, Daemons
 from tests.cluster.driver import NAMES, apply, links_of
@@ -37,3 +40,34 @@ def test_a_pod_gets_its_nic_and_gives_it_back(daemons: Daemons, pods: Pods) -> N
     assert "10.100.0.5/24" in links_of(pods, "train")["nic0"]
     pods.delete("train")
     daemons.wait_home()
+
+
+def test_the_slice_tells_which_programs_a_nic_has_by_tcx(daemons: Daemons) -> None:
+    assert attributes(daemons, "nic7").get("dra.net/ebpf") == {"bool": False}
+
+    checked(daemons.node, "python3", "-m", "tests.kernel.bpf", "nic7", "count_packets")
+    wait_until("the plugin to see it", lambda: "count_packets" in facts(daemons.node), 60)
+    checked(daemons.node, "ip", "link", "set", "nic7", "alias", "a look is worth it")
+    wait_until("a look", lambda: "dra.net/tcxProgramNames" in attributes(daemons, "nic7"))
+
+    told = attributes(daemons, "nic7")
+    assert told["dra.net/tcxProgramNames"] == {"string": "count_packets"}
+    assert told["dra.net/ebpf"] == {"bool": True}
+    assert attributes(daemons, "nic6")["dra.net/ebpf"] == {"bool": False}
+
+
+def attributes(daemons: Daemons, nic: str) -> Object:
+    """Return what a slice says of a NIC."""
+    (found,) = [
+        device["attributes"]
+        for each in daemons.slices()
+        for device in each["spec"]["devices"]
+        if device["attributes"]["dra.net/ifName"]["string"] == nic
+    ]
+    assert isinstance(found, dict)
+    return found
+
+
+def facts(node: Node) -> str:
+    """Return what the plugin wrote of the host."""
+    return node.run("cat", "/run/dranet-nri/facts.json").stdout

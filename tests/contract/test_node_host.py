@@ -12,6 +12,7 @@ import pytest
 
 from dra_shim.node.host import Host, LiveHost
 from dra_shim.node.notices import Notice
+from dranet_nri.insight import Programs
 from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.threads import in_thread
@@ -113,6 +114,10 @@ def carriers(facts: HostFacts) -> dict[str, bool]:
     return {each.link.name: each.link.carrier for each in facts.netdevs if each.link.name != "lo"}
 
 
+def programs(facts: HostFacts) -> dict[str, tuple[str, ...]]:
+    return {each.link.name: each.tcx_programs for each in facts.netdevs if each.link.name != "lo"}
+
+
 def uplinks(facts: HostFacts) -> set[str]:
     by_index = {each.link.index: each.link.name for each in facts.netdevs}
     return {by_index[leg] for route in facts.default_routes for leg in route.links}
@@ -126,8 +131,9 @@ class Watched:
         self._stirred = asyncio.Event()
         self.notices: list[Notice] = []
 
-    async def look(self, *, whole: bool = False) -> HostFacts:
-        return await in_thread(lambda: self._host.look(whole=whole))
+    async def look(self, *, whole: bool = False, programs: Programs | None = None) -> HostFacts:
+        told = programs or {}
+        return await in_thread(lambda: self._host.look(whole=whole, programs=told))
 
     async def until(self, holds: Callable[[HostFacts], bool]) -> HostFacts:
         """Look whenever something is heard, until it holds; the test's timeout bounds the wait."""
@@ -180,6 +186,22 @@ def test_a_default_route_is_heard_and_seen(world: World) -> None:
         await it.until(lambda facts: uplinks(facts) == {"a"})
         world.route_through("b")
         await it.until(lambda facts: uplinks(facts) == {"b"})
+
+    play(world, scene)
+
+
+def test_programs_that_are_told_belong_to_their_link_until_they_are_told_no_longer(
+    world: World,
+) -> None:
+    async def scene(it: Watched) -> None:
+        world.add_nic("a")
+        world.add_nic("b")
+        facts = await it.until(lambda facts: names(facts) == {"a", "b"})
+        (index,) = [each.link.index for each in facts.netdevs if each.link.name == "a"]
+        for whole in (False, True):
+            told = await it.look(whole=whole, programs={index: ("count", "drop")})
+            assert programs(told) == {"a": ("count", "drop"), "b": ()}
+            assert programs(await it.look(whole=whole)) == {"a": (), "b": ()}
 
     play(world, scene)
 

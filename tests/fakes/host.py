@@ -10,6 +10,7 @@ from threading import Event
 
 from dra_shim.node.host import Stir
 from dra_shim.node.notices import Notify
+from dranet_nri.insight import Programs
 from dranet_nri.inventory import HostFacts, NetDevice, PciFunction
 from dranet_nri.model import Address, DefaultRoute, Link
 
@@ -65,14 +66,20 @@ class FakeHost:
         finally:
             self._stir = None
 
-    def look(self, *, whole: bool) -> HostFacts:
+    def look(self, *, whole: bool, programs: Programs) -> HostFacts:
         """See Host."""
         self.looks.append(whole)
         facts = self.facts
         self.may_look.wait()
         if self.error is not None:
             raise self.error
-        return facts
+        return replace(
+            facts,
+            netdevs=tuple(
+                replace(each, tcx_programs=programs.get(each.link.index, ()))
+                for each in facts.netdevs
+            ),
+        )
 
     def announce(self) -> None:
         """Tell whoever listens that something may be different."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from dra_shim.claims import parse_manifests
+from dranet_nri import insight
 from dranet_nri.config import (
     ConfigEntry,
     ConfigSource,
@@ -55,6 +56,9 @@ def read_record(data: bytes) -> None:
     """Any bytes are a record that is written and read back unchanged, or a readable StateError."""
     salvage_pod_uid(data)
     with suppress(StateError):
+        programs = insight.decoded(data)
+        assert insight.decoded(insight.encoded(programs)) == programs
+    with suppress(StateError):
         allocation = decode_allocation(data)
         written = encode_allocation(allocation)
         assert len(written) <= MAX_RECORD
@@ -99,7 +103,16 @@ TARGETS = {
     "claims": Target(read_manifests, (*_SCALARS, *_FIELDS, *_YAML, *_CLAIM), TOKENS),
     "records": Target(
         read_record,
-        (*_SCALARS, b'"version"', b'"kind"', b'"Allocation"', b'"uid"', b'"devices"', b'"pod"'),
+        (
+            *_SCALARS,
+            b'"version"',
+            b'"kind"',
+            b'"Allocation"',
+            b'"uid"',
+            b'"devices"',
+            b'"pod"',
+            b'"tcx"',
+        ),
         TOKENS,
     ),
 }

@@ -1,8 +1,6 @@
-import ctypes
 import os
 import select
 import shutil
-import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -23,12 +21,12 @@ from dranet_nri.netlink.links import RTM_GETLINK
 from dranet_nri.netlink.routes import default_routes
 from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
 from tests.capability import lacking
+from tests.kernel import bpf
 from tests.kernel.namespaces import open_netns
 
 T = TypeVar("T")
 CLSACT_INGRESS = 0xFFFFFFF2
 ETH_P_ALL = 0x0003
-RETURN_ZERO = struct.pack("=QQ", 0xB7, 0x95)  # r0 = 0; exit
 
 
 class Namespace:
@@ -232,7 +230,7 @@ def test_what_carries_the_uplink_and_what_hangs_on_it_is_not_published(netns: Na
 
 def test_names_of_bpf_classifiers_are_read(netns: Namespace) -> None:
     netns.run("ip link add left type veth peer right")
-    program = _load_program()
+    program = bpf.load(bpf.SCHED_CLS, bpf.GO_ON)
     try:
         netns.do(lambda: _attach("left", program))
     finally:
@@ -295,17 +293,3 @@ def _attach(name: str, program: int) -> None:
             parent=CLSACT_INGRESS,
             protocol=ETH_P_ALL,
         )
-
-
-def _load_program() -> int:
-    """Load a classifier that returns 0 and return its descriptor (bpf(2), BPF_PROG_LOAD)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    code = ctypes.create_string_buffer(RETURN_ZERO, len(RETURN_ZERO))
-    license_text = ctypes.create_string_buffer(b"GPL")
-    attributes = struct.pack(
-        "=IIQQ", 3, 2, ctypes.addressof(code), ctypes.addressof(license_text)
-    ).ljust(48, b"\0")
-    fd = int(libc.syscall(321, 5, ctypes.create_string_buffer(attributes, 48), 48))
-    if fd < 0:
-        lacking(f"bpf(2) ({os.strerror(ctypes.get_errno())})", "run as root on a kernel with BPF")
-    return fd

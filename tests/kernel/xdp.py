@@ -1,8 +1,6 @@
-"""XDP programs for tests: loaded by bpf(2), attached over netlink as `ip link set xdp` does it."""
+"""XDP programs for tests, attached over netlink as `ip link set xdp` does it."""
 
-import ctypes
 import os
-import platform
 import socket
 import struct
 from contextlib import closing
@@ -14,15 +12,10 @@ from dranet_nri.model import XdpMode
 from dranet_nri.netlink.codec import attribute
 from dranet_nri.netlink.links import IFLA_XDP, INFO
 from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, prepared
-from tests.capability import lacking
+from tests.kernel import bpf
 
-BPF: Final = {"x86_64": 321, "aarch64": 280}  # the number of bpf(2)
-BPF_PROG_LOAD: Final = 5
-BPF_PROG_TYPE_XDP: Final = 6
-PASS: Final = struct.pack("=BBhiBBhi", 0xB7, 0, 0, 2, 0x95, 0, 0, 0)  # r0 = XDP_PASS; exit
+PASS: Final = 2  # XDP_PASS
 RTM_NEWLINK: Final = 16
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def attach(nsfd: int, name: str, mode: XdpMode) -> None:
@@ -32,7 +25,7 @@ def attach(nsfd: int, name: str, mode: XdpMode) -> None:
     """
 
     def body() -> None:
-        program = _load()
+        program = bpf.load(bpf.XDP, PASS)
         try:
             with closing(prepared(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0))) as netlink:
                 fields = attribute(IFLA_XDP_FD, struct.pack("=i", program))
@@ -45,19 +38,3 @@ def attach(nsfd: int, name: str, mode: XdpMode) -> None:
 
     assert NETLINK_ROUTE == 0
     run_inside(nsfd, body)
-
-
-def _load() -> int:
-    """Return the descriptor of a program."""
-    code, licence = ctypes.create_string_buffer(PASS), ctypes.create_string_buffer(b"GPL")
-    attr = struct.pack(
-        "=IIQQ",
-        BPF_PROG_TYPE_XDP,
-        len(PASS) // 8,
-        ctypes.addressof(code),
-        ctypes.addressof(licence),
-    ).ljust(120, b"\0")
-    fd: int = _libc.syscall(BPF[platform.machine()], BPF_PROG_LOAD, attr, len(attr))
-    if fd < 0:
-        lacking("bpf(2)", f"{os.strerror(ctypes.get_errno())}; run as root")
-    return fd

@@ -10,6 +10,8 @@ from dra_shim.goods import NO_CARRIER
 from dra_shim.kubelet import HealthReport
 from dra_shim.node import Ailing, Choice, Recovered, Seen
 from dra_shim.node.pace import LONGEST_S, QUIET_S
+from dranet_nri import insight
+from dranet_nri.files import RealFs
 from tests.process.node_bench import RESCAN_S, Bench, facts_with
 from tests.process.plugin_bench import finish
 
@@ -34,6 +36,24 @@ def test_everything_is_offered_at_once_and_told_by_name(bench: Bench) -> None:
             assert bench.offers == [["a", "b"]]
             assert bench.host.looks == [True]
             assert bench.notices == [Seen(2, 0, ("a", "b"), ())]
+
+    finish(scene())
+
+
+def test_programs_that_the_plugin_tells_of_are_published(bench: Bench) -> None:
+    bench.host.add_nic("a")
+    bench.host.add_nic("b")
+    (index, _) = [each.link.index for each in bench.host.facts.netdevs]
+    bench.state.run.mkdir()
+
+    async def scene() -> None:
+        async with bench.running():
+            assert dict((await bench.device("a")).attributes)["dra.net/ebpf"] is False
+            insight.store(RealFs(), bench.state.run, insight.encoded({index: ("count",)}))
+            await bench.rest(RESCAN_S)
+            told = dict((await bench.device("a")).attributes)
+            assert (told["dra.net/ebpf"], told["dra.net/tcxProgramNames"]) == (True, "count")
+            assert dict((await bench.device("b")).attributes)["dra.net/ebpf"] is False
 
     finish(scene())
 

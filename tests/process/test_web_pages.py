@@ -233,6 +233,7 @@ TOLD = [
     (node.Ailing("nic", "NoCarrier"), "dra_shim_devices", {"health": "ailing"}, 1),
     (node.LookFailed(OSError(), 1.0), "dra_shim_look_troubles_total", {"result": "failed"}, 1),
     (node.LookStuck("x", 9.0), "dra_shim_look_troubles_total", {"result": "stuck"}, 1),
+    (node.Untold(OSError()), "dra_shim_look_troubles_total", {"result": "untold"}, 1),
     (node.Deaf("udev", OSError()), "dra_shim_event_sources_lost_total", {"source": "udev"}, 1),
     (PartFailed("slices", OSError(), 1.0), "dra_shim_part_failures_total", {"part": "slices"}, 1),
 ]

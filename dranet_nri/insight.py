@@ -1,0 +1,82 @@
+"""What only a privileged process sees of the host, as a file: the plugin writes it, the shim reads.
+
+Of the host's network namespace, in which both run: the names of the BPF programs on each link that
+runs some by TCX. Netlink does not show them, and the shim has no capability to ask for them.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.errors import StateCorruptError, StateVersionError
+from dranet_nri.files import Fs, read_record_bytes, save
+
+NAME: Final = "facts.json"
+READABLE: Final = 0o644
+_VERSION: Final = 1
+_LIMIT: Final = 4 << 20  # bytes; thousands of links, each with as many programs as it can have
+
+_PROGRAM: Final = re.compile(r"[0-9A-Za-z_.]{1,15}")  # as the kernel has it (BPF_OBJ_NAME_LEN)
+
+Programs = Mapping[int, tuple[str, ...]]  # ifindex -> names
+
+
+def encoded(programs: Programs) -> bytes:
+    """Return the file's content."""
+    tcx = {str(index): programs[index] for index in sorted(programs)}
+    return json.dumps({"version": _VERSION, "tcx": tcx}).encode()
+
+
+def decoded(data: bytes) -> Programs:
+    """Return what the file's content says.
+
+    Raises:
+        StateError: the plugin does not write that.
+    """
+    try:
+        fields = json.loads(data)
+        if (version := fields["version"]) != _VERSION:
+            raise StateVersionError(f"{NAME}: version {version!r}, this program reads {_VERSION}")
+        return {int(index): _names(names) for index, names in fields["tcx"].items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
+        raise StateCorruptError(f"{NAME}: not what the plugin writes: {cause!r}") from cause
+
+
+def store(fs: Fs, run: Path, content: bytes) -> None:
+    """Write the file into the plugin's directory, which is on tmpfs.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    save(fs, run / NAME, content, durable=False, mode=READABLE)
+
+
+def load(run: Path) -> Programs:
+    """Return what the file in the plugin's directory says; nothing while there is no file.
+
+    Raises:
+        OSError: it can't be read.
+        StateError: it is not one of ours.
+    """
+    try:
+        directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return {}
+    try:
+        return decoded(read_record_bytes(directory, NAME, _LIMIT))
+    except FileNotFoundError:
+        return {}
+    finally:
+        os.close(directory)
+
+
+def _names(names: object) -> tuple[str, ...]:
+    if not isinstance(names, list):
+        raise TypeError(f"names: {names!r}")
+    for each in names:
+        if not _PROGRAM.fullmatch(each):
+            raise ValueError(f"{each!r} is no program")
+    return tuple(names)

@@ -1,0 +1,63 @@
+"""Keeps the file up to date that tells the shim what only a privileged process sees.
+
+Rules:
+1. The kernel is asked on a thread: it answers under a lock that a driver may hold for long.
+2. Nobody announces these facts, so they are asked for every now and then.
+3. That they can't be had keeps nobody from work; it is said once for each reason.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from dranet_nri import insight
+from dranet_nri.errors import KernelError
+from dranet_nri.facts.bpf import tcx_programs
+from dranet_nri.files import Fs
+from dranet_nri.insight import Programs
+from dranet_nri.log import logger
+from dranet_nri.threads import in_thread
+
+LOOK_S: Final = 15.0  # between two looks; the shim looks at everything once a minute
+
+
+@dataclass(slots=True)
+class Lookout:
+    """Tells the shim which programs run on the links of the host.
+
+    Attributes:
+        run_dir: the plugin's directory.
+        programs: asks the kernel.
+    """
+
+    fs: Fs
+    run_dir: Path
+    programs: Callable[[], Programs] = tcx_programs
+    log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "lookout"))
+    _written: bytes = b""
+    _trouble: str = ""
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Look, and write what is different."""
+        trouble = ""
+        try:
+            content = insight.encoded(await in_thread(self.programs))
+            if content != self._written:
+                insight.store(self.fs, self.run_dir, content)
+                self._written = content
+        except (KernelError, OSError) as error:
+            trouble = str(error)
+        if trouble and trouble != self._trouble:
+            self.log.warning("TCX programs are not told to the shim", reason=trouble)
+        self._trouble = trouble

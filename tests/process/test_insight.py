@@ -1,0 +1,163 @@
+"""What the plugin tells the shim of the host: the file, who writes it, who reads it."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from dra_shim.node.notices import Notice, Untold
+from dra_shim.node.told import Told
+from dranet_nri import insight
+from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError
+from dranet_nri.files import RealFs
+from dranet_nri.insight import Programs
+from dranet_nri.lookout import Lookout
+
+SOME: Programs = {3: ("count", "drop"), 11: ("count",)}
+
+
+def write(run: Path, programs: Programs) -> None:
+    insight.store(RealFs(), run, insight.encoded(programs))
+
+
+def test_what_is_written_is_read_and_everybody_may(tmp_path: Path) -> None:
+    write(tmp_path, SOME)
+
+    assert insight.load(tmp_path) == SOME
+    assert (tmp_path / "facts.json").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("directory", ["", "none"])
+def test_a_plugin_that_was_never_there_tells_nothing(tmp_path: Path, directory: str) -> None:
+    assert insight.load(tmp_path / directory) == {}
+
+
+def test_the_order_of_links_does_not_matter(tmp_path: Path) -> None:
+    assert insight.encoded({11: ("a",), 3: ("b",)}) == insight.encoded({3: ("b",), 11: ("a",)})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 1}',
+        '{"version": 1, "tcx": []}',
+        '{"version": 1, "tcx": {"eth0": ["a"]}}',
+        '{"version": 1, "tcx": {"3": "a"}}',
+        '{"version": 1, "tcx": {"3": [1]}}',
+        '{"version": 1, "tcx": {"3": ["a name of 16 by"]}}',
+        '{"version": 1, "tcx": {"3": ["\\ud800"]}}',
+        "[" * 100_000,
+    ],
+)
+def test_what_is_not_ours_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "facts.json").write_text(text)
+
+    with pytest.raises(StateCorruptError, match=r"facts\.json: not what the plugin writes"):
+        insight.load(tmp_path)
+
+
+def test_another_version_is_refused_by_its_number(tmp_path: Path) -> None:
+    (tmp_path / "facts.json").write_text(json.dumps({"version": 2, "tcx": {}}))
+
+    with pytest.raises(StateVersionError, match="version 2, this program reads 1"):
+        insight.load(tmp_path)
+
+
+class Host:
+    """A kernel to ask.
+
+    Attributes:
+        programs: what it says.
+        error: what it refuses with, None if it answers.
+    """
+
+    def __init__(self) -> None:
+        self.programs: Programs = {}
+        self.error: Exception | None = None
+
+    def ask(self) -> Programs:
+        if self.error is not None:
+            raise self.error
+        return self.programs
+
+
+def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
+    host = Host()
+    lookout = Lookout(RealFs(), tmp_path, host.ask)
+    file = tmp_path / "facts.json"
+
+    async def scene() -> None:
+        await lookout.look()
+        assert insight.load(tmp_path) == {}
+        first = file.stat().st_ino
+        await lookout.look()
+        assert file.stat().st_ino == first
+        host.programs = SOME
+        await lookout.look()
+        assert insight.load(tmp_path) == SOME
+
+    asyncio.run(scene())
+
+
+def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: Path) -> None:
+    host = Host()
+    host.programs = SOME
+    lookout = Lookout(RealFs(), tmp_path / "run", host.ask)
+    refusal = KernelError("ask for the TCX programs of link 3", 1)
+
+    async def scene() -> None:
+        await lookout.look()  # there is no directory
+        (tmp_path / "run").mkdir()
+        await lookout.look()
+        for host.error in (refusal, refusal, None, refusal):
+            await lookout.look()
+
+    with capture_logs() as logs:
+        asyncio.run(scene())
+
+    assert insight.load(tmp_path / "run") == SOME
+    assert [(each["log_level"], each["event"]) for each in logs] == [
+        ("warning", "TCX programs are not told to the shim")
+    ] * 3
+    assert "No such file" in logs[0]["reason"]
+    assert {each["reason"] for each in logs[1:]} == {str(refusal)}
+
+
+def test_it_looks_again_and_again_until_it_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dranet_nri.lookout.LOOK_S", 0.001)
+    host = Host()
+
+    async def scene() -> None:
+        task = asyncio.create_task(Lookout(RealFs(), tmp_path, host.ask).run())
+        host.programs = SOME
+        while insight.load(tmp_path) != SOME:  # the test's timeout bounds the wait
+            await asyncio.to_thread(time.sleep, 0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(scene())
+
+
+def test_the_shim_goes_by_the_last_that_it_could_read_and_says_so_once(tmp_path: Path) -> None:
+    notices: list[Notice] = []
+    told = Told(tmp_path, notices.append)
+    assert told.programs() == {}
+
+    write(tmp_path, SOME)
+    assert told.programs() == SOME
+    (tmp_path / "facts.json").write_text("{}")
+    assert told.programs() == told.programs() == SOME
+    assert [type(each) for each in notices] == [Untold]
+    write(tmp_path, {})
+    assert told.programs() == {}
+    (tmp_path / "facts.json").write_text("{}")
+    told.programs()
+    assert [type(each) for each in notices] == [Untold] * 2
