@@ -92,7 +92,8 @@ def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int 
     if ipoib.pkey is None:
         return None
     rdma_device = next(iter(wanted.device.rdma_devices), "")
-    return choose_pkey(ipoib, session.pkeys(rdma_device), f"{rdma_device} port 1")
+    port = (wanted.device.key.port or 0) + 1  # ib_ipoib's dev_port counts from 0
+    return choose_pkey(ipoib, session.pkeys(rdma_device, port), f"{rdma_device} port {port}")
 
 
 def _parent(session: Session, wanted: AllocatedDevice, device: AttachedDevice) -> Link:

@@ -107,9 +107,9 @@ def children(host: Space) -> tuple[tuple[str, int], ...]:
     return tuple((link.alias, link.index) for link in links if link.alias.startswith(ALIAS))
 
 
-def pkeys(sys_root: str, rdma_device: str) -> tuple[int, ...]:
-    """Return the P_Key table of port 1 of the RDMA device, empty slots as 0; () if it has none."""
-    folder = Path(sys_root, "class/infiniband", rdma_device, "ports/1/pkeys")
+def pkeys(sys_root: str, rdma_device: str, port: int) -> tuple[int, ...]:
+    """Return the P_Key table of a port of the RDMA device, empty slots as 0; () if it has none."""
+    folder = Path(sys_root, "class/infiniband", rdma_device, f"ports/{port}/pkeys")
     try:
         return tuple(int(path.read_text(), 16) for path in sorted(folder.iterdir(), key=_number))
     except (OSError, ValueError):

@@ -216,9 +216,9 @@ class NetlinkSession:
         """Return every link on the host that we made."""
         return ipoib.children(self._space(Ns.HOST, "look for links that we made"))
 
-    def pkeys(self, rdma_device: str) -> tuple[int, ...]:
-        """Return the P_Key table of an RDMA device."""
-        return ipoib.pkeys(self._sys_root, rdma_device)
+    def pkeys(self, rdma_device: str, port: int) -> tuple[int, ...]:
+        """Return the P_Key table of a port of an RDMA device."""
+        return ipoib.pkeys(self._sys_root, rdma_device, port)
 
     def close(self) -> None:
         """Close sockets and descriptors. Idempotent."""

@@ -107,8 +107,13 @@ class Session(Protocol):
             KernelError: a dump failed.
         """
 
-    def pkeys(self, rdma_device: str) -> tuple[int, ...]:
-        """Return the P_Key table of port 1 of an RDMA device on the host, empty slots as 0."""
+    def pkeys(self, rdma_device: str, port: int) -> tuple[int, ...]:
+        """Return the P_Key table of a port of an RDMA device on the host, empty slots as 0.
+
+        Args:
+            rdma_device: its name.
+            port: from 1 on.
+        """
 
     def close(self) -> None:
         """Release sockets and threads. Idempotent."""

@@ -43,7 +43,7 @@ class FakeRdmaCore:
         host: the host's namespace.
         kinds: the character devices whose modules are loaded.
         remade: told of a device that moved, and where from and to: IPoIB links go and come.
-        pkeys: the P_Key table of each device that has one.
+        pkeys: the P_Key table of each device and port that has one.
         broken_chars: errno with which character devices can't be resolved, 0 if they can.
         before_chars: done when they are asked for.
     """
@@ -53,7 +53,7 @@ class FakeRdmaCore:
     mode: RdmaMode | None = None
     kinds: tuple[str, ...] = ("uverbs", "rdma_cm")
     devices: list[FakeRdma] = field(default_factory=list)
-    pkeys: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    pkeys: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     broken_chars: int = 0
     before_chars: Callable[[], None] = lambda: None
     _indexes: Iterator[int] = field(default_factory=count)

@@ -91,10 +91,10 @@ class FakeSession:
         links = self.kernel.space().plain()
         return tuple((e.alias, e.index) for e in links if e.alias.startswith(ALIAS))
 
-    def pkeys(self, rdma_device: str) -> tuple[int, ...]:
+    def pkeys(self, rdma_device: str, port: int) -> tuple[int, ...]:
         """Return the P_Key table."""
         self._open("read P_Keys")
-        return self.kernel.rdma.pkeys.get(rdma_device, ())
+        return self.kernel.rdma.pkeys.get((rdma_device, port), ())
 
     def close(self) -> None:
         """Close once."""

@@ -112,10 +112,13 @@ def test_what_we_made_is_found_by_its_alias_or_first_name_and_deleted_once(
 
 
 def test_the_key_table_is_read_in_the_ports_order(tmp_path: Path) -> None:
-    table = tmp_path / "class/infiniband/mlx5_0/ports/1/pkeys"
-    table.mkdir(parents=True)
-    for slot, key in enumerate((0xFFFF, 0x8001, *[0] * 8, 0x8005)):
-        (table / str(slot)).write_text(f"0x{key:04x}\n")
+    keys = {1: (0xFFFF, 0x8001, *[0] * 8, 0x8005), 2: (0xFFFF, 0x8002)}
+    for port, table in keys.items():
+        folder = tmp_path / f"class/infiniband/mlx5_0/ports/{port}/pkeys"
+        folder.mkdir(parents=True)
+        for slot, key in enumerate(table):
+            (folder / str(slot)).write_text(f"0x{key:04x}\n")
 
-    assert ipoib.pkeys(str(tmp_path), "mlx5_0") == (0xFFFF, 0x8001, *[0] * 8, 0x8005)
-    assert ipoib.pkeys(str(tmp_path), "mlx5_1") == ()
+    assert {port: ipoib.pkeys(str(tmp_path), "mlx5_0", port) for port in keys} == keys
+    assert ipoib.pkeys(str(tmp_path), "mlx5_0", 3) == ()
+    assert ipoib.pkeys(str(tmp_path), "mlx5_1", 1) == ()

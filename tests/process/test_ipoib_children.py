@@ -10,6 +10,7 @@ from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import AttachError, RefusedError
 from dranet_nri.fabric import IP_ONLY_WARNING
 from dranet_nri.model import (
+    TENANT_PKEY,
     AllocatedDevice,
     Attachment,
     Device,
@@ -50,7 +51,7 @@ def node() -> Node:
     node.kernel.add_link("ib0", link=replace(link, bus="pci", parent=PARENT))
     node.kernel.add_rdma("mlx5_ib0", parent=PARENT)
     node.kernel.rdma.mode = RdmaMode.SHARED
-    node.kernel.rdma.pkeys["mlx5_ib0"] = (0x7FFF, 0x8001)
+    node.kernel.rdma.pkeys["mlx5_ib0", 1] = (0x7FFF, 0x8001)
     return node
 
 
@@ -83,6 +84,19 @@ def test_the_pod_gets_a_child_and_its_parent_stays_on_the_host(node: Node) -> No
     assert node.executor.verify(record, None) == record
     assert detach(node, record).phase is Phase.HOME
     assert node.kernel.state("net1", node.netns) is None
+
+
+def test_the_key_is_one_of_the_port_that_the_interface_is_of(node: Node) -> None:
+    node.kernel.rdma.pkeys["mlx5_ib0", 2] = (0x7FFF, 0x8002)
+    second = replace(IB, key=replace(IB.key, port=1))
+
+    node.attach((claim(DATA, given(second, child_config(pkey=TENANT_PKEY))),))
+
+    (made,) = (op for op in node.kernel.log if isinstance(op, AddIpoib))
+    assert made.pkey == 0x8002
+    wanted = claim(STORAGE, given(second, child_config("net2")))
+    with pytest.raises(RefusedError, match="mlx5_ib0 port 2"):
+        node.executor.attach(OTHER_POD, node.add_netns("/run/netns/2"), (wanted,), {})
 
 
 def test_in_exclusive_mode_the_pod_gets_no_files_and_is_told_why(node: Node) -> None:
