@@ -16,8 +16,8 @@ from typing import Final
 import structlog
 
 from dranet_nri import insight
+from dranet_nri.bpf import tcx_names
 from dranet_nri.errors import KernelError
-from dranet_nri.facts.bpf import tcx_programs
 from dranet_nri.files import Fs
 from dranet_nri.insight import Programs
 from dranet_nri.log import logger
@@ -37,7 +37,7 @@ class Lookout:
 
     fs: Fs
     run_dir: Path
-    programs: Callable[[], Programs] = tcx_programs
+    programs: Callable[[], Programs] = tcx_names
     log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "lookout"))
     _written: bytes = b""
     _trouble: str = ""

@@ -107,7 +107,7 @@ def look(session: Session, device: AttachedDevice) -> Observed:
         observed = session.observe(key, device.pod_name, known) if key.name else Observed()
         observed = replace(
             observed,
-            host=_with_ethtool(session, Ns.HOST, observed.host),
+            host=_with_programs(session, _with_ethtool(session, Ns.HOST, observed.host)),
             pod=_with_ethtool(session, Ns.POD, observed.pod),
         )
     if not names and not device.rdma:
@@ -117,6 +117,10 @@ def look(session: Session, device: AttachedDevice) -> Observed:
 
 def _with_ethtool(session: Session, ns: Ns, state: LinkState | None) -> LinkState | None:
     return state and replace(state, ethtool=session.ethtool(ns, state.link.index))
+
+
+def _with_programs(session: Session, host: LinkState | None) -> LinkState | None:
+    return host and replace(host, tcx=session.tcx(Ns.HOST, host.link.index))
 
 
 def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:

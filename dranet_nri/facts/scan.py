@@ -15,8 +15,9 @@ from errno import EPERM
 from pathlib import Path
 from typing import Final, TypeVar
 
+from dranet_nri import bpf
 from dranet_nri.errors import KernelError
-from dranet_nri.facts import azure, bpf, host, infiniband, links, sysfs
+from dranet_nri.facts import azure, host, infiniband, links, sysfs
 from dranet_nri.facts.touched import NOTHING, Event, Touched, touched_by
 from dranet_nri.facts.tree import Folder
 from dranet_nri.insight import Programs
@@ -313,7 +314,7 @@ def _net_device(known: KnownLinks, index: int, place: sysfs.NetParent) -> NetDev
 def _programs_if_allowed() -> Programs:
     """Return what the kernel tells, which is nothing where we may not ask."""
     try:
-        return bpf.tcx_programs()
+        return bpf.tcx_names()
     except KernelError as error:
         if error.code != EPERM:
             raise

@@ -29,6 +29,7 @@ from dranet_nri.model import (
     ObservedRdma,
     RdmaLink,
     Sysctl,
+    TcxProgram,
 )
 from dranet_nri.netlink.routes import default_routes
 from dranet_nri.plan.known import Known
@@ -41,6 +42,7 @@ from dranet_nri.plan.ops import (
     AddRule,
     DelAltname,
     DelLink,
+    DetachTcx,
     DetachXdp,
     MoveLink,
     MoveRdma,
@@ -194,6 +196,10 @@ class NetlinkSession:
         what = f"read ethtool features of link {index} in {ns}"
         return self._space(ns, what).ethtool.state(what, index)
 
+    def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
+        """Return what runs on a link by TCX; None before Linux 6.6, or if we may not ask."""
+        return self._space(ns, f"ask for the TCX programs of link {index}").tcx(index)
+
     def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
         """Return where the RDMA devices of the device are."""
         host = self._space(Ns.HOST, f"observe RDMA devices of {key.parent or key.name}")
@@ -247,6 +253,8 @@ class NetlinkSession:
                 _apply_by_index(space, what, op)
             case RenameRdma():
                 rdma.rename(space.fd, what, op.index, op.name)
+            case DetachTcx(_, name, kept):
+                space.detach_tcx(what, name, kept)
             case SetSysctl():
                 space.set_sysctl(what, op.name, op.sysctl)
             case SetFeatures(_, name, features, strict):

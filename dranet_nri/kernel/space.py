@@ -1,7 +1,10 @@
 """One network namespace that a session has open, and what a plan can ask of it."""
 
 import os
+from errno import EPERM
 
+from dranet_nri import bpf
+from dranet_nri.errors import KernelError
 from dranet_nri.kernel import sysctl
 from dranet_nri.kernel.addresses import dump_addresses
 from dranet_nri.kernel.ethtool import NETLINK_GENERIC, Ethtool
@@ -9,7 +12,7 @@ from dranet_nri.kernel.neighbours import dump_neighbours
 from dranet_nri.kernel.netns import run_inside, sockets_in
 from dranet_nri.kernel.routes import dump_routes, without_implied
 from dranet_nri.kernel.rules import dump_rules, rules_of
-from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl
+from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
 from dranet_nri.netlink.links import IFLA_AF_SPEC, Seen, dump_links, index_of
 from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, prepared
 
@@ -117,6 +120,26 @@ class Space:
     def _stable_secret(self, name: str) -> tuple[Sysctl, ...]:
         proc_root = self._proc_root
         return run_inside(self.fd, lambda: sysctl.stable_secret(proc_root, name))
+
+    def tcx(self, index: int) -> tuple[TcxProgram, ...] | None:
+        """Return what runs on a link by TCX; None where the kernel has none, or we may not ask."""
+        try:
+            return run_inside(self.fd, lambda: bpf.programs_on(index))
+        except KernelError as error:
+            if error.code != EPERM and error.code not in bpf.NO_TCX:
+                raise
+            return None
+
+    def detach_tcx(self, what: str, name: str, kept: tuple[TcxProgram, ...]) -> None:
+        """Take off the link of that name what runs on it by TCX, but for what shall stay."""
+        index = self.index(what, name)
+
+        def work() -> None:
+            for program in bpf.programs_on(index):
+                if program not in kept:
+                    bpf.detach(what, index, program)
+
+        run_inside(self.fd, work)
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the namespace."""

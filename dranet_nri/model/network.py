@@ -66,6 +66,21 @@ class XdpProgram:
     id: int
 
 
+class TcxSide(StrEnum):
+    """Which packets of a link a program sees by TCX."""
+
+    INGRESS = "ingress"
+    EGRESS = "egress"
+
+
+@dataclass(frozen=True, slots=True)
+class TcxProgram:
+    """A program that a link runs by TCX (Linux 6.6), by the number that the kernel has for it."""
+
+    side: TcxSide
+    id: int
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """One RTM_NEWLINK as observed.
@@ -271,6 +286,7 @@ class LinkState:
     the namespace that belong to this device: by iif/oif, or by a table its routes use. `ethtool`
     is None where nobody asked, and before Linux 5.7. `unrestorable` are
     routes that could not be given back as they are, in words; none of them is among `routes`.
+    `tcx` are the programs that run on it; None where nobody asked, as in a pod, or may not.
     """
 
     link: Link
@@ -282,6 +298,7 @@ class LinkState:
     sysctls: tuple[Sysctl, ...] = ()
     ethtool: EthtoolState | None = None
     unrestorable: tuple[str, ...] = ()
+    tcx: tuple[TcxProgram, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

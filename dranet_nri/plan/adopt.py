@@ -3,7 +3,7 @@
 Rules:
 1. Its name, MTU and address were published, and stand in the allocation.
 2. What the claim configures is the claim's. The rest of what is in the pod was inherited, but for
-   XDP programs: one of the pod's that stayed would see what the next pods send.
+   XDP and TCX programs: one of the pod's that stayed would see what the next pods send.
 """
 
 from dataclasses import replace
@@ -35,4 +35,5 @@ def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:
         routes=missing_routes(pod.routes, given.routes),
         rules=tuple(each for each in pod.rules if each not in given.rules),
         neighbours=tuple(each for each in pod.neighbours if each not in given.neighbours),
+        tcx=(),
     )

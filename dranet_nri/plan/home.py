@@ -5,8 +5,9 @@ Rules:
    the pod's name. A virtual device, which nothing but its name identifies, is renamed by the
    moving message: whoever takes over between two messages would find it nowhere.
 2. What appeared on the host meanwhile is never deleted: addresses, routes and what else hangs on
-   a link there. Of what is the device's own, and a move keeps (MTU, MAC, flags, group, XDP
-   programs), the snapshot decides, and so it does of altnames that it has in the pod.
+   a link there. Of what is the device's own, and a move keeps (MTU, MAC, flags, group, programs
+   of XDP and TCX), the snapshot decides, and so it does of altnames that it has in the pod.
+   What a pod left by TCX is looked for at home, still down: in a pod it takes a thread to ask.
 3. A name in use is not fought over: the device gets a free one, and its own once that is free.
 4. What a lifetime ended is not given back, nor a route that only it made possible.
 """
@@ -46,6 +47,7 @@ from dranet_nri.plan.ops import (
     AddNeighbour,
     AddRoute,
     AddRule,
+    DetachTcx,
     LinkSettings,
     MoveLink,
     Op,
@@ -106,7 +108,7 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
     rename: Plan = ()
     if link.parent and link.name != name and name not in observed.taken_pod_names:
         rename = (RenameLink(Ns.POD, link.index, name),)
-    arrived = LinkState(link=_with(moved, settings), ethtool=observed.pod.ethtool)
+    arrived = LinkState(_with(moved, settings), ethtool=observed.pod.ethtool, tcx=before.tcx)
     after = _restore(before, arrived, observed)
     return (
         *dropped,
@@ -115,6 +117,7 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
         *rename,
         *_own_flags(name if rename else link.name, settings),
         MoveLink(Ns.POD, link.index, Ns.HOST, name, replace(settings, flags=None)),
+        *(() if before.tcx is None else (DetachTcx(Ns.HOST, name, before.tcx),)),
         *after,
     )
 
@@ -188,6 +191,8 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
             # What appeared meanwhile goes down with the link, so it is given back as well.
             before, now = _with_all_of(before, now), taken_down(now)
     ops += detach_strange(Ns.HOST, before.link, now.link)
+    if before.tcx is not None and set(now.tcx or ()) - set(before.tcx):
+        ops.append(DetachTcx(Ns.HOST, name, before.tcx))
     settings = difference(settings_of(before.link), now.link)
     if settings != LinkSettings():
         ops.append(SetLink(Ns.HOST, name, settings))

@@ -20,6 +20,7 @@ from dranet_nri.model import (
     Rule,
     Switches,
     Sysctl,
+    TcxProgram,
     XdpMode,
 )
 
@@ -161,6 +162,19 @@ class DetachXdp:
     def __str__(self) -> str:
         """Describe the operation."""
         return f"detach the {self.mode} XDP program of link {self.index} in {self.ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class DetachTcx:
+    """Take off the link what runs on it by TCX, but for what shall stay."""
+
+    ns: Ns
+    name: str
+    kept: tuple[TcxProgram, ...]
+
+    def __str__(self) -> str:
+        """Describe the operation."""
+        return f"detach the TCX programs of {self.name} in {self.ns}, {len(self.kept)} stay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +375,7 @@ Op = (
     | AddAltname
     | DelAltname
     | DetachXdp
+    | DetachTcx
     | SetMaster
     | AddAddress
     | AddRoute

@@ -14,6 +14,7 @@ from dranet_nri.model import (
     ObservedRdma,
     RdmaLink,
     Sysctl,
+    TcxProgram,
 )
 from dranet_nri.plan.known import Known
 from dranet_nri.plan.ops import Op
@@ -65,6 +66,13 @@ class Session(Protocol):
 
     def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
         """Return offload features and private flags of a link, None before Linux 5.7.
+
+        Raises:
+            KernelError: ENODEV, there is no link of that index.
+        """
+
+    def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
+        """Return what runs on a link by TCX; None before Linux 6.6, or if we may not ask.
 
         Raises:
             KernelError: ENODEV, there is no link of that index.

@@ -42,6 +42,7 @@ from dranet_nri.model import (
     RuleConfig,
     Switches,
     Sysctl,
+    TcxProgram,
     XdpProgram,
     parse_pci_address,
     parse_uid,
@@ -256,6 +257,7 @@ RULES: Final[Rules] = {
         "group": _u32,
     },
     XdpProgram: {"id": _u32},
+    TcxProgram: {"id": _u32},
     LinkState: {"master_name": _optional(kernel_name), WHOLE: _few_routes},
     Address: {
         "cidr": _prefix,

@@ -7,11 +7,11 @@ from typing import Final, Protocol
 
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.model import Link, NetnsId, XdpMode, XdpProgram
+from dranet_nri.model import Link, NetnsId, TcxProgram, TcxSide, XdpMode, XdpProgram
 from dranet_nri.plan.port import Kernel
 from tests.capability import lacking
 from tests.fakes.kernel import FakeKernel
-from tests.kernel import namespaces, xdp
+from tests.kernel import bpf, namespaces, xdp
 
 IFF_MULTICAST: Final = 0x1000  # linux/if.h
 
@@ -32,6 +32,9 @@ class World(Protocol):
 
     def attach_xdp(self, name: str, mode: XdpMode) -> None:
         """Attach an XDP program to a link of the host."""
+
+    def attach_tcx(self, name: str) -> None:
+        """Let a program see what a link of the host receives, by TCX."""
 
     def add_netns(self) -> NetnsId:
         """Make a namespace with a path of its own."""
@@ -78,6 +81,11 @@ class FakeWorld:
         """Say that there is one."""
         entry = self._kernel.space().named("arrange", name)
         entry.link = replace(entry.link, xdp=(*(entry.link.xdp or ()), XdpProgram(mode, 7)))
+
+    def attach_tcx(self, name: str) -> None:
+        """Say that there is one more."""
+        programs = self._kernel.space().named("arrange", name).tcx
+        programs.append(TcxProgram(TcxSide.INGRESS, 1 + len(programs)))
 
     def add_netns(self) -> NetnsId:
         """Add a namespace."""
@@ -144,6 +152,10 @@ class RealWorld:
     def attach_xdp(self, name: str, mode: XdpMode) -> None:
         """Attach one that lets everything pass."""
         xdp.attach(self._host, name, mode)
+
+    def attach_tcx(self, name: str) -> None:
+        """Attach one that lets others decide."""
+        run_inside(self._host, lambda: bpf.attach_tcx(name))
 
     def add_netns(self) -> NetnsId:
         """Add a namespace whose path is a link to a descriptor of ours."""

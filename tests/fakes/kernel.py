@@ -53,6 +53,7 @@ class FakeKernel:
         held: namespaces held through hold().
         open_sessions: sessions that were opened and not closed.
         tells_features: whether it is Linux 5.7 or newer.
+        tells_programs: whether it is Linux 6.6 or newer.
         rdma: the RDMA devices of the machine.
     """
 
@@ -60,6 +61,7 @@ class FakeKernel:
     held: set[NetnsId] = field(default_factory=set)
     open_sessions: int = 0
     tells_features: bool = True
+    tells_programs: bool = True
     _namespaces: dict[NetnsId, Namespace] = field(default_factory=dict)
     _removed: set[NetnsId] = field(default_factory=set)
     _faults: list[Fault] = field(default_factory=list)

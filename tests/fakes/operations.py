@@ -16,6 +16,7 @@ from dranet_nri.plan.ops import (
     AddRule,
     DelAltname,
     DelLink,
+    DetachTcx,
     DetachXdp,
     LinkSettings,
     MoveLink,
@@ -40,6 +41,7 @@ LinkOp = (
     | AddAltname
     | DelAltname
     | DetachXdp
+    | DetachTcx
     | SetMaster
     | AddAddress
     | AddRoute
@@ -101,6 +103,9 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
             entry = spaces[ns].at(what, index)
             programs = tuple(each for each in entry.link.xdp or () if each.mode is not mode)
             entry.link = replace(entry.link, xdp=programs)
+        case DetachTcx(ns, name, kept):
+            entry = spaces[ns].named(what, name)
+            entry.tcx = [each for each in entry.tcx if each in kept]
         case SetMaster(ns, name, master):
             index = spaces[ns].named(what, master).link.index if master else 0
             entry = spaces[ns].named(what, name)

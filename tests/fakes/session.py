@@ -17,6 +17,7 @@ from dranet_nri.model import (
     ObservedRdma,
     RdmaLink,
     Sysctl,
+    TcxProgram,
 )
 from dranet_nri.plan.child import ALIAS
 from dranet_nri.plan.known import Known
@@ -65,6 +66,13 @@ class FakeSession:
         space = self.kernel.space(None if ns is Ns.HOST else self.netns)
         found = space.at("read ethtool features", index).ethtool()
         return found if self.kernel.tells_features else None
+
+    def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
+        """Return what runs on a link by TCX."""
+        self._open("ask for TCX programs")
+        space = self.kernel.space(None if ns is Ns.HOST else self.netns)
+        found = tuple(space.at("ask for TCX programs", index).tcx)
+        return found if self.kernel.tells_programs else None
 
     def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
         """Look for the RDMA devices."""

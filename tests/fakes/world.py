@@ -28,6 +28,7 @@ from dranet_nri.model import (
     Route,
     Rule,
     Sysctl,
+    TcxProgram,
     switches,
 )
 from tests.fakes.routing import is_v6, matter, single, slot, stored
@@ -93,6 +94,7 @@ class FakeLink:
     features: dict[str, bool] = field(default_factory=lambda: dict(FEATURES))
     private_flags: dict[str, bool] = field(default_factory=dict)
     unrestorable: tuple[str, ...] = ()
+    tcx: list[TcxProgram] = field(default_factory=list)
 
     def ethtool(self) -> EthtoolState:
         """Return features and private flags."""

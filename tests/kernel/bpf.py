@@ -17,6 +17,7 @@ from tests.capability import lacking
 NUMBER: Final = {"x86_64": 321, "aarch64": 280}  # of bpf(2)
 BPF_PROG_LOAD: Final = 5
 BPF_PROG_ATTACH: Final = 8
+BPF_LINK_CREATE: Final = 28
 SCHED_CLS: Final = 3  # BPF_PROG_TYPE_SCHED_CLS
 XDP: Final = 6  # BPF_PROG_TYPE_XDP
 TCX_INGRESS: Final = 46
@@ -41,6 +42,14 @@ def attach_tcx(link: str, name: str = "", side: int = TCX_INGRESS) -> None:
     program = load(SCHED_CLS, GO_ON, name)
     _bpf(BPF_PROG_ATTACH, struct.pack("=III", socket.if_nametoindex(link), program, side))
     os.close(program)
+
+
+def hold_tcx(link: str, name: str = "", side: int = TCX_INGRESS) -> int:
+    """Do the same by a BPF link; return its descriptor, with which the program goes."""
+    program = load(SCHED_CLS, GO_ON, name)
+    held = _bpf(BPF_LINK_CREATE, struct.pack("=III", program, socket.if_nametoindex(link), side))
+    os.close(program)
+    return held
 
 
 def _bpf(command: int, attr: bytes) -> int:

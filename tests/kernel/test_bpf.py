@@ -1,6 +1,7 @@
 """Programs that run by TCX, of a real kernel."""
 
 import ctypes
+import os
 import shutil
 import struct
 import subprocess
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from dranet_nri.bpf import detach, programs_on, tcx_names
 from dranet_nri.errors import KernelError
-from dranet_nri.facts.bpf import tcx_programs
 from dranet_nri.facts.scan import read_host
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.model import TcxProgram, TcxSide
 from tests.capability import lacking
 from tests.kernel import bpf
 from tests.kernel.namespaces import open_netns
@@ -35,7 +37,7 @@ def run(command: str) -> None:
 
 
 def test_there_are_none_on_links_without_programs(netns: int) -> None:
-    assert run_inside(netns, tcx_programs) == {}
+    assert run_inside(netns, tcx_names) == {}
 
 
 def test_programs_of_both_sides_are_told_by_name_and_one_without_a_name_by_number(
@@ -48,7 +50,7 @@ def test_programs_of_both_sides_are_told_by_name_and_one_without_a_name_by_numbe
         bpf.attach_tcx("right")
 
     run_inside(netns, attach)
-    found = run_inside(netns, tcx_programs)
+    found = run_inside(netns, tcx_names)
 
     assert found.keys() == {2, 3}
     assert found[2] == ("a_name_of_15_by", "count")
@@ -56,18 +58,58 @@ def test_programs_of_both_sides_are_told_by_name_and_one_without_a_name_by_numbe
     assert found[3][0].isdecimal()
 
 
+def test_a_program_is_taken_off_its_side_alone_and_again_is_the_same(netns: int) -> None:
+    def scene() -> None:
+        bpf.attach_tcx("left", "count")
+        bpf.attach_tcx("left", "drop")
+        bpf.attach_tcx("left", "send", bpf.TCX_EGRESS)
+        count, drop, send = programs_on(2)
+        assert (count.side, drop.side, send.side) == ("ingress", "ingress", "egress")
+        assert tcx_names() == {2: ("count", "drop", "send")}
+
+        for _ in range(2):
+            detach("take it off", 2, drop)
+            assert tcx_names() == {2: ("count", "send")}
+        detach("take it off", 2, TcxProgram(TcxSide.EGRESS, count.id))
+        assert programs_on(2) == (count, send)
+        bpf.attach_tcx("right")
+        assert programs_on(3)
+
+    run_inside(netns, scene)
+
+
+def test_what_a_link_holds_is_told_by_name_but_is_nobodys_to_take_off(netns: int) -> None:
+    def scene() -> None:
+        held = bpf.hold_tcx("left", "held")
+        try:
+            assert tcx_names() == {2: ("held",)}
+            assert programs_on(2) == ()
+        finally:
+            os.close(held)
+        assert tcx_names() == {}
+
+    run_inside(netns, scene)
+
+
+def test_a_link_that_is_not_there_is_told(netns: int) -> None:
+    with pytest.raises(KernelError) as caught:
+        run_inside(netns, lambda: programs_on(4711))
+
+    assert caught.value.already_gone
+
+
 def test_they_are_of_the_threads_namespace(netns: int) -> None:
     run_inside(netns, lambda: bpf.attach_tcx("left", "count"))
 
     with open_netns() as other:
-        assert run_inside(other, tcx_programs) == {}
+        assert run_inside(other, tcx_names) == {}
 
 
 def test_no_descriptor_is_left_open(netns: int) -> None:
     run_inside(netns, lambda: bpf.attach_tcx("left", "count"))
     before = sum(1 for _ in Path("/proc/self/fd").iterdir())
 
-    run_inside(netns, tcx_programs)
+    run_inside(netns, tcx_names)
 
     assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
 
@@ -76,7 +118,7 @@ def test_who_may_not_ask_is_told_so(netns: int) -> None:
     def ask() -> None:
         drop_capabilities()
         with pytest.raises(KernelError, match=r"ask for the TCX programs of link \d+: EPERM"):
-            tcx_programs()
+            tcx_names()
 
     run_inside(netns, ask)
 

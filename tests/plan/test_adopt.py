@@ -31,7 +31,7 @@ def test_what_was_inherited_goes_back_under_the_published_name() -> None:
 
     state = adopted(there, AllocatedDevice("nic", "node", PUBLISHED))
 
-    assert state == replace(FULL, link=replace(NIC, xdp=()), sysctls=())
+    assert state == replace(FULL, link=replace(NIC, xdp=()), sysctls=(), tcx=())
 
 
 def test_a_program_that_is_found_is_the_pods() -> None:

@@ -11,6 +11,8 @@ from dranet_nri.model import (
     Route,
     Rule,
     Sysctl,
+    TcxProgram,
+    TcxSide,
     XdpMode,
 )
 from dranet_nri.plan.ops import (
@@ -20,6 +22,7 @@ from dranet_nri.plan.ops import (
     AddRoute,
     AddRule,
     DelAltname,
+    DetachTcx,
     DetachXdp,
     LinkSettings,
     MoveLink,
@@ -61,6 +64,10 @@ SETTINGS = LinkSettings(
         (
             DetachXdp(Ns.POD, 7, XdpMode.GENERIC),
             "detach the generic XDP program of link 7 in pod",
+        ),
+        (
+            DetachTcx(Ns.HOST, "eth1", (TcxProgram(TcxSide.INGRESS, 7),)),
+            "detach the TCX programs of eth1 in host, 1 stay",
         ),
         (SetMaster(Ns.HOST, "eth1", "br0"), "set master of eth1 to br0 in host"),
         (SetMaster(Ns.HOST, "eth1", ""), "set master of eth1 to none in host"),

@@ -14,6 +14,8 @@ from dranet_nri.model import (
     Observed,
     Route,
     Sysctl,
+    TcxProgram,
+    TcxSide,
     XdpMode,
     XdpProgram,
 )
@@ -25,6 +27,7 @@ from dranet_nri.plan.ops import (
     AddRoute,
     AddRule,
     DelAltname,
+    DetachTcx,
     DetachXdp,
     LinkSettings,
     MoveLink,
@@ -124,6 +127,34 @@ def test_on_the_host_programs_go_and_altnames_stay() -> None:
         DetachXdp(Ns.HOST, 7, XdpMode.GENERIC),
     )
     assert not is_home(AtHome(before), on_host(replace(PLAIN, link=left)))
+
+
+OWN, STRANGE = TcxProgram(TcxSide.INGRESS, 7), TcxProgram(TcxSide.EGRESS, 8)
+
+
+def test_what_a_pod_may_have_left_by_tcx_goes_before_the_link_is_up() -> None:
+    ops = plan(AtHome(replace(PLAIN, tcx=(OWN,))), away(LinkState(NIC)))
+
+    at = ops.index(DetachTcx(Ns.HOST, "eth1", (OWN,)))
+    assert isinstance(ops[at - 1], MoveLink)
+    assert SetUp not in kinds(ops[:at])
+    assert kinds(ops).count(DetachTcx) == 1
+
+
+@pytest.mark.parametrize(
+    ("now", "ops"),
+    [
+        ((OWN, STRANGE), (DetachTcx(Ns.HOST, "eth1", (OWN,)),)),
+        ((OWN,), ()),
+        ((), ()),
+        (None, ()),
+    ],
+)
+def test_on_the_host_what_came_by_tcx_goes(
+    now: tuple[TcxProgram, ...] | None, ops: tuple[Op, ...]
+) -> None:
+    assert plan(AtHome(replace(PLAIN, tcx=(OWN,))), on_host(replace(PLAIN, tcx=now))) == ops
+    assert plan(AtHome(PLAIN), on_host(replace(PLAIN, tcx=now))) == ()
 
 
 def test_a_record_that_tells_no_programs_flags_and_group_takes_none_back() -> None:

@@ -31,6 +31,8 @@ from dranet_nri.model import (
     RdmaConfig,
     Route,
     Switches,
+    TcxProgram,
+    TcxSide,
 )
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.ops import MoveLink, MoveRdma, Op, RenameLink, RenameRdma
@@ -172,6 +174,7 @@ class Node:
         for name in ("eth1", "dummy0"):
             flags = {"rx_pause": False, "legacy-rx": True}
             self.kernel.space().named("arrange", name).private_flags = flags
+        self.kernel.space().named("arrange", "eth1").tcx.append(TcxProgram(TcxSide.INGRESS, 1))
         self.arrange()
         self.netns = self.add_netns("/run/netns/1")
         self.start, self.rdma_at_start = self.host(), self.rdma()
@@ -204,13 +207,17 @@ class Node:
         """Return the devices' states on the host, without what a move may change."""
         states = {name: comparable(self.kernel.state(name)) for name in self.watched}
         return {
-            name: state and replace(state, ethtool=self.ethtool(name))
+            name: state and replace(state, ethtool=self.ethtool(name), tcx=self.tcx(name))
             for name, state in states.items()
         }
 
     def ethtool(self, name: str, netns: NetnsId | None = None) -> EthtoolState:
         """Return features and private flags of a link, the host's if netns is None."""
         return self.kernel.space(netns).named("look", name).ethtool()
+
+    def tcx(self, name: str) -> tuple[TcxProgram, ...]:
+        """Return what runs by TCX on a link of the host."""
+        return tuple(self.kernel.space().named("look", name).tcx)
 
     def rdma(self, netns: NetnsId | None = None) -> set[str]:
         """Return the RDMA devices in the namespace, the host's if None."""

@@ -143,13 +143,13 @@ def test_the_snapshot_is_the_hosts_state_with_what_a_move_resets(node: Node) -> 
     assert before is not None
     lost = (Sysctl("ipv4", "rp_filter", "2"),)
     assert set(lost) < set(before.sysctls)
-    switched = node.ethtool("eth1")
+    own = replace(before, sysctls=lost, ethtool=node.ethtool("eth1"), tcx=node.tcx("eth1"))
 
     data, _ = node.attach()
 
-    ethtool = data.devices[0].snapshot and data.devices[0].snapshot.ethtool
-    assert ethtool == switched
-    assert data.devices[0].snapshot == replace(before, sysctls=lost, ethtool=ethtool)
+    assert own.ethtool
+    assert own.tcx
+    assert data.devices[0].snapshot == own
     assert data.devices[0].snapshot_s == 1000
 
 

@@ -5,15 +5,17 @@ from errno import EBUSY, EINVAL, ENETUNREACH
 
 import pytest
 
-from dranet_nri.errors import RefusedError
+from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.executor import DETACH_FAILED, MAX_RESTORE_TRIES
 from dranet_nri.model import (
     Address,
     NetworkConfig,
     Phase,
     RouteConfig,
+    TcxProgram,
+    TcxSide,
 )
-from dranet_nri.plan.ops import AddAddress, AddRoute, MoveLink, SetSysctl
+from dranet_nri.plan.ops import AddAddress, AddRoute, DetachTcx, MoveLink, SetSysctl
 from tests.process.executor_node import (
     CLAIMS,
     DATA,
@@ -34,6 +36,8 @@ def node() -> Node:
     """Return a fresh node."""
     return Node()
 
+
+STRANGE = TcxProgram(TcxSide.EGRESS, 99)
 
 # --------------------------------------------------------------------------- snapshots
 
@@ -63,6 +67,32 @@ def test_emptiness_never_becomes_the_snapshot_however_often_it_is_tried(node: No
         node.netns = node.add_netns(f"/run/netns/{number}")
         node.attach()
         node.assert_attached()
+
+    node.detach()
+
+    node.assert_home()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_program_that_the_pod_left_is_taken_off_and_the_hosts_stays(
+    node: Node, *, killed: bool
+) -> None:
+    node.attach()
+    for name in ("net1", "eth2"):
+        node.kernel.space(node.netns).named("arrange", name).tcx.append(STRANGE)
+    if killed:
+        node.kernel.destroy_netns(node.netns)
+
+    node.detach(netns_alive=not killed)
+
+    node.assert_home()
+    assert node.tcx("eth1") != ()
+
+
+def test_a_kernel_without_tcx_is_asked_for_nothing_more(node: Node) -> None:
+    node.kernel.tells_programs = False
+    node.attach()
+    node.kernel.fail_on(DetachTcx, KernelError("detach", EINVAL))
 
     node.detach()
 

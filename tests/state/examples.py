@@ -35,6 +35,8 @@ from dranet_nri.model import (
     RuleConfig,
     Switches,
     Sysctl,
+    TcxProgram,
+    TcxSide,
     Version,
     XdpMode,
     XdpProgram,
@@ -134,6 +136,7 @@ SNAPSHOT = LinkState(
         ("tx-tcp-segmentation",),
         Switches(off=("rx_cqe_moder",)),
     ),
+    tcx=(TcxProgram(TcxSide.INGRESS, 43), TcxProgram(TcxSide.EGRESS, 44)),
 )
 
 ATTACHMENT = Attachment(

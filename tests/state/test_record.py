@@ -222,7 +222,9 @@ def _as_once_attached(device: AttachedDevice) -> AttachedDevice:
     if snapshot is not None:
         link = replace(snapshot.link, perm_mac="", dev_port=None, flags=None, group=None, xdp=None)
         routes = tuple(each for each in snapshot.routes if not each.tos)
-        snapshot = replace(snapshot, link=link, routes=routes, ethtool=None, unrestorable=())
+        snapshot = replace(
+            snapshot, link=link, routes=routes, ethtool=None, unrestorable=(), tcx=None
+        )
     return AttachedDevice(
         device.request,
         _as_once_published(device.device),
