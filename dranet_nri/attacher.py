@@ -233,13 +233,9 @@ class Attacher:
         return names
 
     def open_gate(self, allocation: Allocation, attachment: Attachment) -> None:
-        """Write the claim's files. What fails is said aloud, and tried again soon."""
-        try:
-            if self.gate.open(allocation, attachment, self.options):
-                self.meter.work.gate_opened()
-        except OSError as error:
-            self.meter.work.gate_failed()
-            self.log.error("gate not opened", claim=str(allocation.claim), reason=str(error))
+        """Write the claim's files. What fails is recorded, and tried again soon."""
+        work = partial(self.gate.open, allocation, attachment, self.options)
+        if not self._overseer.opened(allocation.claim.uid, work):
             self.wake()
 
     # ------------------------------------------------------------------- detach
@@ -258,7 +254,7 @@ class Attacher:
         alive = self.kernel.hold(attachment.netns)
         work = partial(self.executor.detach, attachment, netns_alive=alive)
         record = await self.meter.work.detaching(self._overseer.done(work, (attachment,)))
-        self._overseer.note_gate(record.claim.uid, unclosed)
+        self._overseer.note_unclosed(record.claim.uid, unclosed)
         if record.phase is Phase.HOME:
             self._release_if_home(attachment.netns)
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
@@ -314,7 +310,7 @@ class Attacher:
             owner = {"pod": str(attachment.pod), "claim": str(attachment.claim)}
             self.log.error("device left its pod", **owner)
             self.attachments.put(replace(attachment, phase=Phase.INTENT))
-            self._overseer.note_gate(uid, unclosed)
+            self._overseer.note_unclosed(uid, unclosed)
 
     def close_stray_gate(self, claim_uid: str) -> None:
         """Close the gate of a claim unless that is attached.
@@ -325,7 +321,7 @@ class Attacher:
         record = self.attachments.get(claim_uid)
         if record is None or record.phase is not Phase.ATTACHED:
             self.gate.close(claim_uid)
-            self._overseer.note_gate(claim_uid, "")
+            self._overseer.note_unclosed(claim_uid, "")
 
     def _log_changed(self, before: Attachment, now: Attachment) -> None:
         pairs = zip(before.devices, now.devices, strict=True)

@@ -4,7 +4,8 @@ Rules:
 1. A thread that the kernel keeps is left behind. Its devices stay locked, for it may go on at any
    time; everything else goes on without it.
 2. What the work raises and is of ours, it has recorded itself; anything else is recorded here.
-3. So is a gate that cannot be closed, for as long as that is so, beside what else went wrong.
+3. So is a gate that cannot be opened or closed, for as long as that is so, beside what else went
+   wrong.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from dranet_nri.executor import MAX_MESSAGE, Clock
 from dranet_nri.heartbeat import Stuck
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.meter import WorkCounts
-from dranet_nri.model import Attachment, Failure
+from dranet_nri.model import GATE_CLOSED, Attachment, Failure
 from dranet_nri.threads import Patience, in_thread
 
 STUCK_S: Final = 10.0  # work that takes this long is said to be stuck; usual is milliseconds
@@ -29,7 +30,8 @@ STUCK: Final = "NetworkDeviceStuck"  # reason of the failure that is recorded me
 GATE_OPEN: Final = "NetworkDeviceGateOpen"  # of one that is away or home, its gate open
 FAULT: Final = "NetworkDeviceFault"  # reason of one that nobody thought of
 
-_OPEN_GATE: Final = "its gate cannot be closed"
+_UNCLOSED: Final = "its gate cannot be closed"
+_UNOPENED: Final = "its gate cannot be opened"
 _BEFORE: Final = "; before that: "
 
 T = TypeVar("T")
@@ -123,20 +125,42 @@ class Overseer:
             failure = Failure(FAULT, message[:MAX_MESSAGE], self.clock.wall(), count)
             self._swap(seen, replace(record, failure=failure))
 
-    def note_gate(self, claim_uid: str, why: str) -> None:
+    def opened(self, claim_uid: str, work: Callable[[], bool]) -> bool:
+        """Open an attached claim's gate; return whether it is open, and record why if it is not.
+
+        Args:
+            claim_uid: whose it is.
+            work: opens it; returns whether it was closed.
+        """
+        why = ""
+        try:
+            if work():
+                self.counts.gate_opened()
+        except OSError as error:
+            self.counts.gate_failed()
+            why = described(error)
+        self._note_gate(claim_uid, _UNOPENED, GATE_CLOSED, why)
+        return not why
+
+    def note_unclosed(self, claim_uid: str, why: str) -> None:
         """Record why the claim's gate cannot be closed; with "", that it is."""
+        self._note_gate(claim_uid, _UNCLOSED, GATE_OPEN, why)
+
+    def _note_gate(self, claim_uid: str, trouble: str, reason: str, why: str) -> None:
+        """Record what is wrong with the claim's gate, for the first reason; with "", nothing is."""
         record = self.attachments.get(claim_uid)
         if record is None:
             return
         failure = record.failure
-        if failure is not None and failure.message.startswith(_OPEN_GATE):
+        if failure is not None and failure.message.startswith((_UNCLOSED, _UNOPENED)):
             earlier = failure.message.partition(_BEFORE)[2]
             failure = replace(failure, message=earlier) if earlier else None
         if why:
-            self.log.error("gate not closed", claim=str(record.claim), reason=why)
-            message = f"{_OPEN_GATE}: {why}; make its directory writable, this is retried"
-            reason = failure.reason if failure else GATE_OPEN
-            failure = replace(self._failure(message, failure), reason=reason)
+            self.log.error(trouble, claim=str(record.claim), reason=why)
+            remedy = "make its directory writable, with room in it; this is retried"
+            message = f"{trouble}: {why}; {remedy}"
+            first = failure.reason if failure else reason
+            failure = replace(self._failure(message, failure), reason=first)
         known = record.failure.message if record.failure else ""
         if known != (failure.message if failure else ""):
             self._swap(record, replace(record, failure=failure))

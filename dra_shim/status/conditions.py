@@ -10,7 +10,14 @@ from ipaddress import IPv6Interface, ip_interface
 from typing import Final
 
 from dra_shim.status.text import one_line, reason_of
-from dranet_nri.model import AllocatedDevice, Allocation, AttachedDevice, Attachment, Phase
+from dranet_nri.model import (
+    GATE_CLOSED,
+    AllocatedDevice,
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    Phase,
+)
 
 READY: Final = "Ready"
 NETWORK_READY: Final = "NetworkReady"
@@ -130,6 +137,8 @@ def _outlook(allocation: Allocation, attachment: Attachment | None) -> _Outlook:
         return _Outlook(PENDING, pending_message(allocation, attachment))
     why = attachment.failure.message if attachment.failure else ""
     match attachment.phase:
+        case Phase.ATTACHED if failure_reason(attachment) == GATE_CLOSED:
+            return _Outlook(GATE_CLOSED, why)  # no container that lists the claim is created
         case Phase.ATTACHED:
             return _Outlook()
         case Phase.HOME:

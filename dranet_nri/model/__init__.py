@@ -7,6 +7,7 @@ Rules:
 """
 
 from dranet_nri.model.claim import (
+    GATE_CLOSED,
     AllocatedDevice,
     Allocation,
     AttachedDevice,
@@ -87,6 +88,7 @@ __all__ = [
     "DRIVER_NAME",
     "FEATURE_ALIASES",
     "FOREVER",
+    "GATE_CLOSED",
     "MAX_IFNAME",
     "TENANT_PKEY",
     "Address",

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from dranet_nri.model.config import NetworkConfig
 from dranet_nri.model.network import DeviceKey, LinkState
@@ -178,6 +179,9 @@ class AttachedDevice:
     def touched(self) -> bool:
         """Whether something of it may be away from home."""
         return not self.home and (self.snapshot is not None or bool(self.rdma or self.child))
+
+
+GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # reason of one that is attached, its gate shut
 
 
 @dataclass(frozen=True, slots=True)

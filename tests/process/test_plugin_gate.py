@@ -1,7 +1,7 @@
 """The gate beside the executor: shut before a NIC leaves, or said to stay open."""
 
 from collections.abc import Iterator
-from errno import EBUSY, EROFS
+from errno import EBUSY, ENOSPC, EROFS
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from dranet_nri import cli
 from dranet_nri.errors import RefusedError
 from dranet_nri.executor import DETACH_FAILED, Executor
 from dranet_nri.fabric import RdmaOptions
-from dranet_nri.model import Allocation, Attachment, Phase
+from dranet_nri.model import GATE_CLOSED, Allocation, Attachment, Phase
 from dranet_nri.plan.ops import MoveLink
 from tests.fakes.node import FullFs, Node
 
@@ -45,13 +45,20 @@ def test_the_gate_is_shut_before_a_nic_leaves_its_pod(tmp_path: Path) -> None:
 
 
 class StubbornFs(FullFs):
-    """A file system from which specs cannot be removed.
+    """A file system from which specs cannot be removed, or on which there is no room for them.
 
     Attributes:
-        read_only: whether that is so now.
+        read_only, without_room: whether that is so now.
     """
 
     read_only: bool = False
+    without_room: bool = False
+
+    def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        """See Fs."""
+        if self.without_room and path.parent.name == "cdi":
+            raise OSError(ENOSPC, "No space left on device", str(path))
+        super().write(path, data, mode, durable=durable)
 
     def unlink(self, path: Path) -> None:
         """See Fs."""
@@ -101,6 +108,35 @@ def test_a_gate_that_cannot_be_closed_keeps_no_nic_in_a_dead_pod(
     assert "its gate cannot be closed" in capsys.readouterr().out
     with pytest.raises(OSError, match="Read-only file system"):
         node.create(pod)
+
+
+def test_a_gate_that_cannot_be_opened_is_told_until_it_is(
+    node: Node, disk: StubbornFs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    disk.without_room = True
+
+    node.run_pod(pod)
+
+    assert node.in_pod(1, pod)
+    assert not node.gate_open(claim)
+    assert node.reconcile(), "the gate is still to be opened"
+    assert reason(node, claim).startswith("its gate cannot be opened: OSError: [Errno 28]")
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert (record.phase, record.failure.reason) == (Phase.ATTACHED, GATE_CLOSED)
+    directories = ["--allocations-dir", str(node.root / "allocations"), "--run-dir"]
+    capsys.readouterr()
+    assert cli.main(["status", *directories, str(node.root / "run")]) == 1
+    assert "its gate cannot be opened" in capsys.readouterr().out
+
+    disk.without_room = False
+
+    assert not node.reconcile()
+    assert node.gate_open(claim)
+    assert reason(node, claim) == ""
 
 
 def test_a_gate_that_stayed_open_is_closed_as_soon_as_it_can_be(

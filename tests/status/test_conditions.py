@@ -15,6 +15,7 @@ from dra_shim.status.conditions import (
     is_passing,
 )
 from dranet_nri.model import (
+    GATE_CLOSED,
     AllocatedDevice,
     Allocation,
     Attachment,
@@ -61,6 +62,20 @@ def test_a_nic_in_its_pod_is_ready() -> None:
         ),
         NetworkData("net1", "02:00:00:00:00:05", ("10.1.0.5/24",)),
     )
+
+
+def test_a_nic_in_its_pod_whose_gate_is_shut_is_not_ready_for_that_reason() -> None:
+    shut = failure("its gate cannot be opened: no room", GATE_CLOSED)
+    status = status_of(given(), attachment(failure=shut))
+
+    assert said(status)["Ready"] == (False, "NetworkDeviceGateClosed")
+    assert {each.message for each in status.conditions} == {shut.message}
+
+
+def test_what_else_is_said_of_a_nic_in_its_pod_does_not_make_it_unready() -> None:
+    stuck = failure("a look has not returned", "NetworkDeviceStuck")
+
+    assert said(status_of(given(), attachment(failure=stuck)))["Ready"][0] is True
 
 
 def test_an_rdma_device_that_moved_along_is_ready() -> None:
