@@ -146,7 +146,7 @@ def judge(run: Path, *, most_s: float = MOST_S) -> Verdict:
     try:
         beat = load(run)
     except FileNotFoundError:
-        return Verdict((f"no heartbeat in {run}: not started, or it waits for another instance",))
+        return Verdict((f"no heartbeat in {run}: not started, or it cannot write there",))
     except (StateError, OSError) as error:
         return Verdict((f"heartbeat of {run} cannot be read: {error}",))
     now_s = boot_s()
@@ -165,7 +165,7 @@ def problems(beat: Heartbeat, now_s: float, *, most_s: float = MOST_S) -> tuple[
     if age_s < 0:
         return ("the heartbeat is of another boot of the machine",)
     if age_s > most_s:
-        return (f"no heartbeat for {age_s:.0f} s, at most {most_s:g} s: it ended, or hangs",)
+        return (f"no heartbeat for {age_s:.0f} s, at most {most_s:g} s: it ended, hangs, or cannot write it",)
     if beat.round_began_s is not None and now_s - beat.round_began_s > ROUND_S:
         return (f"a round of repairs has been at work for {now_s - beat.round_began_s:.0f} s",)
     if beat.round_due_s is not None and now_s - beat.round_due_s > ROUND_S:

@@ -17,7 +17,7 @@ import structlog
 
 from dranet_nri import insight
 from dranet_nri.bpf import tcx_names
-from dranet_nri.errors import KernelError
+from dranet_nri.errors import described
 from dranet_nri.files import Fs
 from dranet_nri.insight import Programs
 from dranet_nri.log import logger
@@ -56,8 +56,8 @@ class Lookout:
             if content != self._written:
                 insight.store(self.fs, self.run_dir, content)
                 self._written = content
-        except (KernelError, OSError) as error:
-            trouble = str(error)
+        except Exception as error:  # noqa: BLE001 - not even that there can be no thread ends us
+            trouble = described(error)
         if trouble and trouble != self._trouble:
             self.log.warning("TCX programs are not told to the shim", reason=trouble)
         self._trouble = trouble

@@ -34,7 +34,7 @@ def test_a_heartbeat_that_is_too_old_is_said_with_its_age(
     status, said = probed(tmp_path, capsys)
 
     assert status == 1
-    assert said == "no heartbeat for 40 s, at most 30 s: it ended, or hangs"
+    assert said == "no heartbeat for 40 s, at most 30 s: it ended, hangs, or cannot write it"
     assert probed(tmp_path, capsys, "--max-age", "100") == (0, "ok")
 
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from dra_shim.node.notices import Notice, Untold
 from dra_shim.node.told import Told
 from dranet_nri import insight
-from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError
+from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError, described
 from dranet_nri.files import RealFs
 from dranet_nri.insight import Programs
 from dranet_nri.lookout import Lookout
@@ -109,13 +109,14 @@ def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: 
     host = Host()
     host.programs = SOME
     lookout = Lookout(RealFs(), tmp_path / "run", host.ask)
+    no_thread = RuntimeError("can't start new thread")  # of the kind that nobody thinks of
     refusal = KernelError("ask for the TCX programs of link 3", 1)
 
     async def scene() -> None:
         await lookout.look()  # there is no directory
         (tmp_path / "run").mkdir()
         await lookout.look()
-        for host.error in (refusal, refusal, None, refusal):
+        for host.error in (refusal, refusal, None, refusal, no_thread):
             await lookout.look()
 
     with capture_logs() as logs:
@@ -124,9 +125,9 @@ def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: 
     assert insight.load(tmp_path / "run") == SOME
     assert [(each["log_level"], each["event"]) for each in logs] == [
         ("warning", "TCX programs are not told to the shim")
-    ] * 3
+    ] * 4
     assert "No such file" in logs[0]["reason"]
-    assert {each["reason"] for each in logs[1:]} == {str(refusal)}
+    assert [each["reason"] for each in logs[1:]] == [*[str(refusal)] * 2, described(no_thread)]
 
 
 def test_it_looks_again_and_again_until_it_is_cancelled(

@@ -43,14 +43,14 @@ def test_a_plugin_that_never_ran_is_said_in_one_line(
     assert code == 1
     assert text.splitlines() == [
         HEADER,
-        f"the plugin: no heartbeat in {run}: not started, or it waits for another instance",
+        f"the plugin: no heartbeat in {run}: not started, or it cannot write there",
     ]
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"beat_s": 40.0}, "no heartbeat for 40 s, at most 30 s: it ended, or hangs"),
+        ({"beat_s": 40.0}, "no heartbeat for 40 s, at most 30 s: it ended, hangs, or cannot write it"),
         ({"round_began_s": 700.0}, "a round of repairs has been at work for 700 s"),
     ],
     ids=["silent", "hangs"],
