@@ -1,7 +1,8 @@
 """IPoIB children: what is asked of the kernel, and how what we made is found again.
 
-No kernel here has an InfiniBand port. The request is held to the one of iproute2 6.1
-(`ip link add link lo name dra123 type ipoib pkey 0x8001 mode datagram`, seen with strace).
+No kernel here has an InfiniBand port. The requests are held to those of iproute2 6.1
+(`ip link add link lo name dra123 type ipoib pkey 0x8001 mode datagram` and `… type ipoib mode
+connected`, seen with strace).
 """
 
 import os
@@ -25,14 +26,15 @@ from tests.kernel.namespaces import add_veth, new_netns
 
 ALIAS = alias_of("uid-1", "pci-0000-8a-00-0")
 OP = AddIpoib(1, "dra123", ALIAS, 0x8001)
+CONNECTED = AddIpoib(1, "dra123", ALIAS, None, connected=True)
 # Type and payload of each attribute, those of IFLA_LINKINFO and IFLA_INFO_DATA unfolded.
-IPROUTE2 = {
-    (5,): b"\x01\x00\x00\x00",
-    (3,): b"dra123\0",
-    (18, 1): b"ipoib",
-    (18, 2, 1): b"\x01\x80",
-    (18, 2, 2): b"\x00\x00",
-}
+EITHER = {(5,): b"\x01\x00\x00\x00", (3,): b"dra123\0", (18, 1): b"ipoib"}
+IPROUTE2 = [
+    pytest.param(
+        OP, EITHER | {(18, 2, 1): b"\x01\x80", (18, 2, 2): b"\x00\x00"}, id="datagram, pkey"
+    ),
+    pytest.param(CONNECTED, EITHER | {(18, 2, 2): b"\x01\x00"}, id="connected, no pkey"),
+]
 NESTS = {(18,), (18, 2)}
 
 
@@ -63,11 +65,14 @@ def space(nsfd: int) -> Iterator[Space]:
     space.close()
 
 
-def test_the_request_is_that_of_iproute2(nsfd: int) -> None:
+@pytest.mark.parametrize(("op", "expected"), IPROUTE2)
+def test_the_request_is_that_of_iproute2(
+    nsfd: int, op: AddIpoib, expected: dict[tuple[int, ...], bytes]
+) -> None:
     recorder = Recorder(run_inside(nsfd, open_here))
 
     with pytest.raises(KernelError):  # the kind is unknown, or lo is no parent
-        ipoib.add(recorder, str(OP), OP)
+        ipoib.add(recorder, str(op), op)
     recorder.netlink.close()
 
     ((kind, flags, body),) = recorder.asked
@@ -75,7 +80,7 @@ def test_the_request_is_that_of_iproute2(nsfd: int) -> None:
     assert body[: INFO.size] == bytes(INFO.size)
     asked = dict(unfolded(body[INFO.size :]))
     asked[18, 1] = asked[18, 1].rstrip(b"\0")
-    assert asked == IPROUTE2
+    assert asked == expected
 
 
 def test_a_link_that_is_there_already_gets_its_alias(nsfd: int, space: Space) -> None:

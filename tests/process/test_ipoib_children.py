@@ -116,7 +116,10 @@ def test_several_pods_have_children_of_one_device(node: Node) -> None:
 
     (one,) = node.attach((first,))
     assert one.devices[0].warnings == (SHARED_MODE_WARNING,), "it has an address of its own"
+    node.kernel.log.clear()
     (two,) = node.executor.attach(OTHER_POD, other, (second,), {})
+    (made,) = (op for op in node.kernel.log if isinstance(op, AddIpoib))
+    assert (made.pkey, made.connected) == (None, True)
     detach(node, one)
 
     assert node.kernel.state("net1", node.netns) is None
