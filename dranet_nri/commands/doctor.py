@@ -31,6 +31,7 @@ CONTAINERD_NRI: Final = (
     'disable = false below [plugins."io.containerd.nri.v1.nri"] of containerd\'s settings (and '
     "nothing of it in disabled_plugins), and restart containerd"
 )
+CDI_DIRS: Final = frozenset({"/var/run/cdi", "/run/cdi"})  # the plugin's, by both its names
 CRIO_NRI: Final = "enable_nri = true below [crio.nri] of CRI-O's settings, and restart CRI-O"
 _PEERMEM: Final = frozenset({"nvidia_peermem", "nv_peer_mem"})
 
@@ -121,7 +122,7 @@ def findings(rdma: Sequence[RdmaDevice], seen: Checkup) -> Iterator[Finding]:
         yield _same_host(seen.kernel)
     if seen.nvidia:
         yield _gpu_direct(seen)
-    yield _cdi(seen.containerd)
+    yield _cdi_read_elsewhere(seen) or _cdi(seen.containerd)
 
 
 def azure_findings(host: AzureHost | None) -> Iterator[Finding]:
@@ -304,6 +305,22 @@ def _no_socket(seen: Checkup, socket: Path) -> str:
 
 def _below_run(path: str) -> str:
     return path.removeprefix("/var") if path.startswith("/var/run/") else path
+
+
+def _cdi_read_elsewhere(seen: Checkup) -> Finding | None:
+    """Return what is wrong with where the runtime reads CDI specs, None if nothing is."""
+    told = {
+        "containerd": seen.containerd.cdi_dirs if seen.containerd else None,
+        "CRI-O": seen.crio.cdi_dirs if seen.crio else None,
+    }
+    for runtime, dirs in told.items():
+        if dirs is not None and not CDI_DIRS & {each.rstrip("/") for each in dirs}:
+            text = (
+                f"{runtime} reads specs in {', '.join(dirs) or 'no directory'} only, so that every"
+            )
+            remedy = "container of a claim waits: add /var/run/cdi to cdi_spec_dirs, and restart it"
+            return Finding("CDI", Grade.BAD, f"{text} {remedy}")
+    return None
 
 
 def _cdi(file: ContainerdFile | None) -> Finding:

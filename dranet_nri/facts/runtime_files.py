@@ -24,6 +24,7 @@ class ContainerdFile:
         version: of the file's format; 3 belongs to containerd 2.
         cdi, nri: whether it switches them on, None if it does not say.
         nri_socket: where it puts NRI's socket, "" if it does not say.
+        cdi_dirs: where it reads CDI specs, None if it does not say.
         error: why it cannot be used, "" if it can.
     """
 
@@ -31,6 +32,7 @@ class ContainerdFile:
     cdi: bool | None = None
     nri: bool | None = None
     nri_socket: str = ""
+    cdi_dirs: tuple[str, ...] | None = None
     error: str = ""
 
 
@@ -40,10 +42,12 @@ class CrioFiles:
 
     Attributes:
         nri: whether they switch it on, None if they do not say.
+        cdi_dirs: where it reads CDI specs, None if they do not say.
         error: why one of them cannot be used, "" if all can.
     """
 
     nri: bool | None = None
+    cdi_dirs: tuple[str, ...] | None = None
     error: str = ""
 
 
@@ -56,13 +60,16 @@ def containerd_file(path: Path) -> ContainerdFile | None:
     except (OSError, ValueError) as error:
         return ContainerdFile(error=str(error))
     version = document.get("version")
-    cri = [_flag(_plugin(document, name), "enable_cdi") for name in _CRI_PLUGINS]
+    sections = [_plugin(document, name) for name in _CRI_PLUGINS]
+    cri = [_flag(section, "enable_cdi") for section in sections]
+    dirs = [_texts(section, "cdi_spec_dirs") for section in sections]
     socket = _plugin(document, _NRI_PLUGIN).get("socket_path")
     return ContainerdFile(
         version=version if isinstance(version, int) else 0,
         cdi=next((cdi for cdi in cri if cdi is not None), None),
         nri=_nri_of(document),
         nri_socket=socket if isinstance(socket, str) else "",
+        cdi_dirs=next((each for each in dirs if each is not None), None),
     )
 
 
@@ -72,9 +79,13 @@ def crio_files(directory: Path) -> CrioFiles | None:
     try:
         for path in _crio_paths(directory):
             found = found or CrioFiles()
-            crio = tomllib.loads(path.read_text("utf-8")).get("crio")
-            nri = _flag(_section(_section(crio).get("nri")), "enable_nri")
-            found = found if nri is None else CrioFiles(nri)
+            crio = _section(tomllib.loads(path.read_text("utf-8")).get("crio"))
+            nri = _flag(_section(crio.get("nri")), "enable_nri")
+            dirs = _texts(_section(crio.get("runtime")), "cdi_spec_dirs")
+            found = CrioFiles(
+                nri=found.nri if nri is None else nri,
+                cdi_dirs=found.cdi_dirs if dirs is None else dirs,
+            )
     except (OSError, ValueError) as error:
         return CrioFiles(error=str(error))
     return found
@@ -107,3 +118,10 @@ def _section(value: object) -> Mapping[str, object]:
 def _flag(section: Mapping[str, object], name: str) -> bool | None:
     value = section.get(name)
     return value if isinstance(value, bool) else None
+
+
+def _texts(section: Mapping[str, object], name: str) -> tuple[str, ...] | None:
+    value = section.get(name)
+    return (
+        tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else None
+    )

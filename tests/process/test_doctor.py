@@ -14,7 +14,7 @@ from dranet_nri.commands.doctor import (
     verbs_findings,
 )
 from dranet_nri.facts.checkup import Checkup, Places, look, release
-from dranet_nri.facts.runtime_files import ContainerdFile
+from dranet_nri.facts.runtime_files import ContainerdFile, CrioFiles
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, VerbsPort
 from dranet_nri.inventory import AzureHost, RdmaDevice, RdmaPort
 from dranet_nri.model import RdmaMode
@@ -172,6 +172,25 @@ def test_what_containerds_settings_mean_for_the_gate(
     file: ContainerdFile | None, beginning: str
 ) -> None:
     assert graded("CDI", replace(WELL, containerd=file)).startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("containerd", "crio", "beginning"),
+    [
+        (("/etc/cdi",), None, "bad containerd reads specs in /etc/cdi only"),
+        ((), None, "bad containerd reads specs in no directory only"),
+        (("/etc/cdi", "/var/run/cdi/"), None, "ok"),
+        (("/run/cdi",), None, "ok"),
+        (None, ("/etc/cdi", "/x"), "bad CRI-O reads specs in /etc/cdi, /x only"),
+        (None, ("/var/run/cdi",), "ok"),
+    ],
+)
+def test_a_runtime_that_reads_specs_elsewhere_is_named(
+    containerd: tuple[str, ...] | None, crio: tuple[str, ...] | None, beginning: str
+) -> None:
+    file, files = ContainerdFile(3, cdi=True, cdi_dirs=containerd), CrioFiles(cdi_dirs=crio)
+
+    assert graded("CDI", replace(WELL, containerd=file, crio=files)).startswith(beginning)
 
 
 @pytest.mark.parametrize(

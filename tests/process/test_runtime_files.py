@@ -27,6 +27,11 @@ NRI = "[plugins.'io.containerd.nri.v1.nri']\n"
         (f"{NRI}socket_path = '/a.sock'", ContainerdFile(nri_socket="/a.sock")),
         (f"disabled_plugins = ['io.containerd.nri.v1.nri']\n{NRI}disable = false",
          ContainerdFile(nri=False)),
+        ("[plugins.'io.containerd.grpc.v1.cri']\ncdi_spec_dirs = ['/etc/cdi', 1]",
+         ContainerdFile(cdi_dirs=("/etc/cdi",))),
+        ("version = 3\n[plugins.'io.containerd.cri.v1.runtime']\ncdi_spec_dirs = []",
+         ContainerdFile(3, cdi_dirs=())),
+        ("[plugins.'io.containerd.grpc.v1.cri']\ncdi_spec_dirs = '/etc/cdi'", ContainerdFile()),
         ("disabled_plugins = ['io.containerd.grpc.v1.cri']", ContainerdFile()),
         ("disabled_plugins = 'io.containerd.nri.v1.nri'", ContainerdFile()),
     ],
@@ -56,6 +61,7 @@ def crio(directory: Path, **files: str) -> CrioFiles | None:
     return crio_files(directory)
 
 
+CDI = "[crio.runtime]\ncdi_spec_dirs = ['/a']"
 ON, OFF = ("[crio.nri]\nenable_nri = true", "[crio.nri]\nenable_nri = false")
 
 
@@ -67,6 +73,8 @@ ON, OFF = ("[crio.nri]\nenable_nri = true", "[crio.nri]\nenable_nri = false")
         ({"main": OFF}, CrioFiles(nri=False)),
         ({"a": OFF, "b": ON}, CrioFiles(nri=True)),
         ({"main": ON, "b": OFF, "c": "[crio.image]"}, CrioFiles(nri=False)),
+        ({"main": f"{ON}\n{CDI}", "b": "[crio.runtime]"}, CrioFiles(nri=True, cdi_dirs=("/a",))),
+        ({"main": CDI, "b": f"{CDI[:-1]}, '/b']", "c": ON}, CrioFiles(True, ("/a", "/b"))),
         ({"main": "crio = 1"}, CrioFiles()),
         ({"main": "[crio]\nnri = 'on'"}, CrioFiles()),
         ({"main": "[crio.nri]\nenable_nri = 1"}, CrioFiles()),
