@@ -165,9 +165,8 @@ def problems(beat: Heartbeat, now_s: float, *, most_s: float = MOST_S) -> tuple[
     if age_s < 0:
         return ("the heartbeat is of another boot of the machine",)
     if age_s > most_s:
-        return (
-            f"no heartbeat for {age_s:.0f} s, at most {most_s:g} s: it ended, hangs, or cannot write it",
-        )
+        late = f"no heartbeat for {age_s:.0f} s, at most {most_s:g} s"
+        return (f"{late}: it ended, hangs, or cannot write it",)
     if beat.round_began_s is not None and now_s - beat.round_began_s > ROUND_S:
         return (f"a round of repairs has been at work for {now_s - beat.round_began_s:.0f} s",)
     if beat.round_due_s is not None and now_s - beat.round_due_s > ROUND_S:

@@ -74,7 +74,10 @@ ON, OFF = ("[crio.nri]\nenable_nri = true", "[crio.nri]\nenable_nri = false")
         ({"a": OFF, "b": ON}, CrioFiles(nri=True)),
         ({"main": ON, "b": OFF, "c": "[crio.image]"}, CrioFiles(nri=False)),
         ({"main": f"{ON}\n{CDI}", "b": "[crio.runtime]"}, CrioFiles(nri=True, cdi_dirs=("/a",))),
-        ({"main": CDI, "b": f"{CDI[:-1]}, '/b']", "c": ON}, CrioFiles(True, ("/a", "/b"))),
+        (
+            {"main": CDI, "b": f"{CDI[:-1]}, '/b']", "c": ON},
+            CrioFiles(nri=True, cdi_dirs=("/a", "/b")),
+        ),
         ({"main": "crio = 1"}, CrioFiles()),
         ({"main": "[crio]\nnri = 'on'"}, CrioFiles()),
         ({"main": "[crio.nri]\nenable_nri = 1"}, CrioFiles()),
