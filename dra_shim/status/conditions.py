@@ -10,6 +10,7 @@ from ipaddress import IPv6Interface, ip_interface
 from typing import Final
 
 from dra_shim.status.text import one_line, reason_of
+from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.model import (
     GATE_CLOSED,
     AllocatedDevice,
@@ -213,9 +214,18 @@ def _bad(
     stays = wanted.share_id and wanted.config.interface.ipoib is None
     types = [READY]
     types += [NETWORK_READY] if wanted.device.key.name and not stays else []
-    types += [RDMA_READY] if device is not None and device.rdma else []
+    types += [RDMA_READY] if wanted.device.rdma_devices and not _shares_rdma(wanted, device) else []
     reason, text = outlook.reason or PENDING, one_line(outlook.message, MAX_MESSAGE)
     return tuple(Condition(each, true=False, reason=reason, message=text) for each in types)
+
+
+def _shares_rdma(wanted: AllocatedDevice, device: AttachedDevice | None) -> bool:
+    """Whether its RDMA devices stay on the host: no condition ever says that they are the pod's.
+
+    The node's mode is known from the plugin's record, once there is one.
+    """
+    stays = wanted.share_id or wanted.config.interface.ipoib is not None
+    return bool(stays or (device is not None and SHARED_MODE_WARNING in device.warnings))
 
 
 def _network(device: AttachedDevice) -> NetworkData | None:

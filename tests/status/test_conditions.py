@@ -14,6 +14,7 @@ from dra_shim.status.conditions import (
     failure_reason,
     is_passing,
 )
+from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.model import (
     GATE_CLOSED,
     AllocatedDevice,
@@ -129,9 +130,10 @@ def test_warnings_are_in_the_message() -> None:
 
 @pytest.mark.parametrize("phase", [Phase.FAILED, Phase.INTENT])
 def test_a_failure_is_said_of_all_that_should_be_ready(phase: Phase) -> None:
-    record = attachment(moved(held(nic()), "mlx5_0"), phase=phase, failure=failure())
+    with_rdma = nic("nic-0", "mlx5_0")
+    record = attachment(held(with_rdma), phase=phase, failure=failure())
 
-    status = status_of(given(), record)
+    status = status_of(given(one(with_rdma)), record)
 
     assert said(status) == dict.fromkeys(
         ("Ready", "NetworkReady", "RDMALinkReady"), (False, "NetworkDeviceAttachFailed")
@@ -143,9 +145,40 @@ def test_a_failure_is_said_of_all_that_should_be_ready(phase: Phase) -> None:
 def test_a_failure_of_rdma_alone_has_its_own_reason() -> None:
     record = attachment(held(hca(), ""), phase=Phase.FAILED, failure=failure())
 
-    assert said(status_of(given(one(hca())), record)) == {
-        "Ready": (False, "RDMADeviceAttachFailed")
-    }
+    assert said(status_of(given(one(hca())), record)) == dict.fromkeys(
+        ("Ready", "RDMALinkReady"), (False, "RDMADeviceAttachFailed")
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "config"), [("s-1", NetworkConfig()), ("s-1", IPOIB), ("", IPOIB)]
+)
+def test_rdma_devices_that_stay_on_the_host_are_never_said_to_come(
+    share: str, config: NetworkConfig
+) -> None:
+    allocation = given(replace(one(nic("nic-0", "mlx5_0"), share), config=config))
+
+    assert "RDMALinkReady" not in said(status_of(allocation, None))
+
+
+@pytest.mark.parametrize("phase", [Phase.INTENT, Phase.FAILED, Phase.DETACHING, Phase.HOME])
+@pytest.mark.parametrize(
+    ("warnings", "expected"),
+    [((SHARED_MODE_WARNING,), False), (("umad is missing",), True)],
+    ids=["shared", "exclusive"],
+)
+def test_rdma_devices_of_a_node_that_shares_them_are_never_said_to_come(
+    phase: Phase,
+    warnings: tuple[str, ...],
+    expected: bool,  # noqa: FBT001
+) -> None:
+    device = nic("nic-0", "mlx5_0")
+    record = attachment(replace(held(device), warnings=warnings), phase=phase, failure=failure())
+
+    status = said(status_of(given(one(device)), record))
+
+    assert status["NetworkReady"][0] is False
+    assert (status.get("RDMALinkReady") == status["Ready"]) is expected
 
 
 @pytest.mark.parametrize(
