@@ -151,14 +151,15 @@ async def shim_findings(address: Address, answer_s: float = ANSWER_S) -> AsyncIt
         address: where it serves /readyz.
         answer_s: how long that may take as a whole.
     """
-    subject, same = "shim", "give the --bind-address of 'dra-shim run' here, too"
+    subject = "shim"
     asked = replace(address, host=_ANY_ADDRESS.get(address.host, address.host))
     try:
         async with asyncio.timeout(answer_s):
             status, lines = await _asked(f"http://{asked}/readyz")
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         reason = str(error) or type(error).__name__
-        text = f"{asked}: no answer ({reason}): it does not run, or elsewhere: {same}"
+        text = f"{asked}: no answer ({reason}): it does not run, or elsewhere: give the "
+        text += "--bind-address of 'dra-shim run' here, too"
         yield Finding(subject, Grade.WARNING, text)
         return
     if status == 200:
@@ -167,7 +168,8 @@ async def shim_findings(address: Address, answer_s: float = ANSWER_S) -> AsyncIt
         for line in lines:
             yield Finding(subject, Grade.BAD, line)
     else:
-        text = f"{asked}: answers {status}, so it is another program's: {same}"
+        text = f"{asked}: answers {status}, so it is another program's; stop that (dranet?), or "
+        text += "start 'dra-shim run' with another --bind-address and give that here, too"
         yield Finding(subject, Grade.WARNING, text)
 
 
