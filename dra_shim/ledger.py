@@ -7,6 +7,7 @@ Rules:
    also one of which an attach failed, and then its undoing.
 """
 
+import errno
 import secrets
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,36 @@ _LOCK: Final = ".lock"
 _HELD_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 _NONCE_BYTES: Final = 8  # 64 random bits: a namesake's stale CDI spec must not fit
 _HOLDING: Final = frozenset({Phase.INTENT, Phase.ATTACHED, Phase.DETACHING})
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class UnwritableError(OSError):
+    """Records cannot be written.
+
+    Attributes:
+        filename: the state directory.
+        strerror: why not, and at which file if the kernel's refusal was of one.
+    """
+
+    def __str__(self) -> str:
+        """Say it with the remedy."""
+        remedy = "make room there" if self.errno in _FULL else "make it writable"
+        return f"state directory {self.filename}: cannot be written: {self.strerror}; {remedy}"
+
+
+@contextmanager
+def writing(state: State) -> Iterator[None]:
+    """Say of what fails meanwhile where that was.
+
+    Raises:
+        UnwritableError: in place of another OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        why = f"{error.strerror or error}{place}"
+        raise UnwritableError(error.errno, why, str(state.directory)) from error
 
 
 class Ledger:
@@ -53,13 +84,15 @@ class Ledger:
 
         Raises:
             StateError: inotify is not to be had.
-            OSError: the directory cannot be made, read or written.
+            UnwritableError: the directory cannot be made or written.
+            OSError: it, or the plugin's, cannot be read.
         """
-        self._state.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        self._lock.__enter__()
+        with writing(self._state):
+            self._state.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._lock.__enter__()
         try:
             if self._opened is None:
-                self._opened = _open(self._state, self._fs)
+                self._opened = self._open()
             self._opened.store.refresh()
             self._opened.attachments.refresh()
         except BaseException as error:
@@ -84,6 +117,15 @@ class Ledger:
             self._opened.store.close()
             self._opened.attachments.close()
             self._opened = None
+
+    def _open(self) -> "_Opened":
+        with writing(self._state):
+            store = AllocationStore(self._state.allocations, fs=self._fs)
+        try:
+            return _Opened(store, AttachmentReader(self._state.attachments, owner=None))
+        except BaseException:
+            store.close()
+            raise
 
     @property
     def _store(self) -> AllocationStore:
@@ -197,10 +239,10 @@ class Ledger:
         Raises:
             InvalidValueError: a record breaks the rules of records.
             StateError: what stands in a record's place must not be lost.
-            OSError: writing failed.
+            UnwritableError: writing failed.
         """
         before: dict[str, Allocation | None] = {}
-        with _signals_held():
+        with writing(self._state), _signals_held():
             try:
                 for allocation in allocations:
                     before[allocation.claim.uid] = self._store.get(allocation.claim.uid)
@@ -213,9 +255,10 @@ class Ledger:
         """Remove a claim's record; one that cannot be used is moved aside.
 
         Raises:
-            OSError: removing failed.
+            UnwritableError: removing failed.
         """
-        self._store.remove(claim_uid)
+        with writing(self._state):
+            self._store.remove(claim_uid)
 
     def _put_back(self, before: Mapping[str, Allocation | None]) -> None:
         for uid, old in before.items():
@@ -249,15 +292,6 @@ class _Opened:
 
     store: AllocationStore
     attachments: AttachmentReader
-
-
-def _open(state: State, fs: Fs | None) -> _Opened:
-    store = AllocationStore(state.allocations, fs=fs)
-    try:
-        return _Opened(store, AttachmentReader(state.attachments, owner=None))
-    except BaseException:
-        store.close()
-        raise
 
 
 def _devices(records: Iterable[Allocation]) -> tuple[Device, ...]:

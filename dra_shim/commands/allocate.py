@@ -11,7 +11,7 @@ from uuid import uuid4
 from dra_shim.allocator import Wanted, allocate
 from dra_shim.claims import DeviceClass
 from dra_shim.commands.documents import read_documents
-from dra_shim.ledger import Ledger, new_nonce
+from dra_shim.ledger import Ledger, new_nonce, writing
 from dra_shim.podclaims import PodClaim, claims_of_pod, classes_of
 from dra_shim.prepare.wanted import is_gated
 from dra_shim.settings import (
@@ -133,12 +133,13 @@ def _check_alone(state: State) -> None:
 
     Raises:
         RefusedError: one has.
+        UnwritableError: the lock of the daemon cannot be tried.
     """
     lock = PluginLock(state.daemon_lock)
-    try:
+    with writing(state):
+        if not state.directory.exists():
+            return
         free = lock.try_acquire()
-    except FileNotFoundError:
-        return
     if not free:
         raise RefusedError(
             f"--state-dir {state.directory}: 'dra-shim run' is at work on this node, and claims "

@@ -292,7 +292,9 @@ def test_a_disk_that_takes_nothing_is_named(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.state.directory.write_text("")
 
-    assert "Not a directory" in bench.error(claim) or "File exists" in bench.error(claim)
+    error = bench.error(claim)
+    assert error.startswith(f"state directory {bench.state.directory}: cannot be written: ")
+    assert "Not a directory" in error or "File exists" in error
 
 
 # --------------------------------------------------------------------------- unprepare

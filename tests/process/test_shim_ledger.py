@@ -2,13 +2,15 @@
 
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from errno import EDQUOT, EIO, ENOSPC, EROFS
 from pathlib import Path
 
 import pytest
 
 from dra_shim.allocator import Uses
-from dra_shim.ledger import Ledger, observe
+from dra_shim.ledger import Ledger, UnwritableError, observe
 from dra_shim.settings import State
 from dranet_nri.errors import RefusedError
 from dranet_nri.files import RealFs
@@ -53,7 +55,7 @@ class FailingFs(RealFs):
     def replace(self, source: Path, target: Path) -> None:
         self.left -= 1
         if self.left < 0:
-            raise OSError(28, "No space left on device")
+            raise OSError(ENOSPC, "No space left on device")
         super().replace(source, target)
 
 
@@ -80,12 +82,51 @@ def test_a_failure_in_the_middle_leaves_everything_as_it_was(state: State) -> No
     fs = FailingFs(1)
 
     with Ledger(state, fs=fs) as ledger:
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(UnwritableError) as caught:
             ledger.record([allocation("b", "u2", "d2"), allocation("c", "u3", "d3")])
 
+        assert caught.value.errno == ENOSPC
         assert ledger.recorded(old.claim, POD) == old
         assert ledger.by_uid("u2") == ()
     assert names(state) == {"u1.json"}
+
+
+@pytest.mark.parametrize(
+    ("error", "why", "remedy"),
+    [
+        (OSError(ENOSPC, "No space left on device"), "No space left on device", "make room there"),
+        (OSError(EDQUOT, "Disk quota exceeded"), "Disk quota exceeded", "make room there"),
+        (
+            OSError(EROFS, "Read-only file system", "/x/u1.json"),
+            "Read-only file system (/x/u1.json)",
+            "make it writable",
+        ),
+        (OSError(EIO, "Input/output error"), "Input/output error", "make it writable"),
+        (OSError("no errno"), "no errno", "make it writable"),
+    ],
+    ids=["full", "quota", "read-only", "broken", "unnamed"],
+)
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda ledger: ledger.record([allocation("a", "u1", "d1")]),
+        lambda ledger: ledger.forget("u1"),
+    ],
+    ids=["record", "forget"],
+)
+def test_a_directory_that_cannot_be_written_is_named_with_the_remedy(
+    state: State, error: OSError, why: str, remedy: str, write: Callable[[Ledger], None]
+) -> None:
+    class RefusingFs(RealFs):
+        def unlink(self, path: Path) -> None:
+            raise error
+
+    with Ledger(state, fs=RefusingFs()) as ledger, pytest.raises(UnwritableError) as caught:
+        write(ledger)
+
+    expected = f"state directory {state.directory}: cannot be written: {why}; {remedy}"
+    assert str(caught.value) == expected
+    assert caught.value.errno == error.errno
 
 
 def test_a_changed_record_is_put_back_when_a_later_one_fails(state: State) -> None:
@@ -228,7 +269,7 @@ def test_the_lock_is_let_go_when_the_records_cannot_be_opened(state: State) -> N
     state.directory.mkdir(parents=True)
     state.allocations.write_text("not a directory")
     ledger = Ledger(state)
-    with pytest.raises(OSError):  # noqa: PT011 which one depends on the kernel
+    with pytest.raises(UnwritableError, match=f"state directory {state.directory}: "):
         ledger.__enter__()
     state.allocations.unlink()
 
