@@ -15,6 +15,7 @@ from tests.box.place import NODE, checked
 from tests.box.plugin import Plugin, status
 from tests.box.rdma import Driver, Endpoint, soft_rdma
 from tests.box.rdma_pods import (
+    USER,
     Hca,
     claim_rails,
     homes,
@@ -23,12 +24,14 @@ from tests.box.rdma_pods import (
     run_container,
     serving,
     start_rdma_pod,
+    status_of_process,
 )
 from tests.box.refusals import refused
 
 pytestmark = pytest.mark.timeout(600)
 
 FUNCTIONS = 2
+IPC_LOCK = 14  # linux/capability.h
 MEBIBYTE = 1 << 20
 GIBIBYTE = 1 << 30
 
@@ -88,16 +91,23 @@ def test_two_pods_on_one_device_both_pass_traffic(
     shared: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
 ) -> None:
     hca = shared[0]
-    ends = []
+    pods, ends = [], []
     for name in ("one", "two"):
         claim = allocate(name, [hca.nic], f"{name}-uid", pod=name, shared="true")
-        pod = cri.run_pod(name)
+        pods.append(pod := cri.run_pod(name))
         container = run_container(cri, pod, claim)
         address = hca.nic.cidr.partition("/")[0]
         ends.append(Endpoint(container, hca.device, address, reached_at=cri.pod_address(pod)))
 
     assert rdma.ib_write_bw(server=ends[0], client=ends[1], iterations=50) > 0
     assert rdma.ib_write_bw(server=ends[1], client=ends[0], iterations=50) > 0
+    for end in ends:
+        status = status_of_process(end.place)
+        assert status["Uid"].split() == [str(USER)] * 4
+        assert not int(status["CapBnd"], 16) >> IPC_LOCK & 1
+        assert registered(end.place, hca.device, GIBIBYTE) == GIBIBYTE
+    without = run_container(cri, pods[0], None, "without")
+    assert without.run("ls", "/dev/infiniband").exit_code != 0
     assert rdma.links() == homes(shared)
 
 
