@@ -319,7 +319,7 @@ class Executor:
         failed = self._apply_home(session, device, wanted)
         known_as = f"device {device.device.name} ({device.device.key.name})"
         problem = f"{known_as}: {failed[0][1]}" if failed else ""
-        observed = look(session, device)
+        observed = look(session, device, bare=True)
         if _is_gone(device, observed):
             return True, f"{known_as} is no more: {GONE}"
         if observed.unclear:
@@ -340,7 +340,7 @@ class Executor:
         failed: list[tuple[Op, KernelError]] = []
         beginnings, cut = 0, True
         while cut:
-            ops = plan(wanted, look(session, device))
+            ops = plan(wanted, look(session, device, bare=True))
             cut = is_cut(device.snapshot, ops)
             beginnings += cut
             if beginnings > MAX_BEGINNINGS:

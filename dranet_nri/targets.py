@@ -93,8 +93,13 @@ class Target:
         )
 
 
-def look(session: Session, device: AttachedDevice) -> Observed:
+def look(session: Session, device: AttachedDevice, *, bare: bool = False) -> Observed:
     """Return where the device is and all that it has, its RDMA devices included.
+
+    Args:
+        session: of the pod.
+        device: what to look for.
+        bare: without its configuration in the pod, which neither its way home nor a sweep needs.
 
     Raises:
         KernelError: the kernel could not be read.
@@ -104,7 +109,9 @@ def look(session: Session, device: AttachedDevice) -> Observed:
         observed = session.child(device.child)
     else:
         known = known_as(device)
-        observed = session.observe(key, device.pod_name, known) if key.name else Observed()
+        observed = Observed()
+        if key.name:
+            observed = session.observe(key, device.pod_name, known, bare=bare)
         observed = replace(
             observed,
             host=_with_programs(session, _with_ethtool(session, Ns.HOST, observed.host)),
@@ -179,7 +186,7 @@ def still_attached(
 def _seen_again(
     session: Session, device: AttachedDevice, config: NetworkConfig | None, options: RdmaOptions
 ) -> AttachedDevice | None:
-    observed = look(session, device)
+    observed = look(session, device, bare=True)
     if (device.snapshot is not None or device.child) and observed.pod is None:
         return None
     if device.snapshot is not None and observed.pod is not None:

@@ -171,12 +171,14 @@ class NetlinkSession:
         self._spaces = spaces
         self._sys_root = sys_root
 
-    def observe(self, key: DeviceKey, pod_name: str, known: Known | None = None) -> Observed:
+    def observe(
+        self, key: DeviceKey, pod_name: str, known: Known | None = None, *, bare: bool = False
+    ) -> Observed:
         """Return where the device is and its full state there."""
         now_doing(f"observe {key.name}")
         host = self._space(Ns.HOST, f"observe {key.name}")
         pod = self._spaces.get(Ns.POD)
-        return observe(host, pod, key, pod_name, self._sys_root, known)
+        return observe(host, pod, key, pod_name, self._sys_root, known, bare=bare)
 
     def pod_index(self, name: str) -> int:
         """Return the ifindex of the pod's link of that name."""

@@ -31,6 +31,8 @@ def observe(
     pod_name: str,
     sys_root: str,
     known: Known | None = None,
+    *,
+    bare: bool = False,
 ) -> Observed:
     """Look for the device in both namespaces; arguments as for the port.
 
@@ -55,11 +57,11 @@ def observe(
     here, there = located.host, located.pod
     return Observed(
         host=_state(host, here),
-        pod=_state(pod, there),
+        pod=LinkState(there) if bare and there is not None else _state(pod, there),
         taken_host_names=_taken(on_host, here),
         taken_pod_names=_taken(in_pod, there),
         host_rules=host.rules(),
-        pod_rules=pod.rules() if pod is not None else (),
+        pod_rules=pod.rules() if pod is not None and not bare else (),
         lost_with_rdma=lost_with(here, _infiniband(on_host, host_parents)),
         unclear=located.unclear,
         lost_with_link=deleted_with(here, _tunnels(on_host)),

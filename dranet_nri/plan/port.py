@@ -32,7 +32,9 @@ class Session(Protocol):
             KernelError: the kernel refused; the op may have happened in part.
         """
 
-    def observe(self, key: DeviceKey, pod_name: str, known: Known | None = None) -> Observed:
+    def observe(
+        self, key: DeviceKey, pod_name: str, known: Known | None = None, *, bare: bool = False
+    ) -> Observed:
         """Return where the device is and its full state there.
 
         Args:
@@ -42,6 +44,8 @@ class Session(Protocol):
             pod_name: the interface name a plan gives or gave it in the pod; "" if unknown.
             known: what else it is known by, so that neither a namesake or another port is
                 taken for it, nor another name hides it.
+            bare: of what is in the pod, tell the link alone; what else there is, rules included,
+                is the pod's affair, and it may have put any number of routes there.
 
         Raises:
             KernelError: a dump failed.

@@ -10,6 +10,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.model import (
     Address,
     DefaultRoute,
+    LinkState,
     NetnsId,
     NextHop,
     Ns,
@@ -59,6 +60,22 @@ def test_names_of_other_links_are_taken_and_the_own_is_not(world: World, session
 
     assert observed.taken_host_names == {"lo", "eth2", "enp8s0"}
     assert observed.taken_pod_names == {"lo"}
+
+
+def test_of_the_pod_the_link_alone_is_told_where_no_more_is_asked_for(session: Session) -> None:
+    apply(session, AddRule(Ns.POD, Rule(4, priority=101, source="10.9.0.0/16", table=2000)))
+    move_in(session)
+    apply(
+        session,
+        AddAddress(Ns.POD, "net1", Address("10.1.0.5/24")),
+        SetUp(Ns.POD, "net1"),
+        AddRoute(Ns.POD, "net1", Route("10.9.0.0/16", gateway="10.1.0.1")),
+    )
+    whole, bare = session.observe(KEY, "net1"), session.observe(KEY, "net1", bare=True)
+
+    assert whole.pod is not None
+    assert whole.pod.routes
+    assert bare == replace(whole, pod=LinkState(whole.pod.link), pod_rules=())
 
 
 def test_rules_are_told_of_the_namespace_and_of_the_link(session: Session) -> None:

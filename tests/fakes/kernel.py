@@ -54,6 +54,7 @@ class FakeKernel:
         open_sessions: sessions that were opened and not closed.
         tells_features: whether it is Linux 5.7 or newer.
         tells_programs: whether it is Linux 6.6 or newer.
+        whole_pods: how often all that a device has in a pod was asked for.
         rdma: the RDMA devices of the machine.
     """
 
@@ -62,6 +63,7 @@ class FakeKernel:
     open_sessions: int = 0
     tells_features: bool = True
     tells_programs: bool = True
+    whole_pods: int = 0
     _namespaces: dict[NetnsId, Namespace] = field(default_factory=dict)
     _removed: set[NetnsId] = field(default_factory=set)
     _faults: list[Fault] = field(default_factory=list)
@@ -239,7 +241,13 @@ class FakeKernel:
         self.log.append(op)
 
     def look(
-        self, key: DeviceKey, pod_name: str, netns: NetnsId | None, known: Known | None
+        self,
+        key: DeviceKey,
+        pod_name: str,
+        netns: NetnsId | None,
+        known: Known | None,
+        *,
+        bare: bool = False,
     ) -> Observed:
         """Observe the device on the host and in netns."""
         if self._blind:
@@ -252,13 +260,15 @@ class FakeKernel:
         unnumbered = [replace(each, dev_port=None) for each in pod.plain()]
         located = locate(key, pod_name, links, unnumbered, known)
         here, there = located.host, located.pod
+        self.whole_pods += there is not None and not bare
+        state = None if there is None else pod.state(pod.at("observe", there.index))
         return Observed(
             host=None if here is None else host.state(host.at("observe", here.index)),
-            pod=None if there is None else pod.state(pod.at("observe", there.index)),
+            pod=LinkState(state.link) if state and bare else state,
             taken_host_names=host.taken(here),
             taken_pod_names=pod.taken(there),
             host_rules=tuple(host.rules),
-            pod_rules=tuple(pod.rules),
+            pod_rules=() if bare else tuple(pod.rules),
             lost_with_rdma=lost_with(here, [e for e in links if e.arphrd == ARPHRD_INFINIBAND]),
             lost_with_link=deleted_with(here, links),
             unclear=located.unclear,

@@ -41,10 +41,12 @@ class FakeSession:
         self._open(str(op))
         self.kernel.do(op, self.netns)
 
-    def observe(self, key: DeviceKey, pod_name: str, known: Known | None = None) -> Observed:
+    def observe(
+        self, key: DeviceKey, pod_name: str, known: Known | None = None, *, bare: bool = False
+    ) -> Observed:
         """Look for the device."""
         self._open("observe")
-        return self.kernel.look(key, pod_name, self.netns, known)
+        return self.kernel.look(key, pod_name, self.netns, known, bare=bare)
 
     def pod_index(self, name: str) -> int:
         """Return the ifindex of the pod's link of that name."""

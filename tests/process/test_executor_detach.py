@@ -279,6 +279,23 @@ def test_an_attached_claim_is_verified_until_a_device_leaves(node: Node) -> None
     assert node.kernel.open_sessions == 0
 
 
+def test_however_much_a_pod_configured_neither_a_sweep_nor_the_way_home_reads_it(
+    node: Node,
+) -> None:
+    data, _ = node.attach()
+    node.kernel.whole_pods = 0
+
+    assert node.executor.verify(data, CLAIMS[0]) == data
+    node.kernel.fail_on(MoveLink, KernelError("move", EBUSY))
+    node.detach()
+    assert node.kernel.state("net1", node.netns) is not None
+    node.kernel.heal()
+    node.detach()
+
+    assert node.kernel.whole_pods == 0
+    node.assert_home()
+
+
 def test_a_claim_without_interfaces_has_nothing_that_could_leave(node: Node) -> None:
     (record,) = node.attach((claim(DATA, given(RDMA_ONLY)),))
 
