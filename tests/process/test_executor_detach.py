@@ -288,7 +288,7 @@ def test_however_much_a_pod_configured_neither_a_sweep_nor_the_way_home_reads_it
     assert node.executor.verify(data, CLAIMS[0]) == data
     node.kernel.fail_on(MoveLink, KernelError("move", EBUSY))
     node.detach()
-    assert node.kernel.state("net1", node.netns) is not None
+    assert node.kernel.state("eth1") is None
     node.kernel.heal()
     node.detach()
 
