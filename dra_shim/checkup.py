@@ -21,6 +21,7 @@ from dra_shim.slices.layout import is_own
 from dranet_nri.errors import DranetError
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment, Phase
 from dranet_nri.report import Finding, Grade
+from dranet_nri.state.damage import of_allocations, of_attachments
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
 ANSWER_S: Final = 10.0  # for the running shim's
@@ -213,21 +214,24 @@ def record_findings(state: State) -> Iterator[Finding]:
             AllocationReader(state.allocations, owner=None) as allocations,
             AttachmentReader(state.attachments, owner=None) as attachments,
         ):
-            broken = {**allocations.broken, **attachments.broken}
+            damages = (*of_allocations(allocations), *of_attachments(attachments))
             records, attached = allocations.records(), attachments.records()
     except (DranetError, OSError) as error:
         yield Finding("records", Grade.BAD, str(error))
         return
-    for uid, trouble in sorted(broken.items()):
-        yield Finding(f"record {uid}", Grade.BAD, str(trouble.error))
+    for each in damages:
+        grade = Grade.BAD if each.broken.in_the_way else Grade.NOTE
+        yield Finding(f"record {each.claim_uid}", grade, each.text)
     by_claim = {each.claim.uid: each for each in attached}
     for record in records:
         yield _claim(record, by_claim.pop(record.claim.uid, None))
+    unknown = {each.claim_uid for each in damages if each.broken.in_the_way}
     for left in by_claim.values():
         if left.holds_devices:
-            text = f"unprepared, and pod {left.pod} still has its devices ({left.phase})"
+            how = "its record cannot be used" if left.claim.uid in unknown else "unprepared"
+            text = f"{how}, and pod {left.pod} still has its devices ({left.phase})"
             yield Finding(f"claim {left.claim}", Grade.WARNING, text)
-    if not records:
+    if not records and not damages:
         yield Finding("records", Grade.OK, "no claim is prepared on this node")
 
 

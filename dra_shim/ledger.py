@@ -22,6 +22,7 @@ from dra_shim.settings import State
 from dranet_nri.errors import RefusedError
 from dranet_nri.files import Fs
 from dranet_nri.model import Allocation, Attachment, Device, ObjectRef, Phase
+from dranet_nri.state.damage import Damage, of_allocations
 from dranet_nri.state.lock import OperationLock
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 from dranet_nri.state.store import AllocationStore
@@ -137,9 +138,13 @@ class Ledger:
         """Return the directory of the records."""
         return self._state.allocations
 
-    def broken(self) -> tuple[tuple[str, str], ...]:
-        """Return (claim UID, what is wrong) of the records that cannot be used."""
-        return tuple((uid, str(each.error)) for uid, each in sorted(self._store.broken.items()))
+    def damages(self) -> tuple[Damage, ...]:
+        """Return the records that cannot be used, ordered by claim UID."""
+        return of_allocations(self._store)
+
+    def moved_aside(self, claim_uid: str) -> Path | None:
+        """Return where a claim's record was moved since it was opened, None if it was not."""
+        return self._store.moved_aside.get(claim_uid)
 
     def recorded(self, claim: ObjectRef, pod: ObjectRef) -> Allocation | None:
         """Return the claim's record if it is this pod's; None if there is none.

@@ -207,7 +207,8 @@ class Standing:
             "dranet_nri_pending_repairs", "Claims that are neither home nor wholly attached."
         )
         self._unusable = Gauge(
-            "dranet_nri_unusable_records", "Allocation records that cannot be used."
+            "dranet_nri_unusable_records",
+            "Allocation records that cannot be used, and were not moved aside.",
         )
         self._stuck = Gauge("dranet_nri_stuck_threads", "Threads that the kernel keeps.")
         self._started = Gauge(
@@ -235,7 +236,7 @@ class Standing:
             records: of all claims.
             serving: whether we are registered and synchronised.
             pending: claims that are neither home nor wholly attached.
-            unusable: allocation records that cannot be used.
+            unusable: allocation records that cannot be used and are in the way.
             stuck: threads that the kernel keeps.
         """
         claims: dict[Values, float] = {(phase.value,): 0 for phase in Phase}

@@ -115,8 +115,9 @@ def main(args: argparse.Namespace) -> int:
     claims = claims_of_pod(documents, pod, args.containers)
     classes = classes_of((*documents, *read_documents(args.classes)))
     with Ledger(state_from(args)) as ledger:
-        for claim_uid, reason in ledger.broken():
-            _warn(f"the record of claim {claim_uid} cannot be used: {reason}")
+        for each in ledger.damages():
+            if each.broken.in_the_way or ledger.moved_aside(each.claim_uid):
+                _warn(f"the record of claim {each.claim_uid} {each.text}")
         before = [ledger.recorded(claim.ref, pod) for claim in claims]
         missing = [claim for claim, record in zip(claims, before, strict=True) if record is None]
         fresh = iter(_allocated(args, missing, classes, pod, ledger))

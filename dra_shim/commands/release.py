@@ -5,6 +5,8 @@ import sys
 
 from dra_shim.ledger import Ledger
 from dra_shim.settings import add_state_flags, namespaced_name, state_from, uid
+from dranet_nri.model import Allocation
+from dranet_nri.state.damage import Damage, kept_in
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -25,26 +27,46 @@ def main(args: argparse.Namespace) -> int:
         OSError: the records cannot be read or removed.
     """
     with Ledger(state_from(args)) as ledger:
-        broken = dict(ledger.broken())
-        if args.pod is not None:
-            title, records = f"pod {args.pod}", ledger.of_pod(args.pod)
-        elif args.claim is not None:
-            title, records = f"claim {'/'.join(args.claim)}", ledger.named(*args.claim)
-        else:
-            title, records = f"claim {args.claim_uid}", ledger.by_uid(args.claim_uid)
+        damaged = {each.claim_uid: each for each in ledger.damages()}
+        title, records = _wanted(ledger, args)
         for record in records:
             ledger.forget(record.claim.uid)
             devices = ", ".join(each.device.name for each in record.devices)
             print(f"released claim {record.claim} of pod {record.pod}: {devices}")
-        if args.claim_uid in broken:
-            ledger.forget(args.claim_uid)
-            print(f"moved aside the record of claim {args.claim_uid}: {broken[args.claim_uid]}")
+        if named := damaged.pop(args.claim_uid, None):
+            print(_dropped(ledger, named))
         elif not records:
             print(f"nothing to release: {title} has no allocation")
-        for unusable in broken.keys() - {args.claim_uid}:
-            print(
-                f"dra-shim: the record of claim {unusable} cannot be used and was left alone: "
-                f"{broken[unusable]}; dra-shim release --claim-uid {unusable} drops it",
-                file=sys.stderr,
-            )
+        for each in damaged.values():
+            _tell(ledger, each)
     return 0
+
+
+def _wanted(ledger: Ledger, args: argparse.Namespace) -> tuple[str, tuple[Allocation, ...]]:
+    """Return what was asked for in words, and the usable records of it."""
+    if args.pod is not None:
+        return f"pod {args.pod}", ledger.of_pod(args.pod)
+    if args.claim is not None:
+        return f"claim {'/'.join(args.claim)}", ledger.named(*args.claim)
+    return f"claim {args.claim_uid}", ledger.by_uid(args.claim_uid)
+
+
+def _dropped(ledger: Ledger, damage: Damage) -> str:
+    """Move a record aside that cannot be used, unless it was, and return what became of it."""
+    whose = f"the record of claim {damage.claim_uid}"
+    if damage.broken.in_place:
+        ledger.forget(damage.claim_uid)
+    if path := ledger.moved_aside(damage.claim_uid):
+        return f"moved aside {whose}: {damage.broken.error}; {kept_in(path)}"
+    if damage.broken.in_place:  # it could not be read a moment ago, and was fine
+        return f"removed {whose}, after all: {damage.broken.error} at first"
+    return f"nothing to release: {whose} {damage.text}"
+
+
+def _tell(ledger: Ledger, damage: Damage) -> None:
+    """Say what concerns another claim: its record is in the way, or was moved aside just now."""
+    whose = f"the record of claim {damage.claim_uid}"
+    if damage.broken.in_place:
+        print(f"dra-shim: {whose} was left alone, it {damage.text}", file=sys.stderr)
+    elif damage.broken.unread or ledger.moved_aside(damage.claim_uid):
+        print(f"dra-shim: {whose} {damage.text}", file=sys.stderr)

@@ -5,12 +5,14 @@ It asks nobody: records and heartbeat are files.
 
 import argparse
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from dranet_nri import heartbeat
 from dranet_nri.heartbeat import Verdict
 from dranet_nri.model import Allocation, Attachment, Phase
 from dranet_nri.settings import ALLOCATIONS, RUN
+from dranet_nri.state.damage import Damage, of_allocations, of_attachments
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
 COLUMNS = ("DEVICE", "STATE", "POD", "CLAIM", "IN POD AS", "REASON")
@@ -24,7 +26,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print one row a device; 1 if a record cannot be used, or the plugin serves no pod."""
+    """Print one row a device; 1 if a record is in the way, or the plugin serves no pod."""
     verdict = heartbeat.judge(args.run_dir)
     with (
         AllocationReader(args.allocations_dir, owner=None) as allocations,
@@ -34,21 +36,20 @@ def main(args: argparse.Namespace) -> int:
             allocations.records(), {each.claim.uid: each for each in attachments.records()}
         )
         warnings = _warnings(attachments.records())
-        broken = {
-            uid: str(each.error)
-            for reader in (allocations, attachments)
-            for uid, each in reader.broken.items()
-        }
+        damages = (*of_allocations(allocations), *of_attachments(attachments))
+    broken = [each for each in damages if each.broken.in_the_way]
     if args.output == "json":
         named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-        shown = {"devices": named, "warnings": warnings, "broken": broken}
+        aside = [each for each in damages if each not in broken]
+        shown = {"devices": named, "warnings": warnings, "broken": _by_claim(broken)}
+        shown["moved_aside"] = _by_claim(aside)
         print(json.dumps({**shown, "plugin": _plugin(verdict)}, indent=1))
     else:
         print(_table(rows))
         for warning, devices in warnings.items():
             print(f"{', '.join(devices)}: {warning}")
-        for uid, reason in broken.items():
-            print(f"record of claim {uid} cannot be used: {reason}")
+        for damage in damages:
+            print(f"record of claim {damage.claim_uid} {damage.text}")
         if said := (*verdict.troubles, *verdict.remarks):
             print(f"the plugin: {'; '.join(said)}")
     return 1 if broken or verdict.troubles else 0
@@ -61,6 +62,14 @@ def _plugin(verdict: Verdict) -> dict[str, object]:
         "troubles": verdict.troubles,
         "remarks": verdict.remarks,
     }
+
+
+def _by_claim(damages: Iterable[Damage]) -> dict[str, str]:
+    """Return what is to be said of the records, by claim UID; of two that a claim has, of both."""
+    said: dict[str, list[str]] = {}
+    for each in damages:
+        said.setdefault(each.claim_uid, []).append(each.text)
+    return {uid: "; ".join(texts) for uid, texts in said.items()}
 
 
 def _rows(

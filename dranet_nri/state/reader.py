@@ -4,7 +4,8 @@ Rules:
 1. The directory is the truth, the index is a copy that `refresh` brings up to date.
 2. A reader changes nothing, so a read-only mount will do, and the directory need not exist yet.
 3. One broken record spoils only itself. It stays in `broken`, wherever its writer moved it,
-   until a good record takes its place.
+   until a good record takes its place, for its pod may live and must be refused. To whoever
+   looks after the node it is trouble only while it is `in_the_way`.
 4. What could not be read is due until it is; each question tries again.
 5. Not thread-safe: one thread at a time.
 """
@@ -59,6 +60,11 @@ class Broken:
         """Whether it still stands where a record belongs, not in quarantine."""
         return not self.name.startswith(f"{QUARANTINE}/")
 
+    @property
+    def in_the_way(self) -> bool:
+        """Whether somebody has to act: it is where a record belongs, or nobody knows what it is."""
+        return self.in_place or self.unread
+
 
 class RecordReader(Generic[R]):
     """The records of one directory, kept fresh."""
@@ -109,6 +115,11 @@ class RecordReader(Generic[R]):
     def close(self) -> None:
         """Stop watching. Idempotent; what was read can still be asked for."""
         self._watch.close()
+
+    @property
+    def directory(self) -> Path:
+        """Return the directory; `Broken.name` is relative to it."""
+        return self._directory
 
     def fileno(self) -> int:
         """Return the descriptor that is readable when refresh has something to do."""

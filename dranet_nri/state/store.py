@@ -41,6 +41,7 @@ class RecordStore(RecordReader[R], Generic[R]):
 
     Attributes:
         sole_writer: no other process writes records here, so that what we know is the newest.
+        moved_aside: where we moved the records of claims (UIDs) since we were opened, each's last.
     """
 
     sole_writer: ClassVar[bool] = False
@@ -59,6 +60,7 @@ class RecordStore(RecordReader[R], Generic[R]):
             StateError: inotify is not to be had.
             OSError: the directory cannot be made, read or written.
         """
+        self.moved_aside: dict[str, Path] = {}
         self._encode = encode
         self._fs = fs
         _make(fs, directory)
@@ -131,6 +133,7 @@ class RecordStore(RecordReader[R], Generic[R]):
         free = (shelf / f"{name_of(key)}.{number}" for number in count(1))
         target = next(path for path in free if not os.path.lexists(path))
         self._fs.replace(self._directory / name_of(key), target)
+        self.moved_aside[key] = target
         self._fs.sync_directory(shelf)
         self._fs.sync_directory(self._directory)
 

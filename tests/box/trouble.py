@@ -59,13 +59,15 @@ class Told:
     Attributes:
         states: of the claims' devices, by claim name.
         reasons: why a claim is not as it should be, by claim name.
-        broken: what is wrong with a record, by claim UID.
+        broken: what is wrong with a record that is in the way, by claim UID.
+        moved_aside: what is said of one that was moved aside, by claim UID.
         code: the exit status.
     """
 
     states: dict[str, str]
     reasons: dict[str, str]
     broken: dict[str, str]
+    moved_aside: dict[str, str]
     code: int
 
 
@@ -80,6 +82,7 @@ def told() -> Told:
         {name: row["STATE"] for name, row in rows},
         {name: row["REASON"] for name, row in rows},
         document["broken"],
+        document["moved_aside"],
         done.returncode,
     )
 

@@ -251,15 +251,28 @@ def test_what_is_wrong_is_told_in_lines_without_a_traceback(
     assert "Traceback" not in done.stderr
 
 
-def test_a_broken_record_is_told_and_does_not_stop_the_others(shim: Shim) -> None:
+def test_a_broken_record_is_told_once_and_does_not_stop_the_others(shim: Shim) -> None:
     broken = shim.home / "state/allocations/u9.json"
     broken.parent.mkdir(parents=True)
     broken.write_text("{")
 
     done = shim.allocate("--container", "main=fast")
+    again = shim.allocate("--container", "main=fast")
 
-    assert done.returncode == 0
-    assert lines(done.stderr)[0].startswith("the record of claim u9 cannot be used: ")
+    assert (done.returncode, again.returncode) == (0, 0)
+    assert lines(done.stderr)[0].startswith("the record of claim u9 was moved aside: ")
+    assert "bytes kept in state/allocations/quarantine/u9.json.1" in done.stderr
+    assert "u9" not in again.stderr
+
+
+def test_a_record_of_a_newer_version_is_told_every_time(shim: Shim) -> None:
+    newer = shim.home / "state/allocations/u9.json"
+    newer.parent.mkdir(parents=True)
+    newer.write_text('{"version": 99}')
+
+    told = [shim.allocate("--container", "main=fast").stderr for _ in range(2)]
+
+    assert all("the record of claim u9 cannot be used: $.version: 99" in each for each in told)
 
 
 def test_an_interrupt_while_waiting_records_nothing(shim: Shim) -> None:

@@ -1,10 +1,15 @@
 """`dra-shim release` and `validate` as people run them, and command lines that are wrong."""
 
+from math import inf
 from pathlib import Path
 
 import pytest
 
+from dra_shim.cli import main
+from dranet_nri.state.store import AllocationStore
 from tests.process.shim_bench import CLAIM, CLASS, TEMPLATE, Shim
+from tests.state.examples import allocation_of
+from tests.state.places import unreadable
 
 
 @pytest.fixture
@@ -47,21 +52,112 @@ def test_a_released_claim_gets_a_new_nonce(shim: Shim) -> None:
     assert first.stdout.split()[-1] != second.stdout.split()[-1]
 
 
-def test_release_moves_a_broken_record_aside_only_when_it_is_named(shim: Shim) -> None:
+@pytest.fixture
+def allocations(shim: Shim) -> Path:
+    """Return the directory of the records."""
     directory = shim.home / "state/allocations"
     directory.mkdir(parents=True)
+    return directory
+
+
+def test_release_moves_a_newer_record_aside_only_when_it_is_named(
+    shim: Shim, allocations: Path
+) -> None:
     shim.allocate()
-    (directory / "u9.json").write_text('{"version": 99}')
+    (allocations / "u9.json").write_text('{"version": 99}')
 
     other = shim.release("--pod", "p1")
-    left = (directory / "u9.json").exists()
+    left = (allocations / "u9.json").exists()
     named = shim.release("--claim-uid", "u9")
 
     assert other.returncode == 0
     assert left
-    assert "the record of claim u9 cannot be used and was left alone" in other.stderr
-    assert named.stdout.startswith("moved aside the record of claim u9: ")
-    assert not (directory / "u9.json").exists()
+    assert "the record of claim u9 was left alone, it cannot be used: $.version: 99" in other.stderr
+    assert "run dra-shim release --claim-uid u9, which moves it aside" in other.stderr
+    assert named.stdout.startswith("moved aside the record of claim u9: $.version: 99")
+    assert "bytes kept in state/allocations/quarantine/u9.json.1; remove it" in named.stdout
+    assert not (allocations / "u9.json").exists()
+
+
+def test_release_says_that_a_torn_record_is_moved_aside_once_and_then_where_it_is(
+    shim: Shim, allocations: Path
+) -> None:
+    (allocations / "u9.json").write_text("{torn")
+
+    first, again = (shim.release("--claim-uid", "u9") for _ in range(2))
+    other = shim.release("--pod", "p1")
+
+    kept = "bytes kept in state/allocations/quarantine/u9.json.1; remove it when its pod is gone"
+    assert [each.returncode for each in (first, again, other)] == [0, 0, 0]
+    assert first.stdout.startswith("moved aside the record of claim u9: $: 5 bytes, not JSON")
+    assert again.stdout.startswith(
+        "nothing to release: the record of claim u9 was moved aside: $: 5 bytes, not JSON"
+    )
+    assert kept in first.stdout
+    assert kept in again.stdout
+    assert (other.stdout, other.stderr) == ("nothing to release: pod p1 has no allocation\n", "")
+    assert [each.name for each in (allocations / "quarantine").iterdir()] == ["u9.json.1"]
+
+
+def test_release_says_of_another_claims_torn_record_that_it_was_moved_aside(
+    shim: Shim, allocations: Path
+) -> None:
+    (allocations / "u9.json").write_text("{torn")
+
+    done = shim.release("--pod", "p1")
+
+    assert done.returncode == 0
+    assert done.stderr.startswith("dra-shim: the record of claim u9 was moved aside: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (allocations / "u9.json").exists()
+
+
+def test_release_says_that_it_cannot_move_a_torn_record_aside(
+    shim: Shim, allocations: Path
+) -> None:
+    (allocations / "u9.json").write_text("{torn")
+    (allocations / "quarantine").touch()
+
+    done = shim.release("--claim-uid", "u9")
+    other = shim.release("--pod", "p1")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "quarantine" in done.stderr
+    assert "was left alone, it cannot be used: $: 5 bytes, not JSON" in other.stderr
+    assert (allocations / "u9.json").read_text() == "{torn"
+
+
+@pytest.mark.parametrize(
+    ("times", "said", "there"),
+    [
+        (inf, "moved aside the record of claim u9: u9.json: cannot be read: Input/", True),
+        (2, "removed the record of claim u9, after all: u9.json: cannot be read: Input/", False),
+    ],
+    ids=["for-good", "while-it-is-opened"],
+)
+def test_release_says_what_it_did_with_a_record_that_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], times: float, said: str, *, there: bool
+) -> None:
+    places = ["--state-dir", str(tmp_path), "--run-dir", str(tmp_path / "run")]
+    record = allocation_of("u9", "p9")
+    with AllocationStore(tmp_path / "allocations") as store:
+        store.put(record)
+
+    with unreadable():
+        other = main(["release", "--pod", "p1", *places])
+    left_alone = capsys.readouterr().err
+    with unreadable(times):
+        named = main(["release", "--claim-uid", "u9", *places])
+
+    assert (other, named) == (0, 0)
+    assert "u9 was left alone, it cannot be used: u9.json: cannot be read: Input/" in left_alone
+    assert capsys.readouterr().out.startswith(said)
+    assert not (tmp_path / "allocations/u9.json").exists()
+    kept = tmp_path / "allocations/quarantine/u9.json.1"
+    assert kept.exists() is there
+    with unreadable():
+        main(["release", "--pod", "p1", *places])
+    assert ("was moved aside: u9.json.1: cannot be read" in capsys.readouterr().err) is there
 
 
 # --------------------------------------------------------------------------- validate

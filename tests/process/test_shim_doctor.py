@@ -231,16 +231,52 @@ def test_a_claim_that_failed_says_why(state: State) -> None:
     assert finding.text.endswith("NetworkDeviceAttachFailed: device a: is gone")
 
 
-def test_devices_that_a_pod_kept_and_records_that_are_broken(state: State) -> None:
-    attach(state, OTHER, POD, "a", Phase.ATTACHED)
-    state.allocations.mkdir(parents=True)
-    (state.allocations / "u7.json").write_text("{")
+def torn(directory: Path) -> Path:
+    """Put a record into it that nobody can use; return its path."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "u7.json").write_text("{torn")
+    return directory / "u7.json"
 
-    broken, kept, none = record_findings(state)
+
+def test_devices_that_a_pod_kept_and_a_record_that_is_in_the_way(state: State) -> None:
+    attach(state, OTHER, POD, "a", Phase.ATTACHED)
+    record = torn(state.allocations)
+
+    broken, kept = record_findings(state)
 
     assert (broken.subject, broken.grade) == ("record u7", Grade.BAD)
+    assert f"({record}); delete its pod, or run dra-shim release --claim-uid u7" in broken.text
     assert (kept.subject, kept.grade) == ("claim ai/left", Grade.WARNING)
-    assert none.grade is Grade.OK
+    assert kept.text.startswith("unprepared, and pod ai/train still has its devices")
+
+
+def test_a_record_that_was_moved_aside_is_a_note(state: State) -> None:
+    torn(state.allocations)
+    AllocationStore(state.allocations).close()
+
+    (note,) = record_findings(state)
+
+    assert (note.subject, note.grade) == ("record u7", Grade.NOTE)
+    assert f"bytes kept in {state.allocations}/quarantine/u7.json.1; remove it when" in note.text
+
+
+def test_both_records_of_a_claim_are_told(state: State) -> None:
+    paths = [torn(directory) for directory in (state.allocations, state.attachments)]
+
+    found = list(record_findings(state))
+
+    assert [each.grade for each in found] == [Grade.BAD, Grade.BAD]
+    assert all(str(path) in each.text for path, each in zip(paths, found, strict=True))
+
+
+def test_a_claim_whose_record_cannot_be_used_is_not_called_unprepared(state: State) -> None:
+    attach(state, CLAIM, POD, "a", Phase.ATTACHED)
+    torn(state.allocations).rename(state.allocations / f"{CLAIM.uid}.json")
+
+    _, kept = record_findings(state)
+
+    assert (kept.subject, kept.grade) == ("claim ai/nics", Grade.WARNING)
+    assert kept.text.startswith("its record cannot be used, and pod ai/train still has its devices")
 
 
 # --------------------------------------------------------------------------- the verb

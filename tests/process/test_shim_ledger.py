@@ -192,13 +192,13 @@ def test_a_newer_record_refuses_its_own_claim_only(state: State) -> None:
     (state.allocations / "u1.json").write_text('{"version":99}')
 
     with Ledger(state) as ledger:
-        ((uid, reason),) = ledger.broken()
+        (damage,) = ledger.damages()
         with pytest.raises(RefusedError, match="its record cannot be used"):
             ledger.recorded(ObjectRef("default", "a", "u1"), POD)
         assert ledger.recorded(ObjectRef("default", "b", "u2"), POD) is None
 
-    assert uid == "u1"
-    assert reason
+    assert damage.claim_uid == "u1"
+    assert damage.broken.in_the_way
 
 
 def test_a_corrupt_record_is_moved_aside_and_its_claim_allocated_anew(state: State) -> None:
@@ -210,7 +210,7 @@ def test_a_corrupt_record_is_moved_aside_and_its_claim_allocated_anew(state: Sta
         ledger.record([allocation("a", "u1")])
 
     with Ledger(state) as ledger:
-        assert ledger.broken() == ()
+        assert ledger.damages() == ()
     assert (state.allocations / "quarantine" / "u1.json.1").read_text() == "{"
 
 

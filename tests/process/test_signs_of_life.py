@@ -9,7 +9,7 @@ import pytest
 
 from dranet_nri import heartbeat
 from dranet_nri.connection import ConnectionStatus
-from dranet_nri.errors import AttachError, HeldError, KernelError, NoNetnsError
+from dranet_nri.errors import AttachError, HeldError, KernelError, NoNetnsError, RefusedError
 from dranet_nri.files import RealFs
 from dranet_nri.heartbeat import Stuck
 from dranet_nri.model import ContainerClaim
@@ -154,6 +154,29 @@ def test_a_device_that_does_not_come_home_is_away_and_pending(node: Node) -> Non
     assert found[counted(DEVICES, state="away")] == 1
     assert found[counted(DEVICES, state="in_pod")] == -1
     assert found[counted("dranet_nri_pending_repairs")] == 1
+
+
+def test_a_record_is_counted_while_it_is_in_the_way_and_refuses_its_pod_ever_after(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    record = node.root / "allocations" / f"{node.allocate(pod, 1).claim.uid}.json"
+    unusable = "dranet_nri_unusable_records"
+    record.write_bytes(record.read_bytes()[:-1])
+
+    with pytest.raises(RefusedError, match="cannot be used"):
+        node.run_pod(pod)
+    assert numbers(node).value(unusable) == 1
+
+    node.allocations.refresh()
+
+    assert not record.exists(), "the shim moved it aside"
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="cannot be used"):
+            node.run_pod(pod)
+        assert numbers(node).value(unusable) == 0
+        assert node.at_home(1)
+        node.restart()
 
 
 def test_a_gate_that_cannot_be_opened_is_counted(node: Node) -> None:

@@ -18,7 +18,7 @@ from dranet_nri.state.store import AllocationStore
 from tests.process.state_directory import directory, reader, store
 from tests.state.broken import BROKEN_BYTES, GOOD, bent
 from tests.state.examples import ALLOCATION, CLAIM_UID, POD_UID, allocation_of
-from tests.state.places import ME, NAME, place, tree
+from tests.state.places import ME, NAME, place, tree, unreadable
 
 __all__ = ["directory", "reader", "store"]
 
@@ -213,18 +213,11 @@ def test_a_quarantined_record_that_is_fine_by_now_stays_aside(
 
 
 def test_a_record_that_cannot_be_read_now_is_kept_and_not_written_over(
-    store: AllocationStore, directory: Path, monkeypatch: pytest.MonkeyPatch
+    store: AllocationStore,
 ) -> None:
     store.put(ALLOCATION)
-    real_read = os.read
 
-    def fail(descriptor: int, size: int) -> bytes:
-        if size == (64 << 10) + 1:
-            raise OSError(5, "Input/output error")
-        return real_read(descriptor, size)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "read", fail)
+    with unreadable():
         store.rescan()
         assert store.broken[CLAIM_UID].in_place
         with pytest.raises(StateError, match="cannot be read: Input/output error"):

@@ -7,6 +7,7 @@ import pytest
 
 from dranet_nri.cli import main
 from dranet_nri.heartbeat import Stuck
+from dranet_nri.state.store import AllocationStore
 from tests.process.heartbeat_bench import ago, beat
 
 HEADER = "DEVICE  STATE  POD  CLAIM  IN POD AS  REASON"
@@ -50,7 +51,10 @@ def test_a_plugin_that_never_ran_is_said_in_one_line(
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"beat_s": 40.0}, "no heartbeat for 40 s, at most 30 s: it ended, hangs, or cannot write it"),
+        (
+            {"beat_s": 40.0},
+            "no heartbeat for 40 s, at most 30 s: it ended, hangs, or cannot write it",
+        ),
         ({"round_began_s": 700.0}, "a round of repairs has been at work for 700 s"),
     ],
     ids=["silent", "hangs"],
@@ -95,22 +99,66 @@ def test_scripts_get_it_beside_what_they_had(run: Path, capsys: pytest.CaptureFi
 
     assert (well, waiting, dead) == (0, 1, 1)
     at_work = {"alive": True, "connected": True, "troubles": [], "remarks": []}
-    assert json.loads(text) == {"devices": [], "warnings": {}, "broken": {}, "plugin": at_work}
+    nothing: dict[str, object] = {"devices": [], "warnings": {}, "broken": {}, "moved_aside": {}}
+    assert json.loads(text) == nothing | {"plugin": at_work}
     trouble = "not connected to the runtime: refused"
     alone = {"alive": True, "connected": False, "troubles": [trouble], "remarks": []}
     assert json.loads(other)["plugin"] == alone
     assert [json.loads(third)["plugin"][each] for each in ("alive", "connected")] == [False, False]
 
 
-def test_a_record_that_cannot_be_used_is_said_as_ever(
+def damage(run: Path, *records: str) -> Path:
+    """Tear a claim's records; return the directory of the allocations."""
+    for directory in ("allocations", "run/attachments"):
+        (run.parent / directory).mkdir(exist_ok=True)
+    for record in records:
+        (run.parent / record).write_text("{torn")
+    return run.parent / "allocations"
+
+
+def test_a_record_that_is_in_the_way_fails_the_verb_and_is_told_with_file_and_remedy(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beat(run)
-    (run.parent / "allocations").mkdir()
-    (run.parent / "allocations/u7.json").write_text("{")
+    allocations = damage(run, "allocations/u7.json")
 
     code, text = shown(run, capsys)
 
     assert code == 1
-    assert "record of claim u7 cannot be used" in text
-    assert "the plugin" not in text
+    (line,) = text.splitlines()[1:]
+    assert line.startswith("record of claim u7 cannot be used: $: 5 bytes, not JSON")
+    assert f"({allocations}/u7.json); delete its pod, or run dra-shim release" in line
+
+
+def test_a_record_that_was_moved_aside_is_told_and_fails_nothing(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(run)
+    allocations = damage(run, "allocations/u7.json")
+    with AllocationStore(allocations):
+        pass
+
+    code, text = shown(run, capsys)
+    coded, document = shown(run, capsys, "--output", "json")
+
+    assert (code, coded) == (0, 0)
+    (line,) = text.splitlines()[1:]
+    assert line.startswith("record of claim u7 was moved aside: ")
+    assert f"bytes kept in {allocations}/quarantine/u7.json.1; remove it when" in line
+    assert json.loads(document)["broken"] == {}
+    assert json.loads(document)["moved_aside"].keys() == {"u7"}
+
+    (allocations / "quarantine/u7.json.1").unlink()
+    assert shown(run, capsys) == (0, f"{HEADER}\n")
+
+
+def test_both_records_of_a_claim_are_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    beat(run)
+    damage(run, "allocations/u7.json", "run/attachments/u7.json")
+
+    _, text = shown(run, capsys)
+    _, document = shown(run, capsys, "--output", "json")
+
+    for told in (text, json.loads(document)["broken"]["u7"]):
+        assert "allocations/u7.json" in told
+        assert "attachments/u7.json" in told

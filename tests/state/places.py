@@ -4,8 +4,13 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EIO
+from math import inf
 from pathlib import Path
 
+import pytest
+
+from dranet_nri.state.record import MAX_RECORD
 from tests.state.examples import CLAIM_UID
 
 ME = os.geteuid()
@@ -33,6 +38,23 @@ def tree(directory: Path) -> dict[str, tuple[int, int, bytes]]:
 def open_descriptors() -> list[str]:
     """Return the names of this process's descriptors."""
     return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
+@contextmanager
+def unreadable(times: float = inf) -> Iterator[None]:
+    """Let the disk fail to give the bytes of records, as often as told."""
+    left, real_read = times, os.read
+
+    def fail(descriptor: int, size: int) -> bytes:
+        nonlocal left
+        if size == MAX_RECORD + 1 and left > 0:
+            left -= 1
+            raise OSError(EIO, os.strerror(EIO))
+        return real_read(descriptor, size)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "read", fail)
+        yield
 
 
 @contextmanager

@@ -1,0 +1,78 @@
+"""What to say of records that cannot be used: where the bytes are, what is wrong, what to do.
+
+Rules:
+1. What stands where a record belongs, or cannot be read, is in the way: somebody has to act.
+2. What was moved aside is a note. Its bytes are kept until an operator removes them.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dranet_nri.errors import StateCorruptError
+from dranet_nri.model import Allocation, Attachment
+from dranet_nri.state.reader import Broken, RecordReader
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A record that cannot be used, and what to say of it.
+
+    Attributes:
+        claim_uid: whose it is, as its file's name tells it.
+        path: where its bytes are.
+        broken: what is wrong with it.
+        text: what follows "the record of this claim", with path and remedy.
+    """
+
+    claim_uid: str
+    path: Path
+    broken: Broken
+    text: str
+
+
+def of_allocations(reader: RecordReader[Allocation]) -> tuple[Damage, ...]:
+    """Return the allocations that cannot be used, ordered by claim UID."""
+    return tuple(
+        _damage(
+            reader,
+            uid,
+            each,
+            f"delete its pod, or run dra-shim release --claim-uid {uid}, which moves it aside",
+        )
+        for uid, each in sorted(reader.broken.items())
+    )
+
+
+def of_attachments(reader: RecordReader[Attachment]) -> tuple[Damage, ...]:
+    """Return the attachments that cannot be used, ordered by claim UID."""
+    return tuple(
+        _damage(
+            reader,
+            uid,
+            each,
+            "dranet-nri moves it aside when it runs"
+            if isinstance(each.error, StateCorruptError)
+            else "dranet-nri uses it as soon as it can",
+        )
+        for uid, each in sorted(reader.broken.items())
+    )
+
+
+def kept_in(path: Path) -> str:
+    """Return what to say of bytes that were moved aside."""
+    return f"bytes kept in {path}; remove it when its pod is gone and nobody needs them"
+
+
+def _damage(
+    reader: RecordReader[Allocation] | RecordReader[Attachment],
+    claim_uid: str,
+    broken: Broken,
+    remedy: str,
+) -> Damage:
+    path = reader.directory / broken.name
+    if broken.in_place:
+        text = f"cannot be used: {broken.error} ({path}); {remedy}"
+    else:
+        whose = f", of the pod with UID {broken.pod_uid}" if broken.pod_uid else ""
+        text = f"was moved aside{whose}: {broken.error}; {kept_in(path)}"
+    return Damage(claim_uid, path, broken, text)
