@@ -5,7 +5,7 @@ Rules:
 2. A device is given away only while no other record has it, and the plugin no other pod's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dra_shim.allocator import Uses
@@ -14,6 +14,7 @@ from dra_shim.ledger import Ledger, new_nonce
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.wanted import Terms, allocation_of, is_recorded
 from dranet_nri.config import lease_addresses
+from dranet_nri.errors import HeldError
 from dranet_nri.model import Allocation, Device, ObjectRef
 
 
@@ -36,7 +37,7 @@ def record(
     """Return the claim's record for this pod, made now unless it is there.
 
     Raises:
-        NotYetError: a device is another's still, or not on the node.
+        NotYetError: a device or an address is another's still, or a device not on the node.
         DranetError: the claim is refused, or its record cannot be used.
         OSError: the record cannot be written.
     """
@@ -45,13 +46,7 @@ def record(
         return before[0]
     _check_free(claim, ledger.in_use((claim.ref, pod)))
     made = allocation_of(claim, pod, use, devices, terms, new_nonce())
-    configs = lease_addresses(
-        [each.config for each in made.devices], ledger.addresses(besides=claim.ref.uid)
-    )
-    leased = tuple(
-        replace(each, config=config) for each, config in zip(made.devices, configs, strict=True)
-    )
-    made = replace(made, devices=leased)
+    made = _leased(made, ledger.addresses(besides=claim.ref.uid))
     ledger.record([made])
     return made
 
@@ -77,6 +72,16 @@ def forget(ledger: Ledger, claim_uid: str, judged: Allocation | None = None) -> 
 def standing(ledger: Ledger) -> tuple[Standing, ...]:
     """Return all records."""
     return tuple(Standing(each, ledger.holds(each.claim.uid)) for each in ledger.records())
+
+
+def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
+    """Return a record with addresses in place of ranges."""
+    try:
+        configs = lease_addresses([each.config for each in made.devices], taken)
+    except HeldError as error:  # by a pod that may end
+        raise NotYetError(str(error)) from error
+    given = zip(made.devices, configs, strict=True)
+    return replace(made, devices=tuple(replace(each, config=config) for each, config in given))
 
 
 def _check_free(claim: AllocatedClaim, uses: Uses) -> None:

@@ -11,7 +11,7 @@ from ipaddress import ip_address, ip_interface
 from typing import Final
 
 from dranet_nri.config.values import IpAddress, parse_address, parse_prefix
-from dranet_nri.errors import InvalidValueError, RefusedError
+from dranet_nri.errors import HeldError, InvalidValueError, RefusedError
 from dranet_nri.model import NetworkConfig
 
 MAX_RANGE: Final = 65536  # addresses; they are tried one after the other
@@ -50,10 +50,40 @@ def lease_addresses(
         taken: addresses in CIDR notation that are given away on this node.
 
     Raises:
-        RefusedError: every address of a range is given away.
+        HeldError: every address of a range is given away; enough of them may come back.
+        RefusedError: these devices alone want more addresses than a range has.
     """
     spelled_out = (cidr for config in configs for cidr in config.interface.addresses or ())
-    used = {_host(cidr) for cidr in (*taken, *spelled_out) if "-" not in cidr}
+    own = {_host(cidr) for cidr in spelled_out if "-" not in cidr}
+    try:
+        return _all_leased(configs, own | {_host(cidr) for cidr in taken})
+    except _UsedUpError as error:
+        held = error
+    try:
+        _all_leased(configs, own)
+    except _UsedUpError as error:
+        raise RefusedError(
+            f"interface.addresses: {error.entry} has fewer addresses than these devices want of "
+            "it; widen the range"
+        ) from None
+    raise HeldError(
+        f"interface.addresses: every address of {held.entry} is given to a pod of this node; "
+        "end one of them, or widen the range"
+    )
+
+
+class _UsedUpError(Exception):
+    """No address of a range is left."""
+
+    def __init__(self, entry: str) -> None:
+        super().__init__(entry)
+        self.entry = entry
+
+
+def _all_leased(
+    configs: Sequence[NetworkConfig], used: set[IpAddress]
+) -> tuple[NetworkConfig, ...]:
+    """Return configurations without ranges; used grows by what is given."""
     return tuple(_leased(config, used) for config in configs)
 
 
@@ -71,10 +101,7 @@ def _free(entry: str, used: set[IpAddress]) -> str:
         if address not in used:
             used.add(address)
             return f"{address}/{length}"
-    raise RefusedError(
-        f"interface.addresses: every address of {entry} is given to a pod of this node; "
-        "end one of them, or widen the range"
-    )
+    raise _UsedUpError(entry)
 
 
 def _members(span: str) -> Iterator[IpAddress]:

@@ -9,7 +9,7 @@ from dranet_nri.config import (
     network_config_to_object,
     parse_network_config,
 )
-from dranet_nri.errors import ConfigError, RefusedError
+from dranet_nri.errors import ConfigError, HeldError, RefusedError
 from dranet_nri.model import NetworkConfig
 
 
@@ -96,10 +96,24 @@ def test_what_is_not_a_range_is_left_as_it_is() -> None:
 def test_a_range_that_is_used_up_is_told_with_the_remedy() -> None:
     span = "10.9.1.16-10.9.1.17/24"
 
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(HeldError) as caught:
         leased([config(span)] * 2, "10.9.1.16/24")
 
     assert str(caught.value) == (
         f"interface.addresses: every address of {span} is given to a pod of this node; "
         "end one of them, or widen the range"
+    )
+
+
+@pytest.mark.parametrize("taken", [(), ("10.9.1.16/24",)])
+def test_that_addresses_come_back_does_not_make_a_range_longer(taken: tuple[str, ...]) -> None:
+    span = "10.9.1.16-10.9.1.17/24"
+
+    with pytest.raises(RefusedError) as caught:
+        leased([config(span), config(span), config("10.9.1.17/24")], *taken)
+
+    assert type(caught.value) is RefusedError, "no wait is worth it"
+    assert str(caught.value) == (
+        f"interface.addresses: {span} has fewer addresses than these devices want of it; "
+        "widen the range"
     )

@@ -232,7 +232,8 @@ def test_addresses_of_a_range_are_leased_and_kept(bench: Bench) -> None:
         ("10.0.0.1/24",),
         ("10.0.0.2/24",),
     ]
-    assert "every address of 10.0.0.1-10.0.0.2/24 is given" in bench.error(claims[2])
+    (refused,) = bench.end_of_patience(claims[2])
+    assert "every address of 10.0.0.1-10.0.0.2/24 is given" in refused.error
 
     bench.cluster.add("one", "u1", "d")  # allocated anew: its own address is free for it
     bench.cluster.claims["one"]["status"]["allocation"]["devices"]["config"] = [RANGE]

@@ -14,7 +14,7 @@ from dra_shim.prepare import (
     PrepareWaits,
     UnavailableError,
 )
-from dra_shim.prepare.preparer import LONGEST_S, MARGIN_S
+from dra_shim.prepare.preparer import LONGEST_S
 from dra_shim.settings import State
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
@@ -23,6 +23,7 @@ from dranet_nri.model import (
     Phase,
 )
 from tests.fakes.cluster import (
+    config,
     nic,
     pod_document,
     result,
@@ -90,6 +91,26 @@ def test_who_has_the_device_is_told_when_the_kubelets_time_is_over(bench: Bench)
 
     assert answer == Answer(error="device a: in use by claim ai/other of pod ai/inference")
     assert bench.record(claim) is None
+
+
+def test_the_last_address_of_a_range_is_waited_for(bench: Bench) -> None:
+    old = bench.cluster.add("old", "u1", "a", pod="ending", pod_uid="p1")
+    new = bench.cluster.add("new", "u2", "b", pod="next", pod_uid="p2")
+    span = config({"interface": {"addresses": ["10.0.0.16-10.0.0.16/24"]}})
+    for name in ("old", "new"):
+        bench.cluster.claims[name]["status"]["allocation"]["devices"]["config"] = [span]
+    bench.prepare(old)
+
+    def unprepare_the_other() -> None:
+        with Ledger(bench.state) as ledger:
+            ledger.forget("u1")
+
+    answer = later(bench, new, None, unprepare_the_other)
+
+    record = bench.record(new)
+    assert answer.error == ""
+    assert record is not None
+    assert record.devices[0].config.interface.addresses == ("10.0.0.16/24",)
 
 
 @pytest.mark.parametrize(
@@ -234,20 +255,32 @@ def test_a_server_that_refuses_is_not_asked_twice(bench: Bench) -> None:
     assert bench.cluster.reads == ["nics"]
 
 
-def test_a_silent_server_is_named_before_the_kubelet_gives_up(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("said_s", "over_s"),
+    [
+        pytest.param(None, 45.0, id="the kubelet's default"),
+        pytest.param(10.0, 10.0, id="less"),
+        pytest.param(100.0, 45.0, id="more"),
+    ],
+)
+def test_a_silent_server_is_named_before_the_kubelet_gives_up(
+    bench: Bench, said_s: float | None, over_s: float
+) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     bench.cluster.fall_silent()
+    began = bench.clock()
 
     async def run() -> dict[str, Answer]:
-        task = asyncio.create_task(bench.preparer.prepare([claim], 10.0))
-        await bench.clock.until_asleep(10.0 - MARGIN_S)
+        task = asyncio.create_task(bench.preparer.prepare([claim], said_s))
         await bench.cluster.asked.wait()
-        bench.clock.pass_time(10.0 - MARGIN_S)
+        (left_s,) = bench.clock.asleep()
+        bench.clock.pass_time(left_s)
         return await task
 
     assert asyncio.run(run()) == {
         "u1": Answer(error="no answer in time; waited for the claim from the API server")
     }
+    assert over_s / 2 < bench.clock() - began < over_s
 
 
 # --------------------------------------------------------------------------- beside each other
