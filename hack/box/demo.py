@@ -10,10 +10,11 @@ import sys
 import time
 from pathlib import Path
 
-from tests.box.containerd import Containerd, Options
+from tests.box.containerd import Containerd
 from tests.box.cri import ContainerSpec, Cri, CriError, Pod
 from tests.box.nics import dress_functions, host_state, make_functions, settled
 from tests.box.plugin import Plugin
+from tests.box.runtime import Options
 from tests.box.waiting import wait_until
 
 EXAMPLE = Path("/repo/manifests/examples/two-nics")
