@@ -141,7 +141,8 @@ def slice_findings(node: str, slices: tuple[Object, ...]) -> Iterator[Finding]:
     if devices:
         yield Finding("slices", Grade.OK, f"{devices} devices in {len(slices)} slices")
     else:
-        text = "no device is published; 'dranet-nri inventory' says which are kept, and why"
+        text = "no device is published; 'dranet-nri inventory' says which are kept, and why; what "
+        text += "flags and the Node's address drop is in the shim's log ('left out')"
         yield Finding("slices", Grade.WARNING, text)
 
 

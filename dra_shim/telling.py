@@ -14,6 +14,7 @@ from dranet_nri.log import logger
 
 Logger = structlog.typing.FilteringBoundLogger
 QUIET_S: Final = 60.0  # the same trouble is not logged again before that
+MAX_NAMES: Final = 100  # in a line: a runtime cuts one at 16 KiB, and a name has 63 bytes
 
 
 class Telling:
@@ -123,6 +124,14 @@ class Telling:
                     rdma=notice.rdma,
                     appeared=list(notice.appeared),
                     withdrawn=dict(notice.withdrawn),
+                )
+            case node.LeftOut():
+                log.info(
+                    "left out",
+                    reason=notice.reason,
+                    devices=list(notice.devices[:MAX_NAMES]),
+                    more=max(0, len(notice.devices) - MAX_NAMES),
+                    virtual=notice.virtual,
                 )
             case node.Ailing():
                 log.warning("device not well", device=notice.device, reason=notice.reason)

@@ -16,6 +16,7 @@ from dra_shim.node.devices import RESCAN_S, NodeDevices, NodeOptions
 from dra_shim.node.notices import (
     Ailing,
     Deaf,
+    LeftOut,
     LookFailed,
     LookStuck,
     Notice,
@@ -33,6 +34,7 @@ __all__ = [
     "Ailing",
     "Choice",
     "Deaf",
+    "LeftOut",
     "LookFailed",
     "LookStuck",
     "NodeDevices",

@@ -22,6 +22,24 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Devices are not offered for one reason: hardware that was not left out for it a look ago.
+
+    What is withdrawn is not told again. Virtual devices come and go with pods: none is named, and
+    the first look tells how many the flags drop.
+
+    Attributes:
+        reason: why; it begins with the interface's name where that is not the device's.
+        devices: names of those that are PCI functions, or on one, or have RDMA; sorted.
+        virtual: how many others; 0 after the first look.
+    """
+
+    reason: str
+    devices: tuple[str, ...]
+    virtual: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Ailing:
     """A device is not well; it is tainted until it recovers."""
 
@@ -71,5 +89,5 @@ class Untold:
     error: Exception
 
 
-Notice = Seen | Ailing | Recovered | LookFailed | LookStuck | Deaf | Untold
+Notice = Seen | LeftOut | Ailing | Recovered | LookFailed | LookStuck | Deaf | Untold
 Notify = Callable[[Notice], None]

@@ -1,13 +1,14 @@
 """What the node showed last, and whoever hears what a look makes different of it."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from dra_shim.goods import Goods
 from dra_shim.kubelet import DeviceHealth, HealthReport
-from dra_shim.node.notices import Ailing, Notify, Recovered, Seen
+from dra_shim.node.notices import Ailing, LeftOut, Notify, Recovered, Seen
 from dra_shim.node.view import View
 
 DOUBT_S: Final = 120.0  # without a look that succeeds; then nobody knows how devices are
@@ -32,6 +33,7 @@ class Teller:
         self._offer = offer
         self._notify = notify
         self._seen_s = now  # when a look succeeded last
+        self._first = True
         self._report = HealthReport(0, ())
         self._reported = asyncio.Event()
 
@@ -47,6 +49,7 @@ class Teller:
         before, self.view = self.view, view
         self._offer(view.goods)
         self._tell_devices(before, view)
+        self._tell_left_out(before, view)
         self._tell_ills(before.ills, view.ills)
         self._report_health(view.health)
 
@@ -71,6 +74,18 @@ class Teller:
         if appeared or gone:
             withdrawn = tuple((name, reasons.get(name, "gone from the node")) for name in gone)
             self._notify(Seen(len(now.devices), now.rdma, tuple(sorted(appeared)), withdrawn))
+
+    def _tell_left_out(self, before: View, now: View) -> None:
+        known = frozenset(before.left_out)
+        names: dict[str, list[str]] = defaultdict(list)
+        for name, why in now.left_out:
+            withdrawn = name in before.devices  # and told as such
+            if name in now.hardware and (name, why) not in known and not withdrawn:
+                names[why].append(name)
+        virtual = now.dropped if self._first else {}
+        self._first = False
+        for why in sorted(names.keys() | virtual.keys()):
+            self._notify(LeftOut(why, tuple(names[why]), virtual.get(why, 0)))
 
     def _tell_ills(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         for device, reason in now.items():

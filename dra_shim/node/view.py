@@ -7,6 +7,7 @@ Rules:
    sees.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -26,8 +27,15 @@ from dra_shim.goods import (
 )
 from dra_shim.kubelet import DeviceHealth
 from dra_shim.stock import stock_of
-from dranet_nri.inventory import DEFAULT_FILTER, HostFacts, Uplinks, inventory_from_facts
-from dranet_nri.model import Device
+from dranet_nri.inventory import (
+    DEFAULT_FILTER,
+    HostFacts,
+    Uplinks,
+    inventory_from_facts,
+    pci_device_name,
+)
+from dranet_nri.inventory.names import interface_device_name, port_device_name
+from dranet_nri.model import Device, is_representor
 
 AWAY: Final = "in a pod: its link cannot be seen from the node"
 WORDS: Final[Mapping[str, str]] = {
@@ -74,6 +82,8 @@ class View:
         ills: device → what is wrong with it, one word.
         health: of all of them, sorted by name.
         left_out: (name, why) of what is not offered.
+        hardware: names of those among them that are PCI functions, or on one, or have RDMA.
+        dropped: why → how many others the administrator's choice drops.
     """
 
     devices: Mapping[str, Device] = field(default_factory=dict)
@@ -81,6 +91,8 @@ class View:
     ills: Mapping[str, str] = field(default_factory=dict)
     health: tuple[DeviceHealth, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
+    hardware: frozenset[str] = frozenset()
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rdma(self) -> int:
@@ -114,12 +126,17 @@ def view_of(
     devices = {each.name: each for each in stock.devices if each.name not in unwanted}
     ills = ailments(facts, devices.values())
     away = _away(facts, devices, {each.name for each in known})
+    left_out = (*stock.excluded, *unwanted.items())
+    hardware = _hardware(facts, (*inventory.devices, *known)) & dict(left_out).keys()
+    chosen = set(left_out) - set(inventory.excluded)
     return View(
         devices,
         goods_of(node, devices.values(), stock.shared, ills, physical_functions(facts), near),
         ills,
         tuple(_health(node, name, ills.get(name, ""), name in away) for name in devices),
-        tuple(sorted((*stock.excluded, *unwanted.items()))),
+        tuple(sorted(left_out)),
+        frozenset(hardware),
+        Counter(why for name, why in chosen if name not in hardware),
     )
 
 
@@ -131,6 +148,23 @@ def _unwanted(devices: Sequence[Device], choice: Choice) -> Iterator[tuple[str, 
             yield device.name, f"dropped by --exclude {hit}"
         elif choice.include and not _first_match(names, choice.include):
             yield device.name, "dropped by --include"
+
+
+def _hardware(facts: HostFacts, devices: Sequence[Device]) -> set[str]:
+    """Return the names that hardware of the node has if it is a device, offered or not.
+
+    The representors of a NIC's switch are none: nobody misses them, and there are hundreds.
+    """
+    real = [
+        each for each in facts.netdevs if not each.virtual and not is_representor(each.port_name)
+    ]
+    return {
+        *(pci_device_name(each.address) for each in facts.functions),
+        *(interface_device_name(each.link.name) for each in real),
+        *(port_device_name(each.pci, each.dev_port) for each in real if each.pci),
+        *(each.name for each in facts.rdma),
+        *(each.name for each in devices if each.rdma_devices),
+    }
 
 
 def _first_match(names: Collection[str], patterns: Sequence[str]) -> str:

@@ -222,7 +222,8 @@ def _check_devices(claim: AllocatedClaim, devices: Mapping[str, Device], terms: 
         if name not in devices:
             raise NotYetError(
                 f"device {name}: this node has none such now, or must not give it away; "
-                "see 'dranet-nri inventory'"
+                "see 'dranet-nri inventory'; what flags and the Node's address drop is in the "
+                "shim's log ('left out')"
             )
 
 

@@ -244,6 +244,8 @@ class NodeCounts:
             case node.Seen():
                 self._seen = notice.devices
                 self._ailing -= {name for name, _ in notice.withdrawn}
+            case node.LeftOut():
+                pass  # hardware that is not for pods is no trouble
             case node.Ailing():
                 self._ailing.add(notice.device)
             case node.Recovered():

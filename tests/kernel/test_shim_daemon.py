@@ -224,6 +224,8 @@ def test_the_nic_by_which_the_cluster_reaches_the_node_is_not_offered(tmp_path: 
             place.server.alter(
                 "nodes", NODE_1, lambda each: each.update(status={"addresses": addresses})
             )
+            async with running(place, "--exclude", "nic0") as shim:
+                await shim.until("left out", reason="dropped by --exclude nic0", virtual=1)
             async with running(place) as shim:
                 await shim.until("published", devices=1)
                 assert await offered(place) == {"nic0"}

@@ -199,6 +199,50 @@ def test_what_is_unsafe_cannot_be_included() -> None:
     assert dict(found.left_out)["a"] == "the node's default route goes through it"
 
 
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        (f"{PCI}-p1", NetDevice(Link(5, "e1", bus="pci", parent=PF), pci=PF, dev_port=1)),
+        ("eth1s0", NetDevice(Link(4, "eth1s0", bus="auxiliary", parent="mlx5_core.sf.2"), pci=PF)),
+        ("eth0", NetDevice(Link(4, "eth0", bus="vmbus", parent="f8b3"))),
+        ("siw0", RdmaDevice("siw0")),
+    ],
+    ids=["port", "subfunction", "synthetic", "rdma-alone"],
+)
+def test_hardware_is_told_from_what_comes_and_goes_with_pods(
+    name: str, device: NetDevice | RdmaDevice
+) -> None:
+    veth = NetDevice(Link(9, "eth9", kind="veth"), virtual=True)
+    representor = NetDevice(Link(8, "eth1r0", bus="pci", parent=PF), pci=PF, port_name="pf0vf0")
+    netdevs = (device,) if isinstance(device, NetDevice) else ()
+    rdma = (device,) if isinstance(device, RdmaDevice) else ()
+    facts = HostFacts((function(),), (nic("eth1"), *netdevs, veth, representor), rdma)
+
+    found = view(facts, choice=Choice(filter="false"))
+
+    assert name in dict(found.left_out)
+    assert found.hardware == {PCI, name}
+    assert found.dropped == {"dropped by --filter": 1}
+
+
+def test_a_virtual_device_with_rdma_is_named_like_hardware() -> None:
+    held = Device("dummy0", DeviceKey("", "", "dummy0"), rdma_devices=("siw0",))
+
+    found = view(HostFacts(), held, choice=Choice(filter="", exclude=("dummy*",)))
+
+    assert found.hardware == {"dummy0"}
+    assert not found.dropped
+
+
+def test_what_no_flag_dropped_is_not_counted_among_the_dropped() -> None:
+    facts = virtual("cni0", "a", "b", "c")
+
+    found = view(facts, choice=Choice(filter="", exclude=("a",), include=("b",)))
+
+    assert found.dropped == {"dropped by --exclude a": 1, "dropped by --include": 1}
+    assert len(found.left_out) == 3
+
+
 @pytest.mark.parametrize("choice", [Choice(filter="("), Choice(shared="device.x(")])
 def test_an_expression_that_is_none_is_refused_before_anything_is_seen(choice: Choice) -> None:
     with pytest.raises(SelectorError):

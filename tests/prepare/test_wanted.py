@@ -259,8 +259,11 @@ def test_every_violation_of_every_request_and_device_is_told_once() -> None:
 
 
 def test_a_device_that_is_not_on_the_node_may_come() -> None:
-    with pytest.raises(NotYetError, match="device z: this node has none such now"):
+    with pytest.raises(NotYetError, match="device z: this node has none such now") as caught:
         recorded(claim(result("a"), result("z")))
+
+    assert "'dranet-nri inventory'" in str(caught.value)
+    assert "the shim's log ('left out')" in str(caught.value)
 
 
 def test_another_nodes_device_of_the_same_name_is_refused() -> None:

@@ -19,6 +19,7 @@ from dra_shim.checkup import (
     record_findings,
     right_findings,
     server_findings,
+    slice_findings,
 )
 from dra_shim.kubelet import dra_services, sockets_of
 from dra_shim.kubelet.plugin import WATCH_S, KubeletPlugin
@@ -69,6 +70,14 @@ def test_a_server_that_has_everything() -> None:
             ]
 
     finish(scene())
+
+
+def test_who_finds_no_device_published_is_sent_to_the_inventory_and_to_the_log() -> None:
+    (finding,) = slice_findings(NODE_1, ())
+
+    assert finding.grade is Grade.WARNING
+    assert "'dranet-nri inventory'" in finding.text
+    assert "the shim's log ('left out')" in finding.text
 
 
 def test_a_node_of_another_name_and_slices_of_another_hand() -> None:
