@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +32,8 @@ GONE_S: Final = 90.0
 RECORDS: Final = "/var/lib/dranet-nri /run/dranet-nri /var/run/cdi/dra.net-*"
 SPACED: Final = "--namespace=kube-system"
 DAEMON_SET: Final = "daemonset/dranet"
-# Of each process: its program, what it may (linux/capability.h), whether it can get more, and
-# whether its system calls are filtered.
+# Of each process: its program, how many service account tokens are mounted, its users, what it may
+# (linux/capability.h), whether it can get more, and whether its system calls are filtered.
 PROCESSES: Final = """
 for process in /proc/[0-9]*; do
     case $(tr '\\0' ' ' <$process/cmdline 2>/dev/null) in
@@ -40,14 +41,38 @@ for process in /proc/[0-9]*; do
     */dranet-nri\\ run*) name=nri ;;
     *) continue ;;
     esac
-    if rights=$(sed -n 's/^\\(CapEff\\|NoNewPrivs\\|Seccomp\\):\\s*//p' $process/status); then
-        echo $name $rights
+    if rights=$(sed -n 's/^\\(Uid\\|CapPrm\\|CapEff\\|CapBnd\\|NoNewPrivs\\|Seccomp\\):\\s*//p' \\
+        $process/status) && mounts=$(cat $process/mountinfo); then
+        echo $name $(echo "$mounts" | grep -c '/secrets/kubernetes.io/serviceaccount') $rights
     fi
 done
 """
 NET_ADMIN: Final = 1 << 12
 SYS_ADMIN: Final = 1 << 21
-MUST: Final = {"shim": (0, "1", "2"), "nri": (NET_ADMIN | SYS_ADMIN, "1", "2")}
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What the kernel lets a process do.
+
+    Attributes:
+        tokens: service account tokens that are mounted.
+        users: UIDs: real, effective, saved, of files.
+        capabilities: permitted, effective, and all that it could get.
+        confined: NoNewPrivs and Seccomp, 2 for a filter.
+    """
+
+    tokens: int
+    users: frozenset[int]
+    capabilities: frozenset[int]
+    confined: tuple[int, int] = (1, 2)
+
+
+# Root without power, or with no more than it must have, for directories that are the host's root's.
+MUST: Final = {
+    "shim": Rights(1, frozenset({0}), frozenset({0})),
+    "nri": Rights(0, frozenset({0}), frozenset({NET_ADMIN | SYS_ADMIN})),
+}
 
 
 class Daemons(Driver):
@@ -117,10 +142,10 @@ class Daemons(Driver):
         """Return once the pod of the last template is ready."""
         wait_until("the DaemonSet to be ready", self._is_ready, READY_S)
 
-    def rights(self) -> dict[str, tuple[int | str, ...]]:
+    def rights(self) -> dict[str, Rights]:
         """Return what the kernel lets each of the two processes do; shall be MUST, as they run."""
         lines = checked(self.node, "sh", "-c", PROCESSES).splitlines()
-        return {name: (int(caps, 16), *more) for name, caps, *more in map(str.split, lines)}
+        return dict(map(_rights, map(str.split, lines)))
 
     def tails(self) -> Generator[tuple[str, str]]:
         """Return the end of each container's log: name and text."""
@@ -145,3 +170,11 @@ class Daemons(Driver):
             "items"
         ]
         return items
+
+
+def _rights(words: Sequence[str]) -> tuple[str, Rights]:
+    """Return which program it is of, and what a line of PROCESSES says."""
+    name, tokens, *rest = words
+    users, capabilities = map(int, rest[:4]), (int(word, 16) for word in rest[4:7])
+    filtered = int(rest[7]), int(rest[8])
+    return name, Rights(int(tokens), frozenset(users), frozenset(capabilities), filtered)
