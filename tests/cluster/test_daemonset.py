@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
 from tests.box.place import checked
 from tests.box.waiting import wait_until
+from tests.cluster import documents
 from tests.cluster.api import Object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.daemons import MUST, Daemons
 from tests.cluster.driver import NAMES, apply, links_of
 from tests.cluster.node import Node
-from tests.cluster.pods import Pods
+from tests.cluster.pods import PATIENCE_S, Pods
+
+# Nothing in the pod leads to the gateway.
+NOT_REACHABLE: Final = {"destination": "172.31.0.0/16", "gateway": "198.51.100.1"}
+FAILED: Final = "NetworkDeviceAttachFailed"
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +48,25 @@ def test_a_pod_gets_its_nic_and_gives_it_back(daemons: Daemons, pods: Pods) -> N
     daemons.wait_home()
 
 
+def test_a_route_that_cannot_be_is_told_of_and_the_nic_is_given_back(
+    daemons: Daemons, pods: Pods
+) -> None:
+    claim = documents.nic_claim("lost", "nic1")
+    claim["spec"]["devices"]["config"] = documents.parameters(routes=[NOT_REACHABLE])
+    made = (documents.device_class(), claim, documents.pod("lost", "nic"))
+
+    pods.apply(documents.manifest(*made))
+    wait_until("an Event", lambda: FAILED in pods.reasons("lost"), PATIENCE_S)
+    wait_until("word in the claim", lambda: ready(pods, "lost").get("reason") == FAILED, PATIENCE_S)
+
+    assert NOT_REACHABLE["destination"] in pods.messages("lost")
+    told = ready(pods, "lost")
+    assert told["status"] == "False"
+    assert NOT_REACHABLE["destination"] in told["message"]
+    pods.delete("lost")
+    daemons.wait_home()
+
+
 def test_the_slice_tells_which_programs_a_nic_has_by_tcx(daemons: Daemons) -> None:
     assert attributes(daemons, "nic7").get("dra.net/ebpf") == {"bool": False}
 
@@ -66,6 +91,19 @@ def attributes(daemons: Daemons, nic: str) -> Object:
     ]
     assert isinstance(found, dict)
     return found
+
+
+def ready(pods: Pods, claim: str) -> Object:
+    """Return what the status of a claim says of whether its device is ready, {} if nothing."""
+    found = pods.claim(claim)
+    assert found is not None
+    return {
+        name: value
+        for device in found.get("status", {}).get("devices", [])
+        for condition in device["conditions"]
+        if condition["type"] == "Ready"
+        for name, value in condition.items()
+    }
 
 
 def facts(node: Node) -> str:
