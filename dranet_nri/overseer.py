@@ -175,16 +175,34 @@ class Overseer:
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """What a repair is of.
+
+    Attributes:
+        name: for people; the pod and the claim that come after may have the same.
+        key: tells it from all others.
+    """
+
+    name: str
+    key: str
+
+    @classmethod
+    def of(cls, record: Attachment) -> "Subject":
+        """Return the claim in the sandbox that its record is of."""
+        return cls(str(record.claim), f"{record.claim.uid} in {record.sandbox_id}")
+
+
+@dataclass(frozen=True, slots=True)
 class Repairs:
     """Repairs that keep each other from nothing."""
 
     log: structlog.typing.FilteringBoundLogger
-    _at_work: dict[str, asyncio.Task[bool]] = field(default_factory=dict)
+    _at_work: dict[tuple[str, str], asyncio.Task[bool]] = field(default_factory=dict)
 
     async def done(
         self,
         failed: str,
-        subject: str,
+        subject: Subject,
         work: Callable[[], Coroutine[object, object, None]],
         patience_s: float,
     ) -> bool:
@@ -192,19 +210,20 @@ class Repairs:
 
         Args:
             failed: what the log says of it if it fails.
-            subject: what it repairs.
+            subject: what it repairs. Of work of one kind on it, one is done at a time.
             work: does it.
             patience_s: how long to wait for it.
 
         Returns:
             Whether it is done.
         """
-        name = f"{subject}: {failed}"
-        task = self._at_work.get(name)
+        key = (failed, subject.key)
+        task = self._at_work.get(key)
         if task is None:
-            task = asyncio.create_task(self._tried(failed, subject, work()), name=name)
-            self._at_work[name] = task
-            task.add_done_callback(lambda _done: self._at_work.pop(name))
+            tried = self._tried(failed, subject.name, work())
+            task = asyncio.create_task(tried, name=f"{subject.name}: {failed}")
+            self._at_work[key] = task
+            task.add_done_callback(lambda _done: self._at_work.pop(key))
             await asyncio.wait({task}, timeout=patience_s)
         return task.done() and task.result()
 

@@ -29,7 +29,7 @@ from dranet_nri.errors import (
     described,
 )
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
-from dranet_nri.overseer import Repairs
+from dranet_nri.overseer import Repairs, Subject
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.targets import moved
 
@@ -116,9 +116,8 @@ class Plugin:
         await self.attacher.idle(pod.sandbox_id)
         held = self._attached_to(pod.sandbox_id)
         for attachment in held:
-            await self._repaired(
-                "detach failed", str(attachment.claim), self.attacher.detach, attachment
-            )
+            subject = Subject.of(attachment)
+            await self._repaired("detach failed", subject, self.attacher.detach, attachment)
         if self._attached_to(pod.sandbox_id) or (held and self.pending()):
             self.attacher.wake()  # Another pod may wait for what came home.
 
@@ -202,19 +201,22 @@ class Plugin:
             if not self.has_claims(uid):
                 del self.rejections[uid]
         well = [
-            await self._repaired("repair failed", str(each.claim), self._reconcile_one, each)
+            await self._repaired("repair failed", Subject.of(each), self._reconcile_one, each)
             for each in self.attacher.attachments.all()
         ]
         well += [
-            await self._repaired("late attach failed", str(pod), self._attach_late, pod)
+            await self._repaired(
+                "late attach failed", Subject(str(pod), pod.sandbox_id), self._attach_late, pod
+            )
             for pod in tuple(self.attacher.live.values())
         ]
         well += [
-            await self._repaired("gate not closed", uid, self._close_stray_gate, uid)
+            await self._repaired("gate not closed", Subject(uid, uid), self._close_stray_gate, uid)
             for uid in self.attacher.gate.claims()
         ]
+        host = Subject("host", "host")
         well.append(
-            await self._repaired("stray links not removed", "host", self._remove_strays, None)
+            await self._repaired("stray links not removed", host, self._remove_strays, None)
         )
         return not all(well) or self.pending() > 0
 
@@ -241,7 +243,11 @@ class Plugin:
         )
 
     async def _repaired(
-        self, failed: str, subject: str, work: Callable[[T], Coroutine[object, object, None]], of: T
+        self,
+        failed: str,
+        subject: Subject,
+        work: Callable[[T], Coroutine[object, object, None]],
+        of: T,
     ) -> bool:
         return await self._repairs.done(failed, subject, partial(work, of), self.patience_s)
 
