@@ -21,12 +21,10 @@ NOTHING: Final = Share()
 
 def share_of(offer: Offer, asked: tuple[tuple[str, Fraction], ...]) -> Share:
     """Return what a request takes of a device: rounded up by the policy of each capacity."""
-    by_name: dict[str, Fraction] = {}
-    for name, wanted in asked:
-        capacity = _capacity(offer, name)
-        if capacity is None:
-            return Share(refusal=f"the request asks for capacity {name}, which the device lacks")
-        by_name[capacity.name] = wanted
+    by_name = dict(asked)
+    for name in by_name:
+        if refusal := _lack(offer, name):
+            return Share(refusal=refusal)
     amounts: list[tuple[str, Fraction]] = []
     for capacity in offer.capacity:
         amount = _consumed(capacity, by_name.get(capacity.name))
@@ -41,12 +39,14 @@ def share_of(offer: Offer, asked: tuple[tuple[str, Fraction], ...]) -> Share:
     return Share(tuple(amounts) if offer.shared else ())
 
 
-def _capacity(offer: Offer, name: str) -> Capacity | None:
-    """Find a capacity; the driver's own goes by its bare name as well as by the full one."""
-    own = f"{offer.driver}/"
-    bare = name.removeprefix(own)
-    known = {each.name: each for each in offer.capacity}
-    return known.get(name) or known.get(f"{own}{name}") or known.get(bare)
+def _lack(offer: Offer, name: str) -> str:
+    """Say that the device has no such capacity, "" if it has. Whole names are compared."""
+    known = {each.name for each in offer.capacity}
+    if name in known:
+        return ""
+    full = f"{offer.driver}/{name}"
+    remedy = f"; write {full}" if full in known else ""
+    return f"the request asks for capacity {name}, which the device lacks{remedy}"
 
 
 def _consumed(capacity: Capacity, asked: Fraction | None) -> Fraction | None:

@@ -100,5 +100,5 @@ def shared(name: str, *capacity: Capacity) -> Offer:
     return offer(name, capacity=capacity, shared=True)
 
 
-def asks(number: int, name: str = "x.y/bandwidth") -> dict[str, object]:
+def asks(number: int, name: str = "bandwidth") -> dict[str, object]:
     return {"capacity": ((name, Fraction(number)),)}

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from dra_shim.allocator import Stock, Wanted, allocate
-from dra_shim.allocator.capacity import share_of
+from dra_shim.allocator.capacity import Share, share_of
 from dra_shim.claims import (
     Capacity,
     ClaimSpec,
@@ -181,12 +181,18 @@ def test_an_amount_is_rounded_up_by_the_policy(
 
 
 @pytest.mark.parametrize(
-    ("published", "asked"), [("m", "x.y/m"), ("x.y/m", "m"), ("o.z/m", "o.z/m")]
+    ("published", "asked", "remedy"),
+    [("m", "x.y/m", ""), ("x.y/m", "m", "; write x.y/m"), ("o.z/m", "m", "")],
 )
-def test_a_capacity_of_the_driver_goes_by_its_bare_name_too(published: str, asked: str) -> None:
+def test_a_capacity_goes_by_the_name_that_it_is_published_under(
+    published: str, asked: str, remedy: str
+) -> None:
     device = shared("a", Capacity(published, Fraction(4)))
 
-    assert share_of(device, ((asked, Fraction(1)),)).amounts == ((published, Fraction(1)),)
+    said = f"the request asks for capacity {asked}, which the device lacks{remedy}"
+    assert share_of(device, ((asked, Fraction(1)),)) == Share(refusal=said)
+    found = share_of(device, ((published, Fraction(1)),))
+    assert found.amounts == ((published, Fraction(1)),)
 
 
 # --------------------------------------------------------------------------- taints

@@ -52,6 +52,10 @@ def test_a_claim_that_only_the_pod_names_is_listed_by_no_container() -> None:
     assert read_pod_use(document, CLAIM) == PodUse("p1", refers=True, host_network=True)
 
 
+def test_a_pod_that_has_a_node_names_it() -> None:
+    assert read_pod_use(pod_document("train", "p1", {}, nodeName="n1"), CLAIM).node == "n1"
+
+
 def test_one_claim_under_two_names_is_listed_by_whoever_lists_either() -> None:
     document = pod_document(
         "train", "p1", {"a": "nics", "b": "nics"}, {"x": [{"name": "a"}], "y": [{"name": "b"}]}
