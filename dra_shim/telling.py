@@ -72,6 +72,15 @@ class Telling:
                     pod=str(notice.pod),
                     reason=notice.reason,
                 )
+            case prepare.Stranded(waiting=()):
+                log.info("no pod waits in vain any more", claim=str(notice.claim))
+            case prepare.Stranded():
+                log.warning(
+                    "pods wait in vain",
+                    claim=str(notice.claim),
+                    pods=[str(each) for each in notice.waiting],
+                    recorded_for=str(notice.pod),
+                )
             case prepare.SweepFailed():
                 log.error(
                     "sweep failed",

@@ -24,6 +24,7 @@ class PodUse:
         pod_claim_name: of the claim in the spec of a pod with a template, "" for a direct claim.
         containers: which containers list it; none where all of them get it.
         host_network: the pod has no network namespace of its own.
+        node: that it is bound to, "" for none yet.
     """
 
     uid: str
@@ -31,6 +32,7 @@ class PodUse:
     pod_claim_name: str = ""
     containers: tuple[ContainerClaim, ...] = ()
     host_network: bool = False
+    node: str = ""
 
 
 def read_pod_use(document: Mapping[str, object], claim: AllocatedClaim) -> PodUse:
@@ -52,6 +54,7 @@ def read_pod_use(document: Mapping[str, object], claim: AllocatedClaim) -> PodUs
         next((name for name, templated in entries.items() if templated), ""),
         tuple(dict.fromkeys((*_listings(spec, frozenset(entries)), *extended))),
         host_network="hostNetwork" in spec and bool(spec["hostNetwork"].boolean()),
+        node=_word(spec, "nodeName"),
     )
     findings.raise_if_any()
     return use

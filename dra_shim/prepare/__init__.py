@@ -5,7 +5,7 @@ ports.py     what is needed of the API server and the inventory; what is told
 wanted.py    what is recorded and answered, decided from what server, pod and node say
 records.py   the transactions on the records
 preparer.py  Prepare and Unprepare: patience, one call at a time for each claim, an answer for all
-sweep.py     records that nobody will unprepare
+sweep.py     records that nobody will unprepare, and pods that nobody will prepare them for
 """
 
 from dra_shim.prepare.errors import NotYetError, UnavailableError
@@ -18,6 +18,7 @@ from dra_shim.prepare.ports import (
     Prepared,
     PrepareFailed,
     PrepareWaits,
+    Stranded,
     SweepFailed,
     Swept,
     Unprepared,
@@ -41,6 +42,7 @@ __all__ = [
     "PreparedDevice",
     "Preparer",
     "Sources",
+    "Stranded",
     "SweepFailed",
     "Sweeper",
     "Swept",

@@ -37,6 +37,10 @@ class PodSource(Protocol):
         """
 
 
+class UseSource(ClaimSource, PodSource, Protocol):
+    """Reads claims, and the pods that use them."""
+
+
 class DeviceSource(Protocol):
     """Knows the node's devices."""
 
@@ -118,6 +122,20 @@ class Swept:
 
 
 @dataclass(frozen=True, slots=True)
+class Stranded:
+    """Pods wait in vain for a claim that is recorded for an earlier one.
+
+    Attributes:
+        pod: the one on record; it has ended.
+        waiting: those that wait, () where none does any more.
+    """
+
+    claim: ObjectRef
+    pod: ObjectRef
+    waiting: tuple[ObjectRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SweepFailed:
     """Records that nobody needs could not be looked for.
 
@@ -130,6 +148,13 @@ class SweepFailed:
 
 
 Notice = (
-    Prepared | PrepareWaits | PrepareFailed | Unprepared | UnprepareFailed | Swept | SweepFailed
+    Prepared
+    | PrepareWaits
+    | PrepareFailed
+    | Unprepared
+    | UnprepareFailed
+    | Swept
+    | Stranded
+    | SweepFailed
 )
 Notify = Callable[[Notice], None]

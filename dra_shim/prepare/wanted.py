@@ -10,7 +10,15 @@ Rules:
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from dra_shim.claims import AllocatedClaim, Consumer, PodUse, Result, read_allocated
+from dra_shim.claims import (
+    AllocatedClaim,
+    Consumer,
+    PodUse,
+    Result,
+    is_over,
+    read_allocated,
+    read_pod_use,
+)
 from dra_shim.prepare.errors import NotYetError
 from dranet_nri.config import select_config, violations_for_device
 from dranet_nri.edits import cdi_ids, gated_requests
@@ -139,6 +147,11 @@ def pod_asked_for(use: PodUse | None, claim: AllocatedClaim, pod: ObjectRef) -> 
 
 def is_recorded(record: Allocation, claim: AllocatedClaim, pod_uid: str, terms: Terms) -> bool:
     """Whether a record says what the server says, for this pod and in this boot."""
+    same_user = (record.pod.uid, record.boot_id) == (pod_uid, terms.boot_id)
+    return same_user and _has_devices_of(record, claim)
+
+
+def _has_devices_of(record: Allocation, claim: AllocatedClaim) -> bool:
     recorded = [
         (each.request, each.pool, each.device.name, each.share_id, each.admin_access)
         for each in record.devices
@@ -147,8 +160,7 @@ def is_recorded(record: Allocation, claim: AllocatedClaim, pod_uid: str, terms: 
         (_main(each), each.device[1], each.device[2], each.share_id, each.admin_access)
         for each in claim.results
     ]
-    same_user = (record.pod.uid, record.boot_id) == (pod_uid, terms.boot_id)
-    return same_user and recorded == allocated
+    return recorded == allocated
 
 
 def why_orphaned(record: Allocation, document: Mapping[str, object] | None) -> str:
@@ -172,6 +184,39 @@ def why_orphaned(record: Allocation, document: Mapping[str, object] | None) -> s
     if not any((each.pool, each.device.name) in allocated for each in record.devices):
         return "the claim has other devices now"
     return ""
+
+
+def handed_on(record: Allocation, claim: AllocatedClaim) -> tuple[ObjectRef, ...]:
+    """Return the pods that a claim is reserved for, where the record's pod is none of them now.
+
+    Between pods that follow each other without a gap the kubelet asks for no Unprepare and for no
+    Prepare (pkg/kubelet/cm/dra/manager.go: isPrepared, PodUIDs). Who only observes needs neither.
+    """
+    pods = tuple(each for each in claim.consumers if each.resource == "pods")
+    its_pod_has_it = record.pod.uid in {each.uid for each in pods}
+    if its_pod_has_it or not (takes_devices(claim) and _has_devices_of(record, claim)):
+        return ()
+    return tuple(ObjectRef(claim.ref.namespace, each.name, each.uid) for each in pods)
+
+
+def expects(
+    document: Mapping[str, object] | None, claim: AllocatedClaim, pod: ObjectRef, record: Allocation
+) -> bool:
+    """Whether a pod lives on the node of a record and is to have the claim.
+
+    Args:
+        document: what the server has under the pod's name.
+        claim: as the server has it.
+        pod: the one that is meant.
+        record: of the claim.
+
+    Raises:
+        ConfigError: the document is not what a server writes.
+    """
+    if document is None or is_over(document, pod.uid):
+        return False
+    use = read_pod_use(document, claim)
+    return use.refers and use.node in {each.pool for each in record.devices}
 
 
 def allocation_of(

@@ -17,6 +17,7 @@ from dranet_nri.model import (
     Allocation,
     AttachedDevice,
     Attachment,
+    ObjectRef,
     Phase,
 )
 
@@ -33,6 +34,7 @@ DETACHING: Final = "NetworkDeviceDetaching"
 DETACHED: Final = "NetworkDeviceDetached"
 ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"
 RDMA_ATTACH_FAILED: Final = "RDMADeviceAttachFailed"
+HELD: Final = "ClaimHeldByEndedPod"
 
 MAX_MESSAGE: Final = 2048  # bytes; metav1.Condition takes 32768, people read less
 MAX_IPS: Final = 16  # resource.NetworkDeviceDataMaxIPs
@@ -99,6 +101,20 @@ def pending_message(allocation: Allocation, attachment: Attachment | None) -> st
     return "not attached yet: the kernel is at it; see dranet-nri status"
 
 
+def held_message(earlier: ObjectRef, waiting: str) -> str:
+    """Say what becomes of a pod whose claim stays an earlier one's; one line.
+
+    Args:
+        earlier: the pod that has ended.
+        waiting: who waits, as a person calls it.
+    """
+    return (
+        f"was prepared for pod {earlier}, which has ended, and the kubelet asks nothing for"
+        f" {waiting}, so it never gets the devices; delete it, its controller makes a new one; if"
+        " that one is told the same, scale the controller to 0 until no pod has the claim"
+    )
+
+
 def failure_reason(attachment: Attachment) -> str:
     """Return dranet's word for why the last try failed; "" where none did."""
     if attachment.failure is None:
@@ -110,13 +126,21 @@ def failure_reason(attachment: Attachment) -> str:
 
 
 def device_statuses(
-    allocation: Allocation, attachment: Attachment | None
+    allocation: Allocation, attachment: Attachment | None, waiting: tuple[ObjectRef, ...] = ()
 ) -> tuple[DeviceStatus, ...]:
-    """Return what is true of each device, each once: what is handed over before what looks on."""
+    """Return what is true of each device, each once: what is handed over before what looks on.
+
+    Args:
+        allocation: our record of the claim.
+        attachment: the plugin's.
+        waiting: later pods that wait for the claim in vain.
+    """
     own = attachment
     if own is not None and own.pod.uid != allocation.pod.uid:
         own = None
     outlook = _outlook(allocation, attachment)
+    if waiting:
+        outlook = _outlook_in_vain(allocation, own, waiting)
     given = sorted(_pairs(allocation, own), key=lambda pair: pair[0].admin_access)
     found: dict[Key, DeviceStatus] = {}
     for wanted, attached in given:
@@ -151,6 +175,14 @@ def _outlook(allocation: Allocation, attachment: Attachment | None) -> _Outlook:
         case _:
             reason = failure_reason(attachment) or PENDING
             return _Outlook(reason, why or pending_message(allocation, attachment))
+
+
+def _outlook_in_vain(
+    allocation: Allocation, attachment: Attachment | None, waiting: tuple[ObjectRef, ...]
+) -> _Outlook:
+    told = held_message(allocation.pod, f"pod {', '.join(map(str, waiting))}")
+    failure = attachment.failure if attachment else None
+    return _Outlook(HELD, f"{told}; {failure.message}" if failure else told)
 
 
 def _pairs(

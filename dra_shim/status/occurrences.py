@@ -11,10 +11,11 @@ from dra_shim.prepare.ports import (
     Notice,
     Prepared,
     PrepareFailed,
+    Stranded,
     Swept,
     UnprepareFailed,
 )
-from dra_shim.status.conditions import PENDING, failure_reason, pending_message
+from dra_shim.status.conditions import HELD, PENDING, failure_reason, held_message, pending_message
 from dra_shim.status.text import one_line
 from dranet_nri.model import Allocation, Attachment, ObjectRef
 
@@ -70,6 +71,9 @@ def of_notice(notice: Notice, now_s: float) -> tuple[Occurrence, ...]:
         case Swept(claim, pod, reason):
             text = f"the node's record of it for pod {pod} was dropped: {reason}"
             return (_of_claim(claim, SWEPT, text, now_s, warning=False),)
+        case Stranded(claim, pod, waiting):
+            text = f"claim {claim.name}: {held_message(pod, 'this pod')}"
+            return tuple(_of_pod(each, HELD, text, now_s, once=True) for each in waiting)
         case _:
             return ()
 

@@ -6,15 +6,15 @@ seconds; what passes by itself meanwhile is not.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from dra_shim.api import Api
 from dra_shim.prepare import Notice as PrepareNotice
+from dra_shim.prepare import Stranded
 from dra_shim.settings import State
 from dra_shim.status import notices
 from dra_shim.status.claims import ClaimWriter
-from dra_shim.status.conditions import is_passing
 from dra_shim.status.occurrences import Occurrence, of_notice
 from dra_shim.status.poster import EventPoster
 from dra_shim.status.records import follow
@@ -64,10 +64,17 @@ class StatusReporter:
         self._poster = EventPoster(api, node, notify, timing)
         self._alarm = Alarm(timing)
         self._known: dict[str, _Known] = {}
+        self._stranded: dict[str, Stranded] = {}  # claim UID → who waits for it in vain
 
     def tell(self, notice: PrepareNotice) -> None:
         """Post what preparing notes, where users should read it."""
         self.event(*of_notice(notice, self._timing.wall()))
+        if isinstance(notice, Stranded):
+            self._stranded[notice.claim.uid] = notice
+            known = self._known.get(notice.claim.uid)
+            if known is not None:
+                self._judge(known)
+                self._alarm.stir()
 
     def event(self, *occurrences: Occurrence) -> None:
         """Post what happened."""
@@ -100,19 +107,25 @@ class StatusReporter:
             known.standing = standing
             if record is None:
                 del self._known[uid]
+                self._stranded.pop(uid, None)
             self._judge(known)
         self._alarm.stir()
 
     def _judge(self, known: _Known) -> None:
-        now, standing = self._timing.clock(), known.standing
-        allocation = standing.allocation
-        passing = allocation is not None and is_passing(allocation, standing.attachment)
-        known.passing_since = min(known.passing_since, now) if passing else inf
+        now, standing = self._timing.clock(), self._with_waiting(known)
+        known.passing_since = min(known.passing_since, now) if standing.is_passing else inf
         found = verdict(standing, max(0.0, now - known.passing_since), self._timing.wall())
         known.again = known.passing_since + found.again_s if found.again_s < inf else inf
         self._poster.add(found.occurrences)
         if found.devices is not None:
             self._writer.want(known.claim, found.devices, found.patience_s)
+
+    def _with_waiting(self, known: _Known) -> Standing:
+        """Add who waits in vain, as long as it is recorded for the pod that this was told of."""
+        stranded, allocation = self._stranded.get(known.claim.uid), known.standing.allocation
+        if stranded is None or allocation is None or allocation.pod.uid != stranded.pod.uid:
+            return known.standing
+        return replace(known.standing, waiting=stranded.waiting)
 
     async def _look_again(self) -> None:
         while True:

@@ -12,7 +12,7 @@ from typing import Final
 
 from dra_shim.status.conditions import DeviceStatus, device_statuses, is_passing
 from dra_shim.status.occurrences import Occurrence, of_attachment, of_delay
-from dranet_nri.model import Allocation, Attachment, Phase
+from dranet_nri.model import Allocation, Attachment, ObjectRef, Phase
 
 SLOW_S: Final = 30.0  # a claim that is on its way for that long is late
 GATHER_S: Final = 0.2  # records of one pod come together
@@ -22,10 +22,24 @@ NEWS_S: Final = 3600.0  # events are kept that long (--event-ttl); older failure
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The records of one claim; None where there is none."""
+    """What is known of one claim.
+
+    Attributes:
+        allocation: our record, None where there is none.
+        attachment: the plugin's, None where there is none.
+        waiting: pods that wait in vain for what is recorded for an earlier one.
+    """
 
     allocation: Allocation | None = None
     attachment: Attachment | None = None
+    waiting: tuple[ObjectRef, ...] = ()
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it is on its way to another state, and that will come."""
+        if self.allocation is None or self.waiting:
+            return False
+        return is_passing(self.allocation, self.attachment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +62,8 @@ def verdict(standing: Standing, age_s: float, now_s: float) -> Verdict:
     """Return what records come to.
 
     Args:
-        standing: the records.
-        age_s: for how long the claim has been on its way; see `is_passing`.
+        standing: the records, and who waits in vain.
+        age_s: for how long the claim has been on its way; see `Standing.is_passing`.
         now_s: Unix seconds.
     """
     allocation, attachment = standing.allocation, standing.attachment
@@ -57,11 +71,11 @@ def verdict(standing: Standing, age_s: float, now_s: float) -> Verdict:
     told = tuple(each for each in told if now_s - each.at < NEWS_S)
     if allocation is None:
         return Verdict((), told, DEPARTURE_S)
-    if is_passing(allocation, attachment):
+    if standing.is_passing:
         if age_s < SLOW_S:
             return Verdict(None, told, again_s=SLOW_S)
         if attachment is None or attachment.phase is not Phase.DETACHING:
             told = (*told, *of_delay(allocation, attachment, now_s))
     ended = attachment is not None and attachment.phase is Phase.HOME
     patience_s = DEPARTURE_S if ended else GATHER_S
-    return Verdict(device_statuses(allocation, attachment), told, patience_s)
+    return Verdict(device_statuses(allocation, attachment, standing.waiting), told, patience_s)

@@ -19,6 +19,7 @@ from dranet_nri.prometheus import Counter, Gauge, Histogram, exposition
 PREPARE: Final = "PrepareResourceClaims"
 UNPREPARE: Final = "UnprepareResourceClaims"
 METHODS: Final = (PREPARE, UNPREPARE)
+RESULTS: Final = ("prepared", "prepared_ungated", "unprepared", "orphan_dropped", "stranded")
 
 
 class CallCounts:
@@ -40,9 +41,10 @@ class CallCounts:
         )
         self._claims = Counter(
             "dra_shim_claims_total",
-            "Claims by what became of them; ungated: no container is held back for it.",
+            "Claims by what became of them; ungated: no container is held back for it; stranded: "
+            "a pod waits in vain for what was prepared for an earlier one.",
             ("result",),
-            [("prepared",), ("prepared_ungated",), ("unprepared",), ("orphan_dropped",)],
+            [(each,) for each in RESULTS],
         )
         self._failures = Counter(
             "dra_shim_claim_failures_total",
@@ -81,6 +83,8 @@ class CallCounts:
                 self._failures.add(PREPARE, notice.kind)
             case prepare.UnprepareFailed():
                 self._failures.add(UNPREPARE, notice.kind)
+            case prepare.Stranded():
+                self._claims.add("stranded", by=int(bool(notice.waiting)))
             case prepare.SweepFailed():
                 self._failures.add("Sweep", "internal")
             case prepare.PrepareWaits():

@@ -1,4 +1,4 @@
-"""Orphans: records that are dropped in the end, and those that must not be."""
+"""Records that are dropped in the end, and those that must not be; pods that wait in vain."""
 
 import asyncio
 import json
@@ -8,14 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.prepare import NotYetError, Sweeper, SweepFailed, Swept, UnavailableError
+from dra_shim.prepare import (
+    NotYetError,
+    Stranded,
+    Sweeper,
+    SweepFailed,
+    Swept,
+    UnavailableError,
+)
 from dra_shim.prepare.sweep import ORPHAN_S, SWEEP_S
 from dra_shim.settings import State
 from dranet_nri.model import ObjectRef, Phase
-from tests.fakes.cluster import Document
+from tests.fakes.cluster import POOL, Document, claim_document, pod_document, result, user
 from tests.process.prepare_bench import OTHER_POD, POD, Bench, attach
 
 REASON = "the claim does not exist any more"
+NEXT = ObjectRef("ai", "train-2", "p2")
 
 
 class SweepBench(Bench):
@@ -46,6 +54,19 @@ class SweepBench(Bench):
     def lose(self) -> None:
         """Delete the claim behind everybody's back."""
         self.cluster.claims.clear()
+
+    def remember(self, *pods: ObjectRef) -> None:
+        """Let the kubelet have the claim for these pods in its checkpoint."""
+        entry = {"ClaimUID": self.claim.uid, "PodUIDs": {each.uid: {} for each in pods}}
+        known = json.dumps({"kind": "DRACheckpoint", "ClaimInfoStateList": [entry]})
+        self.checkpoint.write_text(json.dumps({"Data": known, "Checksum": 1}))
+
+    def hand_on(self, node: str = POOL) -> Document:
+        """End the pod and reserve the claim for the next one on a node; return the next pod."""
+        self.cluster.claims["nics"]["status"]["reservedFor"] = [user(NEXT.name, NEXT.uid)]
+        following = pod_document(NEXT.name, NEXT.uid, {"net": "nics"}, nodeName=node)
+        self.cluster.pods = {NEXT.name: following}
+        return following
 
     def is_kept(self) -> bool:
         return self.record(self.claim) is not None
@@ -79,8 +100,7 @@ def test_a_record_that_the_kubelet_knows_is_kept_and_the_server_not_asked(
     bench: SweepBench,
 ) -> None:
     bench.lose()
-    known = json.dumps({"kind": "DRACheckpoint", "entries": [{"ClaimUID": "u1"}]})
-    bench.checkpoint.write_text(json.dumps({"Data": known, "Checksum": 1}))
+    bench.remember(POD)
     bench.cluster.reads.clear()
 
     bench.sweep(ORPHAN_S, ORPHAN_S)
@@ -238,3 +258,140 @@ def test_what_goes_wrong_is_told_and_the_next_look_comes(bench: SweepBench) -> N
     asyncio.run(run())
 
     assert bench.notices == [SweepFailed(refusal), Swept(bench.claim, POD, REASON)]
+
+
+# --------------------------------------------------------------------------- pods in vain
+
+
+@pytest.mark.parametrize("phase", [Phase.HOME, None])
+@pytest.mark.parametrize("known", [(), (NEXT,)])
+def test_a_pod_that_follows_on_a_claim_that_is_still_another_pods_is_told_of_once(
+    bench: SweepBench, phase: Phase | None, known: tuple[ObjectRef, ...]
+) -> None:
+    if phase is not None:
+        attach(bench.state, bench.claim, POD, "a", phase)
+    if known:
+        bench.remember(*known)
+    bench.hand_on()
+
+    bench.sweep(*[SWEEP_S] * 8)
+
+    assert bench.notices == [Stranded(bench.claim, POD, (NEXT,))]
+    assert bench.is_kept()
+
+
+def test_a_pod_that_follows_on_a_share_is_told_of(bench: SweepBench) -> None:
+    shared = ObjectRef("ai", "shared", "u2")
+    results = [result("b", shareID="s1")]
+    bench.cluster.nics.add("b")
+    bench.cluster.claims["shared"] = claim_document("shared", "u2", results, [user("train", "p1")])
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"nics": "nics", "x": "shared"})
+    bench.prepare(shared)
+    bench.notices.clear()
+    bench.cluster.claims["shared"]["status"]["reservedFor"] = [user(NEXT.name, NEXT.uid)]
+    bench.cluster.pods[NEXT.name] = pod_document(
+        NEXT.name, NEXT.uid, {"x": "shared"}, nodeName=POOL
+    )
+
+    bench.sweep()
+
+    assert bench.notices == [Stranded(shared, POD, (NEXT,))]
+
+
+def test_a_claim_that_only_observes_keeps_no_pod_waiting(bench: SweepBench) -> None:
+    only = [result("a", adminAccess=True)]
+    seen = ObjectRef("ai", "seen", "u2")
+    bench.cluster.claims["seen"] = claim_document("seen", "u2", only, [user("train", "p1")])
+    bench.cluster.pods["train"] = pod_document("train", "p1", {"nics": "nics", "x": "seen"})
+    bench.prepare(seen)
+    bench.notices.clear()
+    bench.cluster.claims["seen"]["status"]["reservedFor"] = [user(NEXT.name, NEXT.uid)]
+    bench.cluster.pods[NEXT.name] = pod_document(NEXT.name, NEXT.uid, {"x": "seen"}, nodeName=POOL)
+
+    bench.sweep()
+
+    assert bench.notices == []
+
+
+def test_a_device_that_the_earlier_pod_has_still_strands_nobody(bench: SweepBench) -> None:
+    attach(bench.state, bench.claim, POD, "a", Phase.ATTACHED)
+    bench.hand_on()
+
+    bench.sweep()
+
+    assert bench.notices == []
+
+
+def test_a_pod_that_the_kubelet_has_still_strands_nobody(bench: SweepBench) -> None:
+    bench.remember(POD, NEXT)
+    bench.hand_on()
+
+    bench.sweep()
+
+    assert bench.notices == []
+
+
+def test_a_reservation_for_the_earlier_pod_strands_nobody(bench: SweepBench) -> None:
+    bench.hand_on()
+    users = [user(POD.name, POD.uid), user(NEXT.name, NEXT.uid)]
+    bench.cluster.claims["nics"]["status"]["reservedFor"] = users
+
+    bench.sweep()
+
+    assert bench.notices == []
+
+
+def test_a_pod_of_another_node_is_not_told_of(bench: SweepBench) -> None:
+    bench.hand_on(node="node-2")
+
+    bench.sweep()
+
+    assert bench.notices == []
+
+
+def test_a_pod_that_goes_takes_back_what_was_told(bench: SweepBench) -> None:
+    following = bench.hand_on()
+    bench.sweep()
+    following["metadata"]["deletionTimestamp"] = "2026-09-21T14:13:20Z"
+
+    bench.sweep(SWEEP_S)
+
+    assert bench.notices == [
+        Stranded(bench.claim, POD, (NEXT,)),
+        Stranded(bench.claim, POD, ()),
+    ]
+
+
+def test_a_server_that_cannot_be_asked_takes_nothing_back(bench: SweepBench) -> None:
+    bench.hand_on()
+    bench.sweep()
+    bench.cluster.failures = [UnavailableError("refused")]
+
+    bench.sweep(SWEEP_S, SWEEP_S)
+
+    assert bench.notices == [Stranded(bench.claim, POD, (NEXT,))]
+
+
+def test_a_pod_that_gets_the_claim_after_all_may_strand_the_next_one(bench: SweepBench) -> None:
+    bench.hand_on()
+    bench.sweep()
+    bench.prepare(bench.claim)
+    bench.notices.clear()
+    last = ObjectRef("ai", "train-3", "p3")
+    bench.cluster.claims["nics"]["status"]["reservedFor"] = [user(last.name, last.uid)]
+    bench.cluster.pods = {
+        last.name: pod_document(last.name, last.uid, {"net": "nics"}, nodeName=POOL)
+    }
+
+    bench.sweep()
+
+    assert bench.notices == [Stranded(bench.claim, NEXT, (last,))]
+
+
+def test_a_record_that_the_kubelet_has_for_the_next_pod_is_not_dropped(bench: SweepBench) -> None:
+    bench.remember(NEXT)
+    bench.lose()
+
+    bench.sweep(ORPHAN_S, ORPHAN_S)
+
+    assert bench.is_kept()

@@ -2,18 +2,29 @@
 
 from pathlib import Path
 
+from dra_shim.prepare import Stranded
 from dra_shim.settings import State
 from dra_shim.status import Applied, Posted
 from dra_shim.status.records import RETRY_S
 from dra_shim.status.verdict import DEPARTURE_S, SLOW_S
-from dranet_nri.model import Phase
+from dranet_nri.model import ObjectRef, Phase
 from dranet_nri.state.reader import name_of as file_of
 from dranet_nri.state.record import encode_attachment
 from tests.process.api_bench import talking
 from tests.process.plugin_bench import finish
-from tests.process.status_bench import Bench, attached, conditions, entries, failed, given
+from tests.process.status_bench import (
+    POD,
+    Bench,
+    attached,
+    conditions,
+    entries,
+    failed,
+    given,
+)
 from tests.process.status_trouble import applying, prepared, reporting
 from tests.state.places import no_descriptors
+
+NEXT = ObjectRef("default", "train-2", "pod-2")
 
 
 def test_a_claim_that_is_not_attached_in_time_is_told(tmp_path: Path) -> None:
@@ -135,5 +146,73 @@ def test_a_reporter_that_was_stopped_goes_on(tmp_path: Path) -> None:
 
                 assert told == Applied(ref, 0)
                 assert bench.reporter._known == {}, "nothing is kept of it"
+
+    finish(scene())
+
+
+async def reason_of(it: Bench, ref: ObjectRef) -> str:
+    """Return the reason of the condition Ready of a claim's one device."""
+    (entry,) = entries(await it.claim(ref)).values()
+    return conditions(entry)["Ready"][1]
+
+
+def test_a_device_for_which_a_pod_waits_in_vain_is_not_called_back(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (server, it):
+            ref = await prepared(it, "nic-0")
+            it.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
+            await it.rest(DEPARTURE_S)
+            await it.until_said(Applied)
+            seen = [await reason_of(it, ref)]
+            for count, waiting in ((2, (NEXT,)), (3, ())):
+                it.reporter.tell(Stranded(ref, POD, waiting))
+                await it.rest(DEPARTURE_S)
+                await it.until_said(Applied, count)
+                seen.append(await reason_of(it, ref))
+
+            back = "NetworkDeviceDetached"
+            assert seen == [back, "ClaimHeldByEndedPod", back]
+            (event,) = server.objects("events")
+            assert event["reason"] == "ClaimHeldByEndedPod"
+            assert event["involvedObject"]["name"] == NEXT.name
+
+    finish(scene())
+
+
+def test_a_claim_whose_pod_never_began_is_told_of_when_another_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (_, it):
+            ref = await prepared(it, "nic-0")
+            await it.clock.until_asleep(SLOW_S)
+            it.reporter.tell(Stranded(ref, POD, (NEXT,)))
+            await it.rest()
+            await it.until_said(Applied)
+            it.clock.pass_time(2 * SLOW_S)
+
+            assert await reason_of(it, ref) == "ClaimHeldByEndedPod"
+            assert [each.reason for each in it.said(Posted)] == ["ClaimHeldByEndedPod"]
+
+    finish(scene())
+
+
+def test_a_pod_that_gets_the_claim_after_all_waits_in_vain_no_longer(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with reporting(tmp_path) as (_, it):
+            ref = await prepared(it, "nic-0")
+            it.reporter.tell(Stranded(ref, POD, (NEXT,)))
+            record = given(ref, "nic-0", pod=NEXT)
+            it.allocations.put(record)
+            it.attachments.put(attached(record))
+            await it.rest()
+            await it.until_said(Applied)
+            assert await reason_of(it, ref) == "NetworkDeviceReady"
+
+            it.allocations.remove(ref.uid)
+            it.attachments.remove(ref.uid)
+            await it.rest(DEPARTURE_S)
+            await it.until_said(Applied, 2)
+            assert it.reporter._stranded == {}, "nothing is kept of it"
 
     finish(scene())

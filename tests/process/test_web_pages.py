@@ -173,12 +173,9 @@ TOLD = [
         1,
     ),
     (prepare.Unprepared(CLAIM), "dra_shim_claims_total", {"result": "unprepared"}, 1),
-    (
-        prepare.Swept(CLAIM, POD, "gone"),
-        "dra_shim_claims_total",
-        {"result": "orphan_dropped"},
-        1,
-    ),
+    (prepare.Swept(CLAIM, POD, "gone"), "dra_shim_claims_total", {"result": "orphan_dropped"}, 1),
+    (prepare.Stranded(CLAIM, POD, (POD,)), "dra_shim_claims_total", {"result": "stranded"}, 1),
+    (prepare.Stranded(CLAIM, POD, ()), "dra_shim_claims_total", {"result": "stranded"}, 0),
     (
         prepare.PrepareFailed(CLAIM, "no", kind="late"),
         "dra_shim_claim_failures_total",

@@ -339,3 +339,27 @@ def test_who_looks_on_waits_for_nothing() -> None:
     observed = AllocatedDevice("nic", "node-a", nic(), admin_access=True)
 
     assert not is_passing(given(observed), None)
+
+
+@pytest.mark.parametrize(
+    ("record", "also"),
+    [
+        (None, ""),
+        (attachment(phase=Phase.HOME), ""),
+        (attachment(phase=Phase.HOME, failure=failure("MTU left at 9000")), "; MTU left at 9000"),
+    ],
+)
+def test_a_device_that_a_pod_waits_for_in_vain_is_not_called_back(
+    record: Attachment | None, also: str
+) -> None:
+    third = replace(OTHER_POD, name="third", uid="pod-3")
+
+    (status,) = device_statuses(given(), record, (OTHER_POD, third))
+
+    assert said(status) == dict.fromkeys(("Ready", "NetworkReady"), (False, "ClaimHeldByEndedPod"))
+    assert {each.message for each in status.conditions} == {
+        "was prepared for pod ai/train, which has ended, and the kubelet asks nothing for pod"
+        " ai/gone, ai/third, so it never gets the devices; delete it, its controller makes a new"
+        " one; if that one is told the same, scale the controller to 0 until no pod has the claim"
+        + also
+    }

@@ -8,6 +8,7 @@ from dra_shim.prepare.ports import (
     Notice,
     Prepared,
     PrepareFailed,
+    Stranded,
     SweepFailed,
     Swept,
     Unprepared,
@@ -21,7 +22,18 @@ from dra_shim.status.occurrences import (
     of_notice,
 )
 from dranet_nri.model import Phase
-from tests.status.records import CLAIM, NOW, POD, attachment, failure, given, hca, held, nic
+from tests.status.records import (
+    CLAIM,
+    NOW,
+    OTHER_POD,
+    POD,
+    attachment,
+    failure,
+    given,
+    hca,
+    held,
+    nic,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,10 +92,31 @@ def test_what_preparing_notes_is_told(notice: Notice, told: Occurrence) -> None:
 
 @pytest.mark.parametrize(
     "notice",
-    [Prepared(CLAIM, POD, gated=True), Unprepared(CLAIM), SweepFailed(ValueError("x"))],
+    [
+        Prepared(CLAIM, POD, gated=True),
+        Unprepared(CLAIM),
+        SweepFailed(ValueError("x")),
+        Stranded(CLAIM, POD, ()),
+    ],
 )
 def test_what_is_as_it_should_be_is_not_told(notice: Notice) -> None:
     assert of_notice(notice, NOW) == ()
+
+
+def test_each_pod_that_waits_in_vain_is_told_what_to_do() -> None:
+    third = replace(OTHER_POD, name="third", uid="pod-3")
+
+    told = of_notice(Stranded(CLAIM, POD, (OTHER_POD, third)), NOW)
+
+    text = (
+        "claim fast: was prepared for pod ai/train, which has ended, and the kubelet asks nothing"
+        " for this pod, so it never gets the devices; delete it, its controller makes a new one; if"
+        " that one is told the same, scale the controller to 0 until no pod has the claim"
+    )
+    assert told == tuple(
+        Occurrence("Pod", each, "ClaimHeldByEndedPod", text, int(NOW), once=True)
+        for each in (OTHER_POD, third)
+    )
 
 
 def test_a_failure_is_told_at_its_time_and_warnings_once() -> None:

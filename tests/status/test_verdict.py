@@ -87,3 +87,17 @@ def test_an_old_failure_is_no_news() -> None:
     found = verdict(Standing(given(), record), 0.0, NOW)
 
     assert [each.reason for each in found.occurrences] == ["NetworkDeviceWarning"]
+
+
+@pytest.mark.parametrize("record", [None, attachment(phase=Phase.HOME)])
+def test_a_claim_that_a_pod_waits_for_in_vain_is_told_at_once(record: Attachment | None) -> None:
+    found = verdict(Standing(given(), record, (OTHER_POD,)), 0.0, NOW)
+
+    assert found.devices == device_statuses(given(), record, (OTHER_POD,))
+    assert (found.occurrences, found.again_s) == ((), inf)
+
+
+def test_only_what_has_a_record_and_nobody_in_vain_is_passing() -> None:
+    assert Standing(given()).is_passing
+    assert not Standing(given(), waiting=(OTHER_POD,)).is_passing
+    assert not Standing(None, attachment()).is_passing
