@@ -92,7 +92,9 @@ class SystemClock:
 class Bell:
     """Says when to reconcile: at once for news, after a growing delay for trouble, else sweep.
 
-    Trouble that a round meets itself, and what its own work stirs up, is for its result to tell.
+    Trouble that a round meets itself is for its result to tell. What the kernel announces during a
+    round may be about a device that it has looked at already, or an echo of its own work: a look
+    follows soon, but only one while such rounds in a row leave trouble.
     """
 
     sweep_s: float
@@ -100,6 +102,8 @@ class Bell:
     _due: float = field(init=False)
     _troubled: int = 0  # rounds in a row that left something
     _began: float | None = None  # the round at work
+    _announced: bool = False  # something, during the round at work
+    _echo: bool = False  # so it was during the round before
     _rung: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -115,6 +119,11 @@ class Bell:
         if self._began is None:
             self._troubled = 0
             self._ring(FIRST_DELAY_S)
+
+    def announced(self) -> None:
+        """Say that the kernel announced what may be trouble; a round at work may have missed it."""
+        self._announced = self._began is not None
+        self.trouble()
 
     def left_s(self) -> float:
         """Return how long it is until the next round, in seconds; less than 0 if it is late."""
@@ -140,6 +149,9 @@ class Bell:
     def settle(self, *, pending: bool) -> None:
         """Take in how the round went."""
         self._began = None
+        if self._announced and not (pending and self._echo):
+            self._ring(FIRST_DELAY_S)
+        self._echo, self._announced = self._announced, False
         if pending:
             self._ring(pause_after(self._troubled, FIRST_DELAY_S, self.sweep_s))
             self._troubled += 1
@@ -283,7 +295,7 @@ class Daemon:
     def _devices_changed(self, events: DeviceEvents, plugin: Plugin) -> None:
         """Look soon after what events tell."""
         if is_worth_a_look(tuple(events.pending()), plugin):
-            self._bell.trouble()
+            self._bell.announced()
 
     def _rdma_changed(self, monitor: RdmaMonitor, plugin: Plugin) -> None:
         """Look soon when RDMA devices come or go."""
@@ -294,7 +306,7 @@ class Daemon:
             self._log.warning("RDMA events are no longer heard", reason=str(error))
             return
         if kinds & COMING_OR_GOING and plugin.has_rdma():
-            self._bell.trouble()
+            self._bell.announced()
 
     async def _repair(self, plugin: Plugin) -> None:
         """Reconcile for ever. Whatever one round meets, the next one comes."""

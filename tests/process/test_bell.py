@@ -1,6 +1,7 @@
 """When the daemon reconciles, with its clock in the test's hands."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -53,11 +54,52 @@ def test_news_during_a_round_bring_the_next_one(bell: Bell) -> None:
     assert bell.left_s() == 0
 
 
-def test_what_stays_in_trouble_is_looked_at_less_and_less_often(bell: Bell) -> None:
+def test_what_is_announced_during_a_round_is_looked_at_soon_after_it(bell: Bell) -> None:
+    bell.begin()
+    bell.announced()
+    bell.settle(pending=False)
+    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+
+    bell.begin()
+    bell.announced()
+    bell.settle(pending=False)
+    assert bell.left_s() == pytest.approx(FIRST_DELAY_S), "a round without trouble echoes nothing"
+
+    bell.begin()
+    bell.settle(pending=False)
+    assert bell.left_s() == SWEEP_S, "it is looked at once"
+
+
+def test_what_is_announced_while_old_trouble_stays_is_looked_at_soon(bell: Bell) -> None:
+    for _ in range(12):
+        bell.begin()
+        bell.settle(pending=True)
+
+    bell.begin()
+    bell.announced()
+    bell.settle(pending=True)
+
+    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+
+
+def test_what_is_announced_between_rounds_is_for_the_next_one_alone(bell: Bell) -> None:
+    bell.announced()
+    assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
+
+    bell.begin()
+    bell.settle(pending=False)
+
+    assert bell.left_s() == SWEEP_S
+
+
+@pytest.mark.parametrize("stirred", [Bell.trouble, Bell.announced])
+def test_what_stays_in_trouble_is_looked_at_less_and_less_often(
+    bell: Bell, stirred: Callable[[Bell], None]
+) -> None:
     delays = []
     for _ in range(12):
         bell.begin()
-        bell.trouble()  # of the round's own making
+        stirred(bell)  # of the round's own making
         bell.settle(pending=True)
         delays.append(bell.left_s())
 
