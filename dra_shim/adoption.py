@@ -11,14 +11,16 @@ Rules:
 3. Once is enough. It is looked for when we come to a node, and when slices are there that we did
    not write; else nothing is listed.
 4. A cluster's claims are too many to have at once. They come in pages, and this node's are kept.
+5. A refusal may pass: rights are granted later, and a stale record is swept. While a claim has no
+   record, what was known before is kept, and it is tried again without another list.
 """
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Final
+from typing import Final, Self
 
 from dra_shim.api import (
     CLAIM,
@@ -27,6 +29,7 @@ from dra_shim.api import (
     ApiError,
     Document,
     ExpiredError,
+    NotFoundError,
     UnavailableError,
     name_of,
 )
@@ -45,6 +48,9 @@ PAGE: Final = 100  # claims at a time; one is some 15 KB, and six times that whe
 PATIENCE_S: Final = 60.0  # of publishing, once it is known what was published before
 FIRST_PAUSE_S: Final = 1.0  # before the server is asked again; doubles
 LONGEST_PAUSE_S: Final = 30.0
+FIRST_LASTING_S: Final = 30.0  # after a refusal of us, which somebody must do something about
+LONGEST_LASTING_S: Final = 300.0
+REFUSED_S: Final = 300.0  # before claims that were refused are tried again
 _PCI_NAME: Final = re.compile(
     r"pci-([0-9a-f]{4,8})-([0-9a-f]{2})-([0-9a-f]{2})-([0-9a-f])(-p[0-9]+)?"
 )
@@ -107,7 +113,7 @@ class Adoption:
             node: this node's name.
             state: where it is noted that it was done.
             prepare: records claims whose devices may be known from before only.
-            notify: told what came of it; must not raise.
+            notify: told what came of it, of refusals when they change; must not raise.
             timing: what it goes by.
         """
         self._api = api
@@ -118,55 +124,59 @@ class Adoption:
         self._timing = timing
         self._alarm = Alarm(timing)
         self._slices: Sequence[Document] | None = None  # of before; ours take their place
+        self._left: _Left | None = None
         self._publish_at = inf
 
     async def run(self) -> None:
-        """Return when it is done, need not be, or cannot be."""
-        failures = 0
+        """Return when it is done, need not be, or cannot be noted."""
+        pauses = _Pauses(self._timing.random)
         while True:
             try:
-                await self._adopt()
-            except (UnavailableError, ExpiredError) as error:
-                pause_s = pause_after(
-                    failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._timing.random()
-                )
-                asked_s = error.after_s if isinstance(error, UnavailableError) else 0.0
-                wait_s = max(pause_s, asked_s)
+                if await self._adopt():
+                    break
+            except ApiError as error:
+                wait_s = pauses.after(error)
                 self._notify(NotAdopted(error, wait_s))
-                await self._timing.sleep(wait_s)
-                failures += 1
-            except (ApiError, OSError) as error:
+            except OSError as error:
                 self._notify(NotAdopted(error, None))
                 break
             else:
-                break
-        self._slices = None
+                pauses = _Pauses(self._timing.random)
+                wait_s = REFUSED_S
+            await self._timing.sleep(wait_s)
+        self._slices = self._left = None
         self._let_publish(-inf)
 
     async def awaited(self) -> None:
-        """Return when publishing may begin: nothing is left to do, or it takes too long."""
+        """Return when publishing may begin: what can be done is, or it takes too long."""
         await self._alarm.until(lambda: self._publish_at)
 
     def _let_publish(self, at: float) -> None:
         self._publish_at = min(self._publish_at, at)
         self._alarm.stir()
 
-    async def _adopt(self) -> None:
-        before = await self._before()
-        ours = all(is_own(self._node, name_of(each)) for each in before)
-        if self._state.adopted.exists() and ours:
-            return
-        wanted = await self._claims()
-        refs = [each.ref for each in wanted]
-        names = {result.device[2] for each in wanted for result in each.results}
-        known = {name: published_device(name, {}) for name in names} | devices_of_slices(before)
-        answers = await self._prepare(refs, known) if refs else {}
-        refused = tuple(
-            f"claim {each}: {answers[each.uid].error}" for each in refs if answers[each.uid].error
-        )
-        self._notify(Adopted(len(refs) - len(refused), refused))
-        if not refused:  # else the next start tries again
+    async def _adopt(self) -> bool:
+        """Have claims recorded that are not yet; say whether none is left."""
+        if self._left is None:
+            before = await self._before()
+            ours = all(is_own(self._node, name_of(each)) for each in before)
+            if self._state.adopted.exists() and ours:
+                return True
+            self._state.adopted.unlink(missing_ok=True)  # soon all slices are ours again
+            left = _Left.of(await self._claims(), before)
+        else:
+            left = replace(self._left, claims=await self._still_used(self._left.claims))
+        answers = await self._prepare(left.claims, left.known) if left.claims else {}
+        refused = {each: answers[each.uid].error for each in left.claims if answers[each.uid].error}
+        told = tuple(f"claim {each}: {error}" for each, error in refused.items())
+        recorded = len(left.claims) - len(refused)
+        if recorded or told != left.told:
+            self._notify(Adopted(recorded, told))
+        self._slices, self._left = None, _Left(tuple(refused), left.known, told)
+        self._let_publish(-inf)
+        if not refused:  # else the next start looks again
             self._state.adopted.touch()
+        return not refused
 
     async def _before(self) -> Sequence[Document]:
         """Return the node's slices as they were before we published."""
@@ -183,6 +193,60 @@ class Adoption:
             async for page in pages:
                 found += claims_of_node(page.items, self._node)
         return found
+
+    async def _still_used(self, claims: Sequence[ObjectRef]) -> tuple[ObjectRef, ...]:
+        """Return those of the claims that pods of this node have still."""
+        found: list[ObjectRef] = []
+        for claim in claims:
+            with suppress(NotFoundError):
+                document = await self._api.get(CLAIM, claim.name, claim.namespace)
+                found += (each.ref for each in claims_of_node([document], self._node))
+        return tuple(each for each in found if each in claims)
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Claims of before without a record.
+
+    Attributes:
+        claims: which.
+        known: what was published of their devices, by name.
+        told: why they were refused, as it was told; None for not yet.
+    """
+
+    claims: tuple[ObjectRef, ...]
+    known: Mapping[str, Device]
+    told: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, claims: Sequence[AllocatedClaim], before: Sequence[Document]) -> Self:
+        """Return it for claims, and the slices of before."""
+        names = {result.device[2] for each in claims for result in each.results}
+        published = devices_of_slices(before)
+        known = {name: published.get(name) or published_device(name, {}) for name in names}
+        return cls(tuple(each.ref for each in claims), known)
+
+
+class _Pauses:
+    """Doubling pauses. No answer and a refusal count apart: a server that starts gives both."""
+
+    def __init__(self, random: Callable[[], float]) -> None:
+        """Begin anew; random gives 0 to 1."""
+        self._random = random
+        self._lasting = False
+        self._failures = 0
+
+    def after(self, error: ApiError) -> float:
+        """Return how many seconds to wait."""
+        lasting = not isinstance(error, UnavailableError | ExpiredError)
+        if lasting is not self._lasting:
+            self._lasting, self._failures = lasting, 0
+        first_s, longest_s = (
+            (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        )
+        pause_s = pause_after(self._failures, first_s, longest_s, self._random())
+        self._failures += 1
+        return max(pause_s, error.after_s if isinstance(error, UnavailableError) else 0.0)
 
 
 def claims_of_node(documents: Sequence[Document], node: str) -> tuple[AllocatedClaim, ...]:

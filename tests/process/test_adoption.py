@@ -34,7 +34,7 @@ def test_claims_of_before_are_prepared_with_what_was_published_of_their_devices(
 
             await stage.run()
 
-            assert stage.asked == [([ObjectRef("ai", "nics", uid)], {NIC.name: NIC})]
+            assert stage.asked == [((ObjectRef("ai", "nics", uid),), {NIC.name: NIC})]
             assert stage.notices == [Adopted(1)]
 
     finish(scene())

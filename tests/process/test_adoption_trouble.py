@@ -13,20 +13,6 @@ from tests.process.adoption_bench import NIC, lists_claims, lists_slices, node, 
 from tests.process.plugin_bench import finish
 
 
-def test_a_claim_that_cannot_be_prepared_is_told(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with node(tmp_path) as stage:
-            await stage.add_claim("nics", result(NIC.name))
-            stage.error = "pod ai/train: is gone"
-
-            await stage.run()
-
-            assert stage.notices == [Adopted(0, ("claim ai/nics: pod ai/train: is gone",))]
-            assert not stage.state.adopted.exists(), "the next start tries again"
-
-    finish(scene())
-
-
 def test_a_server_that_cannot_answer_is_asked_again(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(tmp_path) as stage:
@@ -151,20 +137,5 @@ def test_that_it_cannot_be_noted_is_told(tmp_path: Path) -> None:
             assert isinstance(trouble, NotAdopted)
             assert isinstance(trouble.error, FileNotFoundError)
             assert trouble.retry_s is None
-
-    finish(scene())
-
-
-def test_without_the_right_to_list_claims_the_node_works_on(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with node(tmp_path) as stage:
-            stage.server.fail(Told(403, b"", {}), lists_claims)
-
-            await stage.run()
-
-            (trouble,) = stage.notices
-            assert isinstance(trouble, NotAdopted)
-            assert trouble.retry_s is None
-            assert not stage.state.adopted.exists(), "the next start tries again"
 
     finish(scene())
