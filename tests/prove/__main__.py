@@ -1,4 +1,7 @@
-"""Prove one thing in the box: matrix, rdma [WORD...], runtime, soak, rdma-soak. See hack/prove."""
+"""Prove one thing in the box: matrix, rdma, rdma-shared [WORD...], runtime, soak, rdma-soak.
+
+See hack/prove.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from tests.box.nics import (
     make_wires,
 )
 from tests.box.waiting import wait_until
-from tests.prove import fabric, runtime, soak
+from tests.prove import fabric, outfit, runtime, soak
 from tests.prove.matrix import rows
 from tests.prove.shapes import HARDWARE_ONLY, SHAPES, Shape
 from tests.prove.stage import After, Loss, Stage
@@ -35,7 +38,7 @@ def wires() -> tuple[Nic, ...]:
         ip("netns", "del", SWITCH)
         wait_until("the wires to be gone", lambda: ": nic" not in ip("-o", "link"))
         forget_rules()
-    return make_wires(MOST)
+    return outfit.wear(make_wires(MOST))
 
 
 def functions() -> tuple[Nic, ...]:
@@ -43,7 +46,7 @@ def functions() -> tuple[Nic, ...]:
     for nic in sorted(IGB.glob("0000:*")):
         (nic / "sriov_numvfs").write_text("0")
     forget_rules()
-    return dress_functions(make_functions()[:MOST])
+    return outfit.wear(dress_functions(make_functions()[:MOST]))
 
 
 def fabrics() -> tuple[Nic, ...]:
@@ -113,8 +116,11 @@ def main(what: str, *words: str) -> int:
     tier = os.environ["BOX_TIER"]
     skip_duplicate_detection()
     if what in {"rdma", "rdma-soak"}:
-        with fabric.exclusive():
+        with fabric.movable("exclusive"):
             return prove(what, Stage("vm rdma", fabrics(), fabrics), list(words))
+    if what == "rdma-shared":
+        with fabric.movable("shared"):
+            return prove(what, Stage("vm rdma shared", fabrics(), fabrics), list(words))
     rebuild = functions if tier == "vm" else wires
     return prove(what, Stage(tier, rebuild(), rebuild), list(words))
 

@@ -1,4 +1,4 @@
-"""The VM's virtual functions with an RDMA device each, which moves with its NIC."""
+"""The VM's virtual functions with an RDMA device each, which moves with its NIC or is shared."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Final
 from tests.box import rdma
 from tests.box.nics import Nic
 from tests.box.place import Node
-from tests.box.rdma import Driver, soft_rdma
+from tests.box.rdma import Driver, Mode, soft_rdma
 
 _CLASS: Final = Path("/sys/class/infiniband")
 
 
 @contextmanager
-def exclusive() -> Iterator[None]:
-    """Have movable soft-RoCE in exclusive mode. No other network namespace may exist."""
-    with soft_rdma(Driver.MOVABLE, "exclusive"):
+def movable(mode: Mode) -> Iterator[None]:
+    """Have soft-RoCE that outlives its NIC's moves, in that mode. No other namespace may exist."""
+    with soft_rdma(Driver.MOVABLE, mode):
         yield
 
 

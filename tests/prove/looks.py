@@ -1,17 +1,27 @@
-"""What the host and a pod look like, as far as a row asks."""
+"""What the host and a pod look like, as far as a row asks.
+
+Sysctls come as the arrays that the kernel tells of a link, whole: what the program knows of them
+decides nothing here.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
+import struct
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
+from dranet_nri.bpf import programs_on
+from dranet_nri.errors import KernelError
 from dranet_nri.kernel.ethtool import NETLINK_GENERIC, Ethtool
 from dranet_nri.kernel.netns import run_inside, sockets_in
+from dranet_nri.netlink.codec import attributes
+from dranet_nri.netlink.links import IFLA_AF_SPEC, Seen, dump_links
+from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, prepared
 from tests.box import nics
 from tests.prove import fabric
 
@@ -20,16 +30,17 @@ Facts = frozenset[str]
 # Made by the kernel some time after the link is up.
 _LINK_LOCAL: Final = ('"fe80', '"ff00', '"multicast', '"anycast')
 _CONF: Final = Path("/proc/sys/net")
+_CONFS: Final = {"ipv4": (socket.AF_INET, 1), "ipv6": (socket.AF_INET6, 2)}  # IFLA_INET*_CONF
+_PASSING: Final = 0x40 | 0x10000  # IFF_RUNNING and IFF_LOWER_UP, which follow the wire
 _SYSCTLS: Final = ("ipv[46]/conf/*/arp_*", "ipv[46]/conf/*/forwarding")
 
 
 def host_state(netns: str = "") -> dict[str, object]:
-    """Return what there is in a namespace, the host's if "", RDMA devices and features included."""
-    return {
-        **nics.host_state(netns),
-        "rdma": fabric.shown_in(netns),
-        "features": features(netns),
-    }
+    """Return what there is in a namespace, the host's if "".
+
+    Beside what ip shows: RDMA devices, and of each link features, flags, sysctls and TCX programs.
+    """
+    return {**nics.host_state(netns), "rdma": fabric.shown_in(netns), **_told(netns)}
 
 
 def in_netns(netns: str) -> Facts:
@@ -51,19 +62,53 @@ def in_netns(netns: str) -> Facts:
     return frozenset(facts)
 
 
-def features(netns: str = "") -> list[str]:
-    """Return, of each link in the namespace of that name or in the host's, what is at work."""
+def _told(netns: str) -> dict[str, list[str]]:
+    """Return what ip does not show of the links in the namespace of that name, or in the host's."""
     fd = os.open(f"/run/netns/{netns}" if netns else "/proc/self/ns/net", os.O_RDONLY)
     try:
-        (generic,) = sockets_in(fd, NETLINK_GENERIC)
-        with closing(Ethtool(generic)) as ethtool:
-            seen = [
-                (name, ethtool.state(f"look at {name}", index))
-                for index, name in run_inside(fd, socket.if_nameindex)
-            ]
-        return sorted(json.dumps([name, *state.active]) for name, state in seen if state)
+        route, generic = sockets_in(fd, NETLINK_ROUTE, NETLINK_GENERIC)
+        with closing(prepared(route)) as netlink, closing(Ethtool(generic)) as ethtool:
+            links = dump_links(netlink, netns or "the host")
+            features = sorted(row for each in links for row in _features(each, ethtool))
+        return {
+            "features": features,
+            "flags": sorted(json.dumps([each.name, each.flags & ~_PASSING]) for each in links),
+            "sysctls": [row for each in links for row in _confs(each)],
+            "tcx": run_inside(fd, lambda: [row for each in links for row in _programs(each)]),
+        }
     finally:
         os.close(fd)
+
+
+def _features(link: Seen, ethtool: Ethtool) -> Iterator[str]:
+    with suppress(KernelError):  # the link is just leaving
+        state = ethtool.state("look", link.index)
+        if state:
+            yield json.dumps([link.name, *state.active])
+
+
+def _confs(link: Seen) -> Iterator[str]:
+    families = attributes(link.attrs.get(IFLA_AF_SPEC, b""))
+    for label, (family, array) in _CONFS.items():
+        data = attributes(families.get(family, b"")).get(array, b"")
+        for number, value in enumerate(struct.unpack(f"={len(data) // 4}i", data)):
+            yield json.dumps([link.name, label, number, value])
+
+
+def _programs(link: Seen) -> Iterator[str]:
+    with suppress(KernelError):  # the link is just leaving
+        for each in programs_on(link.index):
+            yield json.dumps([link.name, each.side, each.id])
+
+
+def unrouted(netns: str) -> Facts:
+    """Return the IPv6 addresses in the namespace that the kernel, in its own time, will route."""
+    state = nics.host_state(netns)
+    assert isinstance(state["addr6"], list)
+    assert isinstance(state["route6"], list)
+    routed = {json.loads(row)["dst"] for row in state["route6"]}
+    given = (info for row in state["addr6"] for info in json.loads(row)["addr_info"])
+    return frozenset({info["local"] for info in given if info["scope"] == "global"} - routed)
 
 
 def of_link(facts: Facts, name: str) -> Facts:

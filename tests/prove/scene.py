@@ -15,7 +15,7 @@ from dranet_nri.state.store import AllocationStore
 from dranet_nri.wire.nri import PodEventKind
 from tests.box.waiting import PATIENCE, wait_until
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
-from tests.prove import looks, namespaces
+from tests.prove import looks, namespaces, outfit
 from tests.prove.shapes import Act, Shape, allocations, device_of
 from tests.prove.site import Site
 from tests.prove.stage import After, Failed, Loss, Stage, differences
@@ -191,6 +191,7 @@ class Scene:
                 refusal = await self._call(runtime, PodEventKind.RUN, pod)
                 if (self.shape.act is Act.UNDO) != bool(refusal):
                     raise Failed(Loss.MISCONFIGURED, refusal or "the kernel refuses nothing")
+                await self.until(lambda: str(sorted(looks.unrouted(self.netns)) or ""), "rehearsed")
                 self.stage.whole[self.shape.name] = looks.in_netns(self.netns)
                 if not refusal and self.problem_in_pod():
                     raise Failed(Loss.MISCONFIGURED, self.problem_in_pod())
@@ -246,6 +247,9 @@ class Scene:
         pod = self.sandbox()
         if act not in (Act.ATTACH, Act.UNDO):
             await self._call(runtime, PodEventKind.RUN, pod)
+        if self.shape.spoilt:
+            for nic in self.nics:
+                outfit.spoil(self.netns, nic.name)
         if act is Act.SUPERSEDE:
             pod = self.sandbox()
         self.site.armed.touch()
@@ -265,7 +269,9 @@ class Scene:
             runtime = await server.connection()
             await runtime.handshake(self.pods[-1:] if listed else ())
             if listed:
-                if self.shape.act is not Act.UNDO:
+                if self.shape.act is Act.UNDO:
+                    await self.until(self.problem_at_home, "the refused pod lives")
+                else:
                     await self.until(self.problem_in_pod, "the pod lives")
                     await self._start_container(runtime)
                 await self._end(runtime, self.pods[-1])

@@ -73,12 +73,14 @@ class Shape:
         act: what is cut short.
         claims: one tuple of parameters a claim, one entry a NIC.
         shared: the pod has a share of each NIC, which stays on the host.
+        spoilt: the pod leaves flags, a group and programs on its NICs.
     """
 
     name: str
     act: Act
     claims: tuple[tuple[NetworkConfig, ...], ...]
     shared: bool = False
+    spoilt: bool = False
 
     @property
     def count(self) -> int:
@@ -103,6 +105,7 @@ SHAPES: Final = (
         for act in (Act.ATTACH, Act.DETACH)
         for pod, claims in _PODS.items()
     ),
+    Shape("detach spoilt", Act.DETACH, ((NOTHING,),), spoilt=True),
     Shape("undo 3 NICs", Act.UNDO, ((NOTHING, NOTHING, REFUSED),)),
     Shape("undo 2 claims", Act.UNDO, ((NOTHING,), (REFUSED,))),
     Shape("supersede 1 NIC", Act.SUPERSEDE, ((NOTHING,),)),

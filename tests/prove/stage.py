@@ -9,7 +9,7 @@ from itertools import count
 
 from tests.box.nics import Nic, settled
 from tests.prove import looks
-from tests.prove.shapes import HARDWARE_ONLY, Shape
+from tests.prove.shapes import HARDWARE_ONLY, NOTHING, Shape
 
 
 class Loss(StrEnum):
@@ -44,7 +44,8 @@ class Stage:
 
     Attributes:
         tier: "vm" has virtual functions, which come back when their namespace dies, "vm rdma"
-            with an RDMA device each; "host" wires.
+            with an RDMA device each that moves with them, "vm rdma shared" with one that stays;
+            "host" wires.
         rebuild: makes the NICs anew after a row lost one.
     """
 
@@ -83,6 +84,8 @@ class Stage:
 
     def fits(self, shape: Shape) -> bool:
         """Whether these NICs can take part in the shape."""
+        if self.tier == "vm rdma shared":  # the host's devices do the same whatever the pod has
+            return not shape.has_rdma and shape.claims == ((NOTHING,),)
         with_rdma = self.tier == "vm rdma"
         return (
             (self.hardware or shape.act not in HARDWARE_ONLY)

@@ -1,0 +1,53 @@
+"""What the NICs of the matrix have on the host beside their dress, and what a pod does to them.
+
+Every kind of it makes an operation of a plan, and so a point of death, that a plain NIC has not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.kernel.netns import run_inside
+from dranet_nri.model import XdpMode
+from tests.box.nics import Nic, ip
+from tests.kernel import bpf, xdp
+
+BRIDGE: Final = "prove-br"
+_SYSCTLS: Final = {  # a move resets them
+    "ipv4": {"rp_filter": "2", "arp_ignore": "2"},
+    "ipv6": {"accept_ra": "0"},
+}
+_FIRST_GROUP: Final = 70
+
+
+def wear(nics: Sequence[Nic]) -> tuple[Nic, ...]:
+    """Give the NICs sysctls and a group of their own, two of them flags, one a master; return them.
+
+    The bridge is down and never changes: no timer of it runs, no address of it comes and goes.
+    """
+    for number, nic in enumerate(nics):
+        for family, values in _SYSCTLS.items():
+            for key, value in values.items():
+                Path("/proc/sys/net", family, "conf", nic.name, key).write_text(value)
+        ip("link", "set", nic.name, "group", str(_FIRST_GROUP + number))
+    first, second, third = nics
+    ip("link", "set", first.name, "allmulticast", "on")
+    if not Path("/sys/class/net", BRIDGE).exists():
+        ip("link", "add", BRIDGE, "address", "02:00:00:00:77:b0", "mtu", "1400", "type", "bridge")
+    ip("link", "set", second.name, "master", BRIDGE)
+    ip("link", "set", third.name, "arp", "off")
+    return tuple(nics)
+
+
+def spoil(netns: str, name: str) -> None:
+    """Do to the NIC in a pod what a move takes along: flags, a group, programs of XDP and TCX."""
+    ip("-n", netns, "link", "set", name, "promisc", "on", "allmulticast", "off", "group", "99")
+    fd = os.open(Path("/run/netns", netns), os.O_RDONLY)
+    try:
+        xdp.attach(fd, name, XdpMode.GENERIC)
+        run_inside(fd, lambda: bpf.attach_tcx(name))
+    finally:
+        os.close(fd)
