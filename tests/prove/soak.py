@@ -1,8 +1,12 @@
-"""A thousand pods come and go; the plugin holds no more at the end than at the beginning."""
+"""A thousand pods come and go; the plugin holds no more at the end than at the beginning.
+
+Where NICs have RDMA devices each pod has two, and every cycle looks where those are.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import time
 from collections.abc import Sequence
@@ -12,12 +16,12 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.model import ObjectRef
+from dranet_nri.model import Device, ObjectRef
 from dranet_nri.state.store import AllocationStore
 from dranet_nri.wire.nri import PodEventKind
 from tests.box.waiting import wait_until
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
-from tests.prove import looks, namespaces
+from tests.prove import fabric, looks, namespaces
 from tests.prove.scene import LONG_NANO, ROOT
 from tests.prove.shapes import allocations, device_of, shape
 from tests.prove.site import Site
@@ -144,21 +148,39 @@ async def _cycle(
     """Run and stop one pod; return whether anything was refused or left behind."""
     name = f"soak{number}"
     pod = pod_message(name, uid=f"{name}-uid", netns=f"/run/netns/{name}")
-    kind = shape("attach 1 NIC")
-    devices = [device_of(stage.nics[0].name)]
-    (claim,) = allocations(kind, devices, ObjectRef("default", name, pod.uid))
-    store.put(claim)
+    kind = shape("attach 2 claims" if stage.before["rdma"] else "attach 1 NIC")
+    devices = [device_of(nic.name) for nic in stage.nics[: kind.count]]
+    claims = allocations(kind, devices, ObjectRef("default", name, pod.uid))
+    for claim in claims:
+        store.put(claim)
     namespaces.add(name)
     fake = runtime.runtime
     answers = [await runtime.answer(fake.pod_event(PodEventKind.RUN, pod, LONG_NANO))]
     container = nri_pb2.Container(id="c", pod_sandbox_id=name, name="main")
     answers.append(await runtime.answer(fake.create_container(pod, container, LONG_NANO)))
-    inside = devices[0].key.name in looks.links(name)
+    problems = _misplaced(stage, name, devices)
     answers.append(await runtime.answer(fake.pod_event(PodEventKind.STOP, pod, LONG_NANO)))
     answers.append(await runtime.answer(fake.pod_event(PodEventKind.REMOVE, pod, LONG_NANO)))
+    if fabric.shown_in() != stage.before["rdma"]:
+        problems.append(f"at home are {fabric.shown_in()}")
     namespaces.delete(name)
-    store.remove(claim.claim.uid)
-    errors = [answer.status.message for answer in answers if answer.status is not None]
-    if errors or not inside:
-        say(f"soak: {name}: {'in' if inside else 'not in'} the pod; {'; '.join(errors)}")
-    return bool(errors) or not inside
+    for claim in claims:
+        store.remove(claim.claim.uid)
+    problems += (answer.status.message for answer in answers if answer.status is not None)
+    if problems:
+        say(f"soak: {name}: {'; '.join(problems)}")
+    return bool(problems)
+
+
+def _misplaced(stage: Stage, netns: str, devices: Sequence[Device]) -> list[str]:
+    """Return what of the pod's NICs and RDMA devices is not in its namespace, and nowhere else."""
+    names = {device.key.name for device in devices}
+    links = looks.links(netns)
+    problems = [f"{name} is not in the pod" for name in sorted(names - links)]
+    before = stage.before["rdma"]
+    assert isinstance(before, list)
+    moved = [row for row in before if json.loads(row)[-1] in names]
+    inside, outside = fabric.shown_in(netns), fabric.shown_in()
+    if inside != moved or outside != [row for row in before if row not in moved]:
+        problems.append(f"in the pod are {inside}, on the host {outside}")
+    return problems
