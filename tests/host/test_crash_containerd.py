@@ -12,6 +12,7 @@ from tests.box.cri import Cri, CriError
 from tests.box.nics import Nic, ip
 from tests.box.plugin import RUN, Plugin, status
 from tests.box.waiting import wait_until
+from tests.prove.looks import links
 from tests.prove.mortal import MortalPlugin
 
 NOT_REACHABLE = {"routes": [{"destination": "172.31.0.0/16", "gateway": "198.51.100.1"}]}
@@ -54,6 +55,7 @@ def test_a_plugin_killed_amid_an_undo_leaves_the_rest_to_the_next_one(
 
     absent.start()
     wait_until("the reason to be told", lambda: "172.31.0.0/16" in status("nic0")["REASON"])
+    wait_until("the NICs to be on the host", lambda: {each.name for each in nics[:2]} <= links())
     with pytest.raises(CriError, match=NO_SPEC):
         cri.create_container(pod, spec=claim.spec())
 
