@@ -20,6 +20,8 @@ from tests.box.attach import (
 from tests.box.cri import Cri
 from tests.box.nics import Nic
 from tests.box.plugin import Plugin
+from tests.box.waiting import wait_until
+from tests.prove.soak import Held, held, is_flat
 
 __all__ = [
     "test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name",
@@ -37,9 +39,14 @@ __all__ = [
 
 
 @pytest.mark.timeout(300)
-def test_fifty_cycles_leave_the_host_as_it_was(
+def test_fifty_cycles_leave_the_host_and_the_plugin_as_they_were(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
-    cycle(cri, nics[:2], rounds=50)
+    looked: list[Held] = []
+    for _ in range(5):
+        cycle(cri, nics[:2], rounds=10)
+        wait_until("threads to end", lambda: held(plugin.pid).threads == 1)
+        looked.append(held(plugin.pid))
 
     assert_home(before)
+    assert is_flat(looked), looked
