@@ -29,17 +29,21 @@ from dranet_nri.model import (
 from dranet_nri.plan.home import AtHome, in_vain
 from dranet_nri.plan.known import why_unclear
 from dranet_nri.plan.ops import Op, Plan
+from dranet_nri.plan.patience import (
+    MAX_MESSAGE,
+    MAX_RESTORE_TRIES,
+    Return,
+    is_patient,
+    why_not_home,
+)
 from dranet_nri.plan.planner import is_cut, is_home, is_usable, plan
 from dranet_nri.plan.port import Kernel, Session
 from dranet_nri.plan.rdma import rdma_problem
 from dranet_nri.targets import Target, carried, look, moved, resolve, still_attached
 
 ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
-DETACH_FAILED: Final = "NetworkDeviceDetachFailed"
 MAX_BEGINNINGS: Final = 2  # of one way home, see is_cut
-MAX_RESTORE_TRIES: Final = 10  # before what the host no longer takes stops keeping a NIC from pods
 GONE: Final = "it was deleted, moved to another namespace, or went with that of its pod"
-MAX_MESSAGE: Final = 2000  # characters; so that no failure outgrows its record
 
 
 class Journal(Protocol):
@@ -191,8 +195,9 @@ class Executor:
         results: list[tuple[str, str]] = []
         for target in reversed(targets):
             try:
-                home, text = self._bring_home(session, target.record)
-                text = "" if home else text or f"device {target.record.device.name} is not home yet"
+                back = self._bring_home(session, target.record)
+                name = target.record.device.name
+                text = "" if back.home else back.text or f"device {name} is not home yet"
             except DranetError as error:
                 text = str(error)
             results.append((target.record.device.name, text))
@@ -217,7 +222,9 @@ class Executor:
                 devices = tuple(
                     replace(each, home=each.device.name not in away) for each in devices
                 )
-            failure = self._failure(ATTACH_FAILED, message, record.failure)
+            count = record.failure.count + 1 if record.failure else 1
+            wall_s = self._clock.wall()
+            failure = Failure(ATTACH_FAILED, message[:MAX_MESSAGE], wall_s, count)
             try:
                 self._journal.put(
                     replace(record, phase=Phase.FAILED, devices=devices, failure=failure)
@@ -226,10 +233,6 @@ class Executor:
                 unwritten = unwritten or error
         if unwritten is not None:
             raise unwritten
-
-    def _failure(self, reason: str, message: str, before: Failure | None) -> Failure:
-        count = before.count + 1 if before else 1
-        return Failure(reason, message[:MAX_MESSAGE], self._clock.wall(), count)
 
     # ----------------------------------------------------------------------- the way back
 
@@ -253,19 +256,21 @@ class Executor:
         try:
             session = self._kernel.session(attachment.netns if netns_alive else None)
         except KernelError as error:
-            return self._detached(attachment, attachment.devices, str(error))
-        problems: list[str] = []
+            return self._detached(
+                attachment, attachment.devices, [Return(home=False, text=str(error))]
+            )
+        returns: list[Return] = []
         devices: list[AttachedDevice] = []
-        patient = _tries(attachment) < MAX_RESTORE_TRIES
+        patient = is_patient(attachment.failure)
         try:
             # Last in, first out.
             for device in reversed(attachment.devices):
-                home, text = self._try_home(session, device, alive=netns_alive, patient=patient)
-                devices.append(replace(device, home=home))
-                problems += [text] if text else []
+                back = self._try_home(session, device, alive=netns_alive, patient=patient)
+                devices.append(replace(device, home=back.home))
+                returns.append(back)
         finally:
             session.close()
-        return self._detached(attachment, tuple(reversed(devices)), "; ".join(problems))
+        return self._detached(attachment, tuple(reversed(devices)), returns)
 
     def verify(self, attachment: Attachment, allocation: Allocation | None) -> Attachment | None:
         """Look whether every device of the record is in its pod's namespace, which is held.
@@ -292,13 +297,14 @@ class Executor:
 
     def _try_home(
         self, session: Session, device: AttachedDevice, *, alive: bool, patient: bool
-    ) -> tuple[bool, str]:
+    ) -> Return:
         if not device.touched:
-            return True, ""
+            return Return(home=True)
         try:
             return self._bring_home(session, device, alive=alive, patient=patient)
         except Exception as error:  # noqa: BLE001 - one device's trouble must not keep others away
-            return False, f"device {device.device.name}: {str(error) or type(error).__name__}"
+            text = f"device {device.device.name}: {str(error) or type(error).__name__}"
+            return Return(home=False, text=text)
 
     def _bring_home(
         self,
@@ -307,7 +313,7 @@ class Executor:
         *,
         alive: bool = True,
         patient: bool = True,
-    ) -> tuple[bool, str]:
+    ) -> Return:
         """Run the plan home. Return whether the device is verified home, and why not.
 
         What was in a namespace that is no longer alive may be missing for a while without a word.
@@ -321,14 +327,16 @@ class Executor:
         problem = f"{known_as}: {failed[0][1]}" if failed else ""
         observed = look(session, device, bare=True)
         if _is_gone(device, observed):
-            return True, f"{known_as} is no more: {GONE}"
+            return Return(home=True, text=f"{known_as} is no more: {GONE}")
         if observed.unclear:
-            return False, why_unclear(device.device, observed.unclear)
+            return Return(home=False, text=why_unclear(device.device, observed.unclear))
         home = is_home(wanted, observed)
-        if not home and (in_vain(failed) or not patient) and is_usable(wanted, observed):
+        usable = home or is_usable(wanted, observed)
+        if not home and (in_vain(failed) or not patient) and usable:
             tries = "" if patient else f" after {MAX_RESTORE_TRIES} tries"
-            return True, f"{problem}; given back without it{tries}"
-        return home, problem or (rdma_problem(device.rdma, observed.rdma) if alive else "")
+            return Return(home=True, text=f"{problem}; given back without it{tries}", usable=usable)
+        told = problem or (rdma_problem(device.rdma, observed.rdma) if alive else "")
+        return Return(home=home, text=told, usable=usable)
 
     def _apply_home(
         self, session: Session, device: AttachedDevice, wanted: AtHome
@@ -354,17 +362,14 @@ class Executor:
         return failed
 
     def _detached(
-        self, attachment: Attachment, devices: tuple[AttachedDevice, ...], problem: str
+        self, attachment: Attachment, devices: tuple[AttachedDevice, ...], returns: list[Return]
     ) -> Attachment:
         home = all(each.home for each in devices)
-        failure = attachment.failure
-        if problem:
-            failure = self._failure(DETACH_FAILED, problem, failure)
         record = replace(
             attachment,
             devices=devices,
             phase=Phase.HOME if home else Phase.DETACHING,
-            failure=failure,
+            failure=why_not_home(returns, attachment.failure, self._clock.wall()),
         )
         if record != attachment:
             self._journal.put(record)
@@ -376,12 +381,6 @@ def _is_gone(device: AttachedDevice, observed: Observed) -> bool:
     if observed.unclear:
         return False
     return not device.device.key.bus and observed.host is None and observed.pod is None
-
-
-def _tries(attachment: Attachment) -> int:
-    """Return how often the way home has failed already."""
-    failure = attachment.failure
-    return failure.count if failure and failure.reason == DETACH_FAILED else 0
 
 
 def _with_devices(record: Attachment, targets: tuple[Target, ...]) -> Attachment:

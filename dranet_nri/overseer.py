@@ -18,11 +18,12 @@ from typing import Final, TypeVar
 import structlog
 
 from dranet_nri.errors import DranetError, described
-from dranet_nri.executor import MAX_MESSAGE, Clock
+from dranet_nri.executor import Clock
 from dranet_nri.heartbeat import Stuck
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.meter import WorkCounts
 from dranet_nri.model import GATE_CLOSED, Attachment, Failure
+from dranet_nri.plan.patience import MAX_MESSAGE
 from dranet_nri.threads import Patience, in_thread
 
 STUCK_S: Final = 10.0  # work that takes this long is said to be stuck; usual is milliseconds
