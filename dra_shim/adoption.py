@@ -112,7 +112,8 @@ class Adoption:
             api: the server.
             node: this node's name.
             state: where it is noted that it was done.
-            prepare: records claims whose devices may be known from before only.
+            prepare: records claims whose devices may be known from before only; answers for
+                those that a pod has still.
             notify: told what came of it, of refusals when they change; must not raise.
             timing: what it goes by.
         """
@@ -167,9 +168,10 @@ class Adoption:
         else:
             left = replace(self._left, claims=await self._still_used(self._left.claims))
         answers = await self._prepare(left.claims, left.known) if left.claims else {}
-        refused = {each: answers[each.uid].error for each in left.claims if answers[each.uid].error}
+        errors = {each: answers[each.uid].error for each in left.claims if each.uid in answers}
+        refused = {each: error for each, error in errors.items() if error}
         told = tuple(f"claim {each}: {error}" for each, error in refused.items())
-        recorded = len(left.claims) - len(refused)
+        recorded = len(errors) - len(refused)
         if recorded or told != left.told:
             self._notify(Adopted(recorded, told))
         self._slices, self._left = None, _Left(tuple(refused), left.known, told)

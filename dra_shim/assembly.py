@@ -104,7 +104,8 @@ class Shim:
 
     async def _adopt(self) -> None:
         """Take over claims of before; a part has no end."""
-        await self._adoption.run()
+        with self._preparer.adopting():
+            await self._adoption.run()
         await asyncio.Event().wait()
 
     async def _publish(self) -> None:
@@ -124,7 +125,7 @@ class Shim:
         self, claims: Sequence[ObjectRef], before: Mapping[str, Device]
     ) -> Mapping[str, Answer]:
         """Record claims whose devices may sit in pods that another driver gave them to."""
-        return await self._preparer.prepare(claims, devices=KnownBefore(self._devices, before))
+        return await self._preparer.adopt(claims, KnownBefore(self._devices, before))
 
     def _on_prepare(self, notice: Notice) -> None:
         self._telling.on_prepare(notice)

@@ -25,6 +25,7 @@ class PodUse:
         containers: which containers list it; none where all of them get it.
         host_network: the pod has no network namespace of its own.
         node: that it is bound to, "" for none yet.
+        ended: it has nothing any more; one that is about to end has it all still.
     """
 
     uid: str
@@ -33,6 +34,7 @@ class PodUse:
     containers: tuple[ContainerClaim, ...] = ()
     host_network: bool = False
     node: str = ""
+    ended: bool = False
 
 
 def read_pod_use(document: Mapping[str, object], claim: AllocatedClaim) -> PodUse:
@@ -55,6 +57,7 @@ def read_pod_use(document: Mapping[str, object], claim: AllocatedClaim) -> PodUs
         tuple(dict.fromkeys((*_listings(spec, frozenset(entries)), *extended))),
         host_network="hostNetwork" in spec and bool(spec["hostNetwork"].boolean()),
         node=_word(spec, "nodeName"),
+        ended=_word(status, "phase") in _ENDED,
     )
     findings.raise_if_any()
     return use

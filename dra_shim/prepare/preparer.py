@@ -6,6 +6,8 @@ Rules:
 3. Trouble that may pass is tried again while the kubelet waits, which itself asks again only after
    a minute or more. It gets an answer before it gives up.
 4. A transaction on the records is never left half way: who cancels waits for its end.
+5. What was unprepared is not taken over: who listed claims before may not know it yet, and a
+   kubelet unprepares once.
 """
 
 import asyncio
@@ -74,11 +76,23 @@ class Answer:
     error: str = ""
 
 
+class _LeftError(Exception):
+    """A claim is not to be taken over, for no pod has it any more."""
+
+
 @dataclass(slots=True)
 class _Trial:
-    """Where a claim's devices come from, and how far it is, for the answer if time runs out."""
+    """Where a claim's devices come from, and how far it is, for the answer if time runs out.
+
+    Attributes:
+        devices: know them.
+        adopts: no kubelet asks; it is taken over if a pod has it.
+        doing: what is waited for.
+        trouble: that may pass.
+    """
 
     devices: DeviceSource
+    adopts: bool = False
     doing: str = "another call for this claim to end"
     trouble: str = ""
 
@@ -91,14 +105,14 @@ class _Turns:
     """Who is at work on which claim."""
 
     locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
-    preparing: dict[str, set[asyncio.Task[Answer]]] = field(default_factory=dict)
+    preparing: dict[str, set[asyncio.Task[Answer | None]]] = field(default_factory=dict)
 
     def of(self, claim_uid: str) -> asyncio.Lock:
         """Return the claim's lock, which lives as long as somebody has it in hand."""
         return self.locks.setdefault(claim_uid, asyncio.Lock())
 
     @contextmanager
-    def listed(self, tasks: Mapping[str, asyncio.Task[Answer]]) -> Iterator[None]:
+    def listed(self, tasks: Mapping[str, asyncio.Task[Answer | None]]) -> Iterator[None]:
         """Let Unprepare find tasks that prepare, by claim UID."""
         for uid, task in tasks.items():
             self.preparing.setdefault(uid, set()).add(task)
@@ -144,35 +158,45 @@ class Preparer:
         self._notify = notify
         self._sleep = sleep
         self._turns = _Turns()
+        self._unprepared: set[str] | None = None  # while claims may be taken over
 
     async def prepare(
-        self,
-        claims: Sequence[ObjectRef],
-        limit_s: float | None = None,
-        *,
-        devices: DeviceSource | None = None,
+        self, claims: Sequence[ObjectRef], limit_s: float | None = None
     ) -> dict[str, Answer]:
         """Record claims for their pods; return an answer for each claim UID.
 
         Args:
             claims: as the kubelet names them.
             limit_s: seconds until the kubelet gives up, None if it did not say.
-            devices: where they come from this time, None for where they always do.
         """
-        source = devices or self._sources.devices
         most_s = LONGEST_S if limit_s is None else min(LONGEST_S, limit_s - MARGIN_S)
-        asked = {claim.uid: claim for claim in claims}
-        async with asyncio.TaskGroup() as group:
-            tasks = {
-                uid: group.create_task(self._answer(claim, most_s, source))
-                for uid, claim in asked.items()
-            }
-            with self._turns.listed(tasks):
-                await asyncio.wait(tasks.values()) if tasks else None
+        trials = {claim: _Trial(self._sources.devices) for claim in claims}
         withdrawn = Answer(error="was unprepared while it was being prepared")
-        return {
-            uid: withdrawn if task.cancelled() else task.result() for uid, task in tasks.items()
-        }
+        return {uid: each or withdrawn for uid, each in (await self._all(trials, most_s)).items()}
+
+    @contextmanager
+    def adopting(self) -> Iterator[None]:
+        """Remember what is unprepared meanwhile, for adopt; begin before claims are listed."""
+        self._unprepared = set()
+        try:
+            yield
+        finally:
+            self._unprepared = None
+
+    async def adopt(self, claims: Sequence[ObjectRef], devices: DeviceSource) -> dict[str, Answer]:
+        """Record claims that another driver prepared; return an answer for each claim UID.
+
+        Without an answer are those that were unprepared since adopting began, or whose pod ended.
+
+        Args:
+            claims: that were found; later calls are for some of them.
+            devices: where they come from.
+        """
+        trials = {claim: _Trial(devices, adopts=True) for claim in claims}
+        answers = await self._all(trials, LONGEST_S)
+        if self._unprepared is not None:
+            self._unprepared &= answers.keys()
+        return {uid: answer for uid, answer in answers.items() if answer is not None}
 
     async def unprepare(self, claims: Sequence[ObjectRef]) -> dict[str, str]:
         """Forget claims; return for each claim UID what is wrong, "" for success.
@@ -209,8 +233,20 @@ class Preparer:
 
     # ------------------------------------------------------------------- one claim
 
-    async def _answer(self, claim: ObjectRef, most_s: float, devices: DeviceSource) -> Answer:
-        trial = _Trial(devices)
+    async def _all(
+        self, trials: Mapping[ObjectRef, _Trial], most_s: float
+    ) -> dict[str, Answer | None]:
+        """Return an answer for each claim UID, None for what was unprepared or is left."""
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                claim.uid: group.create_task(self._answer(claim, most_s, trial))
+                for claim, trial in trials.items()
+            }
+            with self._turns.listed(tasks):
+                await asyncio.wait(tasks.values()) if tasks else None
+        return {uid: None if task.cancelled() else task.result() for uid, task in tasks.items()}
+
+    async def _answer(self, claim: ObjectRef, most_s: float, trial: _Trial) -> Answer | None:
         limit = asyncio.timeout(None)
         timer = asyncio.create_task(self._expire(limit, most_s))
         try:
@@ -222,6 +258,8 @@ class Preparer:
             return self._failed(claim, str(error), "io")
         except (DranetError, OSError) as error:
             return self._failed(claim, str(error), _kind(error))
+        except _LeftError:
+            return None
         except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
             message = f"internal error of dra-shim: {error!r}"
             return self._failed(claim, message, "internal", error)
@@ -254,6 +292,8 @@ class Preparer:
                 failures += 1
 
     async def _attempt(self, asked: ObjectRef, trial: _Trial) -> Answer:
+        if trial.adopts and self._unprepared and asked.uid in self._unprepared:
+            raise _LeftError
         trial.doing = "the claim from the API server"
         claim = claim_asked_for(await self._sources.claims.claim(asked), asked)
         if not claim.results:
@@ -270,6 +310,8 @@ class Preparer:
         trial.doing = f"pod {pod} from the API server"
         document = await self._sources.pods.pod(pod)
         use = pod_asked_for(read_pod_use(document, claim) if document else None, claim, pod)
+        if trial.adopts and use.ended:
+            raise _LeftError
         trial.doing = "the node's devices"
         devices = await trial.devices.devices({each.device[2] for each in claim.results})
         trial.doing = "the records"
@@ -291,6 +333,8 @@ class Preparer:
         return frozenset(over)
 
     async def _unprepare(self, claim: ObjectRef) -> str:
+        if self._unprepared is not None:
+            self._unprepared.add(claim.uid)
         self._turns.end(claim.uid)
         try:
             async with self._turns.of(claim.uid):

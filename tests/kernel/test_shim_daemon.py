@@ -26,6 +26,7 @@ from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.cluster import claim_document, pod_document, result, user
 from tests.fakes.http import served
 from tests.fakes.kubelet import FakeKubelet
+from tests.process.adoption_bench import lists_claims
 from tests.process.api_bench import client_of
 from tests.process.plugin_bench import finish
 
@@ -298,6 +299,26 @@ def test_claims_of_a_driver_before_us_are_recorded_before_anything_is_published(
                 await shim.until("published", devices=2)
                 assert await offered(place) == {"nic0", "pci-0000-8a-00-0"}
                 assert len((await place.api.list(SLICE)).items) == 1
+
+    with nic("nic0"):
+        finish(scene())
+
+
+def test_a_pod_of_before_that_ends_while_claims_are_listed_leaves_no_record(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> None:
+        async with site(tmp_path) as place:
+            claim = await allocated(place, "nics", "pci-0000-8a-00-0")
+            go_on = place.server.hold(lists_claims)
+            async with running(place) as shim:
+                await place.server.until(lambda: any(map(lists_claims, place.server.asked)))
+                while not await registered(place):  # noqa: ASYNC110 (a directory)
+                    await asyncio.sleep(0.05)
+                await place.kubelet.unprepare(claim)
+                go_on.set()
+                await shim.until("published", devices=1)
+                assert not recorded(place, claim)
 
     with nic("nic0"):
         finish(scene())

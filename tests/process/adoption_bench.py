@@ -65,13 +65,14 @@ class Scene:
     notices: list[Notice] = field(default_factory=list)
     asked: list[tuple[Sequence[ObjectRef], Mapping[str, Device]]] = field(default_factory=list)
     error: str = ""
+    over: set[str] = field(default_factory=set)  # UIDs of claims that no pod has any more
 
     async def prepare(
         self, claims: Sequence[ObjectRef], devices: Mapping[str, Device]
     ) -> Mapping[str, Answer]:
         """Answer as a preparer does."""
         self.asked.append((claims, devices))
-        return {each.uid: Answer(error=self.error) for each in claims}
+        return {each.uid: Answer(error=self.error) for each in claims if each.uid not in self.over}
 
     async def add_claim(self, name: str, *results: dict[str, Any], resource: str = "pods") -> str:
         """Add an allocated claim; return its UID."""

@@ -227,3 +227,17 @@ def test_who_comes_back_to_a_node_looks_again_until_no_claim_is_refused(tmp_path
             assert stage.state.adopted.exists()
 
     finish(scene())
+
+
+def test_a_claim_that_ended_meanwhile_is_neither_adopted_nor_refused(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with node(tmp_path) as stage:
+            stage.over.add(await stage.add_claim("ended", result("ended")))
+            await stage.add_claim("nics", result(NIC.name))
+
+            await stage.run()
+
+            assert stage.notices == [Adopted(1)]
+            assert stage.state.adopted.exists()
+
+    finish(scene())

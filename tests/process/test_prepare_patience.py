@@ -1,7 +1,7 @@
 """Prepare where trouble may pass: who waits for what, and calls beside each other."""
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -18,13 +18,11 @@ from dra_shim.prepare.preparer import LONGEST_S
 from dra_shim.settings import State
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
-    Device,
     ObjectRef,
     Phase,
 )
 from tests.fakes.cluster import (
     config,
-    nic,
     pod_document,
     result,
     user,
@@ -330,36 +328,6 @@ def test_of_many_claims_for_one_device_one_gets_it(bench: Bench) -> None:
         f"device a: in use by claim {winners[0]} of pod ai/train; "
         f"device b: in use by claim {winners[0]} of pod ai/train"
     }
-
-
-def test_devices_from_elsewhere_change_nothing_about_whose_turn_it_is(bench: Bench) -> None:
-    class Elsewhere:
-        def __init__(self) -> None:
-            self.asked, self.go_on = asyncio.Event(), asyncio.Event()
-
-        async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
-            self.asked.set()
-            await self.go_on.wait()
-            return {each: nic(each) for each in names}
-
-    claim = bench.cluster.add("nics", "u1", "nowhere-1")
-    other = bench.cluster.add("more", "u2", "nowhere-2")
-
-    async def run() -> tuple[dict[str, Answer], dict[str, str]]:
-        source = Elsewhere()
-        task = asyncio.create_task(bench.preparer.prepare([claim, other], devices=source))
-        await source.asked.wait()
-        unprepared = await bench.preparer.unprepare([claim])
-        source.go_on.set()
-        return await task, unprepared
-
-    answers, unprepared = asyncio.run(run())
-
-    assert unprepared == {"u1": ""}
-    assert answers["u1"] == Answer(error="was unprepared while it was being prepared")
-    assert bench.record(claim) is None
-    assert not answers["u2"].error
-    assert bench.record(other) is not None
 
 
 def test_unprepare_ends_a_prepare_that_waits(bench: Bench) -> None:

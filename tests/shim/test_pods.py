@@ -56,6 +56,15 @@ def test_a_pod_that_has_a_node_names_it() -> None:
     assert read_pod_use(pod_document("train", "p1", {}, nodeName="n1"), CLAIM).node == "n1"
 
 
+@pytest.mark.parametrize(
+    ("phase", "ended"), [("Running", False), ("Succeeded", True), ("Failed", True)]
+)
+def test_a_pod_that_is_about_to_end_did_not_end(phase: str, ended: bool) -> None:  # noqa: FBT001
+    document = ending(phase, deletionTimestamp="2026-11-22T10:00:00Z")
+
+    assert read_pod_use(document, CLAIM).ended is ended
+
+
 def test_one_claim_under_two_names_is_listed_by_whoever_lists_either() -> None:
     document = pod_document(
         "train", "p1", {"a": "nics", "b": "nics"}, {"x": [{"name": "a"}], "y": [{"name": "b"}]}
