@@ -241,12 +241,13 @@ class Attacher:
     # ------------------------------------------------------------------- detach
 
     async def detach(self, attachment: Attachment) -> None:
-        """Bring one claim's devices home, as far as possible now."""
+        """Bring one claim's devices home, as far as possible now; not if they came in meanwhile."""
         async with self._locks.of(each.device.name for each in attachment.devices):
             current = self.attachments.get(attachment.claim.uid)
             if current is None or current.sandbox_id != attachment.sandbox_id:
                 return  # Another sandbox's attach came first and took over.
-            if current.phase is not Phase.HOME:
+            came_in = current.phase is Phase.ATTACHED and attachment.phase is not Phase.ATTACHED
+            if current.phase is not Phase.HOME and not came_in:
                 await self._detach_locked(current)
 
     async def _detach_locked(self, attachment: Attachment) -> Attachment:

@@ -261,23 +261,23 @@ class Plugin:
         record = self.attacher.attachments.get(seen.claim.uid)
         if record is None:
             return
-        allocation = self.allocations.get(record.claim.uid)
+        uid = record.claim.uid
         if record.phase is Phase.HOME or (record.phase is Phase.FAILED and not record.is_away):
-            if allocation is None:
-                self.attacher.attachments.remove(record.claim.uid)
-        elif not self._is_wanted(record, allocation):
+            if self.allocations.is_missing(uid):
+                self.attacher.attachments.remove(uid)
+        elif not self._is_wanted(record):
             await self.attacher.detach(record)
         elif record.phase is Phase.ATTACHED:
-            await self.attacher.verify(record, allocation)
+            await self.attacher.verify(record, self.allocations.get(uid))
 
-    def _is_wanted(self, record: Attachment, allocation: Allocation | None) -> bool:
+    def _is_wanted(self, record: Attachment) -> bool:
         """Whether the sandbox lives: its namespace does, and the runtime, once asked, knows it.
 
         What is attached stays without its allocation; what is half done goes home.
         """
         if record.phase is Phase.DETACHING:
             return False
-        if record.phase is not Phase.ATTACHED and allocation is None:
+        if record.phase is not Phase.ATTACHED and self.allocations.is_missing(record.claim.uid):
             return False
         if self.attacher.kernel.identify(record.netns.path) != record.netns:
             return False

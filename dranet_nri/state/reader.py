@@ -170,6 +170,11 @@ class RecordReader(Generic[R]):
         """The records of which nobody knows what they hold by now."""
         return tuple(item for item in self._broken.values() if item.unread)
 
+    def is_missing(self, claim_uid: str) -> bool:
+        """Whether the claim has no record. One that could not be read yet may be a good one."""
+        broken = self._broken.get(claim_uid)
+        return claim_uid not in self._records and not (broken and broken.unread)
+
     # ------------------------------------------------------------------- looking
 
     def _take_in(self, own: str | None = None) -> None:

@@ -1,13 +1,16 @@
 """Hooks, jobs and repair at the same time, and two sandboxes of one pod."""
 
 import asyncio
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from dranet_nri.errors import RefusedError
-from dranet_nri.model import Container, Phase
-from dranet_nri.plan.ops import MoveLink
+from dranet_nri.model import Container, NetnsId, Phase
+from dranet_nri.plan.ops import MoveLink, Op
+from tests.fakes.kernel import FakeKernel
 from tests.fakes.node import LATER, Node
 from tests.process.plugin_node import node
 
@@ -257,6 +260,53 @@ def test_the_gate_is_shut_while_an_attach_is_at_work(node: Node) -> None:
     node.run(work)
 
     assert node.gate_open(claim)
+
+
+class SlowKernel(FakeKernel):
+    """A kernel whose first operation goes on only when told."""
+
+    def __init__(self) -> None:
+        """Begin."""
+        super().__init__()
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def do(self, op: Op, netns: NetnsId | None) -> None:
+        """Say that it began and wait."""
+        self.begun.set()
+        assert self.go.wait(30)
+        super().do(op, netns)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_way_home_of_what_was_half_done_is_not_gone_once_it_came_in(
+    tmp_path: Path, *, stopped: bool
+) -> None:
+    kernel = SlowKernel()
+    node = Node(tmp_path, kernel=kernel)
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+
+    async def work() -> None:
+        await node.plugin.synchronize((pod,), ())
+        run = asyncio.create_task(node.plugin.run_pod_sandbox(pod, LATER))
+        await asyncio.to_thread(kernel.begun.wait)
+        node.allocations.remove(claim.claim.uid)
+        node.plugin.patience_s = 0
+        assert await node.plugin.reconcile(), "it goes home as soon as the attach ended"
+        node.plugin.patience_s = LATER
+        stop = asyncio.create_task(node.plugin.stop_pod_sandbox(pod)) if stopped else None
+        await asyncio.sleep(0)
+        kernel.go.set()
+        await run
+        for _ in range(3):
+            await node.plugin.reconcile()
+        await asyncio.gather(*filter(None, (stop,)))
+
+    node.run(work)
+
+    assert node.in_pod(1, pod) is not stopped
+    assert node.at_home(1) is stopped
+    node.close()
 
 
 def test_an_attach_that_fails_with_nobody_waiting_asks_for_repair(node: Node) -> None:

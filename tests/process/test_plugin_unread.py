@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.errors import RefusedError
+from dranet_nri.errors import AttachError, RefusedError
 from dranet_nri.model import Container, Edits, Phase
+from dranet_nri.plan.ops import AddAddress
 from tests.fakes.node import LATER, Node
 from tests.process.plugin_node import node
-from tests.state.places import no_descriptors
+from tests.state.places import no_descriptors, place, unreadable
 
 __all__ = ["node"]
 
@@ -87,3 +88,61 @@ def test_a_pod_that_is_known_to_have_a_claim_is_refused_while_its_record_cannot_
     node.run(scene)
     node.run_pod(pod)
     assert node.in_pod(1, pod)
+
+
+def reconcile_unread(node: Node, name: str) -> None:
+    """Do a round in which a claim's record, written anew, cannot be read."""
+    record = node.root / "allocations" / f"claim-{name}.json"
+    data = record.read_bytes()
+    with unreadable():
+        place(record.parent, record.name, data)
+        assert node.reconcile(), "a claim that nobody can read is trouble"
+
+
+def test_what_is_half_done_stays_while_the_claim_cannot_be_read_and_goes_on_then(
+    node: Node,
+) -> None:
+    pod = node.pod("claimed")
+    claim = node.allocate(pod, 1)
+    node.kernel.fail_on(AddAddress)
+    with pytest.raises(AttachError):
+        node.run_pod(pod)
+    node.kernel.heal()
+    done = len(node.kernel.log)
+
+    reconcile_unread(node, "nics")
+
+    assert node.phase(claim) is Phase.FAILED
+    assert len(node.kernel.log) == done, "nothing was moved"
+    node.reconcile()
+    assert node.phase(claim) is Phase.ATTACHED
+
+
+def test_what_is_half_done_goes_home_if_its_claim_is_gone(node: Node) -> None:
+    pod = node.pod("claimed")
+    claim = node.allocate(pod, 1)
+    node.kernel.fail_on(AddAddress)
+    with pytest.raises(AttachError):
+        node.run_pod(pod)
+    node.kernel.heal()
+    node.allocations.remove(claim.claim.uid)
+
+    node.reconcile()
+
+    assert node.at_home(1)
+
+
+def test_the_record_of_a_claim_that_is_home_stays_while_the_claim_cannot_be_read(
+    node: Node,
+) -> None:
+    pod = node.pod("claimed")
+    claim = node.allocate(pod, 1)
+    node.run_pod(pod)
+    node.stop_pod(pod)
+
+    reconcile_unread(node, "nics")
+
+    assert node.phase(claim) is Phase.HOME
+    node.allocations.remove(claim.claim.uid)
+    node.reconcile()
+    assert node.phase(claim) is None
