@@ -169,6 +169,12 @@ def links(place: Place = NODE) -> dict[str, str]:
     return {row["ifname"]: row.get("netdev", "") for row in rows}
 
 
+def contexts(place: Place = NODE) -> list[str]:
+    """Return the programs that hold an RDMA device open which is there, one for each time."""
+    rows = json.loads(checked(place, "rdma", "-j", "resource", "show", "ctx"))
+    return [row["comm"] for row in rows]
+
+
 def move(name: str, netns: str, *, origin: str = "") -> None:
     """Move an RDMA device from namespace origin to a named one, or to the node's own: `1`.
 

@@ -74,6 +74,7 @@ def test_an_rdma_device_is_in_its_pod_only(installed: Machine, pods: Pods) -> No
     assert sysctls(pods, "near", str(facts["dra.net/ifName"])) == ["1", "2"]
     wait_until("word of it", lambda: device in told(pods, "near"))
     assert conditions(told(pods, "near")[device])["RDMALinkReady"] == "True"
+    assert rdma.contexts(installed.node) == rdma.contexts(place) == [], "plugin or shim has it open"
     pods.delete("near")
     installed.wait_home()
 

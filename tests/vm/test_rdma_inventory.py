@@ -1,8 +1,10 @@
 """RDMA devices of a real kernel as we show them: what iproute2 shows, before, during and after."""
 
 import json
+import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,6 +14,14 @@ from tests.box.nics import IGB, ip
 from tests.box.place import NODE, Node, checked
 from tests.box.rdma_facts import shown_by_both
 from tests.box.waiting import wait_until
+
+_HOLD = """
+import sys
+from pyverbs.device import Context
+with Context(name=sys.argv[1]):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +48,17 @@ def dummy() -> Iterator[str]:
     ip("link", "set", "dummy7", "up")
     yield "dummy7"
     ip("link", "del", "dummy7")
+
+
+@contextmanager
+def opened(device: str) -> Iterator[None]:
+    """Have a program that holds an RDMA device open."""
+    command = ("python3", "-c", _HOLD, device)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"open\n"
+        yield
+        program.communicate()
 
 
 def inventory(*arguments: str) -> dict[str, list[dict[str, object]]]:
@@ -138,7 +159,9 @@ def test_doctor_opens_each_device_for_a_moment_and_holds_none(
     assert {"subject": "rxe0", "grade": "bad"} not in [
         {"subject": each["subject"], "grade": each["grade"]} for each in told["findings"]
     ]
-    assert json.loads(checked(NODE, "rdma", "-j", "resource", "show", "ctx")) == []
+    assert rdma.contexts() == []
+    with opened("rxe0"):
+        assert rdma.contexts() == ["python3"], "who holds one is seen"
 
 
 @pytest.mark.timeout(240)

@@ -101,6 +101,7 @@ def test_two_pods_on_one_device_both_pass_traffic(
 
     assert rdma.ib_write_bw(server=ends[0], client=ends[1], iterations=50) > 0
     assert rdma.ib_write_bw(server=ends[1], client=ends[0], iterations=50) > 0
+    assert rdma.contexts() == [], "the plugin holds a device open"
     for end in ends:
         status = status_of_process(end.place)
         assert status["Uid"].split() == [str(USER)] * 4
