@@ -33,6 +33,8 @@ from dranet_nri.plan.port import Session
 from dranet_nri.plan.rdma import same
 
 MAX_NAMED: Final = 3  # routes in a warning
+# linux/if.h. The kernel gives accept_dad -1 to whoever arrives so, for good (ipv6_add_dev).
+IFF_NOARP: Final = 0x80
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +349,8 @@ def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> 
         # What has no default is no sysctl of this kernel, though it may be told; or it is a secret.
         each
         for each in host.sysctls
-        if each.secret or each.value != defaults.get((each.family, each.key), each.value)
+        if each.secret
+        or each.value != defaults.get((each.family, each.key), each.value)
+        or (each.key == "accept_dad" and (host.link.flags or 0) & IFF_NOARP)
     )
     return replace(host, sysctls=tuple(lost))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from errno import EACCES, EADDRNOTAVAIL, EBUSY, EEXIST, EINVAL, EOPNOTSUPP, ESTALE
 from ipaddress import ip_interface
-from typing import assert_never
+from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Address, Link, Ns, Switches
@@ -31,6 +31,8 @@ from dranet_nri.plan.ops import (
 )
 from tests.fakes.routing import is_v6
 from tests.fakes.world import FakeLink, Namespace
+
+IFF_NOARP: Final = 0x80  # linux/if.h
 
 LinkOp = (
     SetDown
@@ -72,6 +74,8 @@ def carry(entry: FakeLink, source: Namespace, target: Namespace, name: str) -> N
     entry.addresses.clear()
     entry.neighbours.clear()
     entry.sysctls.clear()
+    if (entry.link.flags or 0) & IFF_NOARP:  # ipv6_add_dev, net/ipv6/addrconf.c
+        entry.sysctls["ipv6", "accept_dad"] = "-1"
     target.links.append(entry)
 
 

@@ -99,6 +99,17 @@ def test_a_kernel_without_tcx_is_asked_for_nothing_more(node: Node) -> None:
     node.assert_home()
 
 
+def test_a_nic_that_was_made_noarp_later_detects_duplicates_again(node: Node) -> None:
+    entry = node.kernel.space().named("arrange", "eth2")
+    entry.link = replace(entry.link, flags=0x80)
+    node.start = node.host()
+
+    node.attach()
+    node.detach()
+
+    node.assert_home()
+
+
 def test_a_device_that_was_verified_home_is_looked_at_anew(node: Node) -> None:
     node.attach()
     node.detach()
