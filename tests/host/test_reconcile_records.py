@@ -3,7 +3,8 @@
 import json
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from tests.box.trouble import (
     until_phase,
 )
 from tests.box.waiting import wait_until
+from tests.unwritable import full, readonly
 
 __all__ = ["absent", "plugin", "sure_of_addresses"]
 
@@ -46,33 +48,12 @@ def small(absent: Plugin) -> Iterator[Plugin]:
     subprocess.run(("umount", str(ATTACHMENTS)), check=True)
 
 
-@contextmanager
-def full() -> Iterator[None]:
-    """Leave no room for a record."""
-    ballast = ATTACHMENTS / "ballast"
-    with ballast.open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(4096))
-    try:
-        yield
-    finally:
-        ballast.unlink()
-
-
-@contextmanager
-def readonly() -> Iterator[None]:
-    """Let nothing be written where the records are."""
-    remount = ("mount", "-o", "remount,ro", str(ATTACHMENTS))
-    subprocess.run(remount, check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(("mount", "-o", "remount,rw", str(ATTACHMENTS)), check=True)
-
-
 UNWRITABLE = pytest.mark.parametrize(
     ("unwritable", "reason"),
-    [(full, "No space left on device"), (readonly, "Read-only file system")],
+    [
+        (partial(full, ATTACHMENTS), "No space left on device"),
+        (partial(readonly, ATTACHMENTS), "Read-only file system"),
+    ],
     ids=["full", "read-only"],
 )
 Unwritable = Callable[[], AbstractContextManager[None]]

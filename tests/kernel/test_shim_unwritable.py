@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from dra_shim.settings import State
 from tests.capability import lacking
 from tests.process.prepare_bench import Bench
 from tests.process.shim_bench import Shim
+from tests.unwritable import full, readonly
 
 
 @pytest.fixture
@@ -24,29 +25,6 @@ def home(tmp_path: Path) -> Iterator[Path]:
         lacking("a file system of our own", "run as root, in a mount namespace")
     yield tmp_path
     subprocess.run(("umount", str(state)), check=True)
-
-
-@contextmanager
-def full(state: Path) -> Iterator[None]:
-    """Leave no room for a record."""
-    ballast = state / "ballast"
-    with ballast.open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(4096))
-    try:
-        yield
-    finally:
-        ballast.unlink()
-
-
-@contextmanager
-def readonly(state: Path) -> Iterator[None]:
-    """Let nothing be written."""
-    subprocess.run(("mount", "-o", "remount,ro", str(state)), check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(("mount", "-o", "remount,rw", str(state)), check=True)
 
 
 UNWRITABLE = pytest.mark.parametrize(
