@@ -4,11 +4,13 @@ Rules:
 1. distinctAttribute means pairwise different, as its API says. Schedulers up to 1.35 remember one
    value for each request, so that of three devices the third is compared with the second only: a
    claim they meet that way is refused here, and nothing they would refuse is given.
-2. A device with adminAccess is nobody's: it draws on nothing, but is given to a claim only once,
-   and a later request of the pod cannot have it for itself.
+2. A device given with adminAccess is nobody's once the search is over. In it, it draws on counters
+   and capacity like any other, is given to a claim only once, and a later request of the pod
+   cannot have it for itself.
 3. Values are compared as sets, one value as a set of one (KEP-5491): what matches has something in
    common, what is distinct has nothing.
 4. The shares of a shared device draw on its pool's counters once.
+5. A pool of which one counter is overdrawn gives nothing that draws on any counter.
 """
 
 from fractions import Fraction
@@ -47,7 +49,7 @@ class Books:
 
     def obstacle(self, part: Part, candidate: Candidate) -> str:
         """Return why a part cannot take a device now, "" if it can."""
-        found = self.taken(part, candidate) or self.exhausted(part, candidate)
+        found = self.taken(part, candidate) or self.exhausted(candidate)
         for constraint in part.constraints:
             found = found or self.conflict(part, candidate.offer, constraint)
         return found
@@ -63,7 +65,7 @@ class Books:
             f"given to claim {takers[0].label} request {takers[0].request.name}" if takers else ""
         )
 
-    def exhausted(self, part: Part, candidate: Candidate) -> str:
+    def exhausted(self, candidate: Candidate) -> str:
         """Return which capacity or counter is used up, "" if none is."""
         offer = candidate.offer
         values = dict(offer.amounts)
@@ -71,7 +73,7 @@ class Books:
             left = values[name] - self._consumed.get((offer.id, name), Fraction())
             if amount > left:
                 return f"capacity {name}: needs {show_amount(amount)}, {show_amount(left)} is left"
-        if part.request.admin_access or self._draws_already(offer):
+        if self._draws_already(offer):
             return ""
         for used in offer.counters:
             left = self._left.get((offer.driver, offer.pool, used.set, used.name), Fraction())
@@ -80,7 +82,7 @@ class Books:
                     f"counter {used.set}/{used.name}: needs {show_amount(used.value)}, "
                     f"{show_amount(left)} is left"
                 )
-        return ""
+        return self._overdrawn(offer) if offer.counters else ""
 
     def conflict(self, part: Part, offer: Offer, constraint: Constraint) -> str:
         """Return how a device breaks a constraint, "" if it does not."""
@@ -103,7 +105,7 @@ class Books:
     def take(self, part: Part, candidate: Candidate) -> None:
         """Take a device that has no obstacle."""
         offer = candidate.offer
-        if not part.request.admin_access and not self._draws_already(offer):
+        if not self._draws_already(offer):
             self._draw(offer, -1)
         self._takers.setdefault(offer.id, []).append(part)
         self._consume(candidate, 1)
@@ -117,15 +119,23 @@ class Books:
         offer = candidate.offer
         self._takers[offer.id].pop()
         self._consume(candidate, -1)
-        if not part.request.admin_access and not self._draws_already(offer):
+        if not self._draws_already(offer):
             self._draw(offer, 1)
         for constraint in part.constraints:
             self._compared[part.claim, constraint].pop()
 
     def _draws_already(self, offer: Offer) -> bool:
-        return offer.id in self._shared or any(
-            not each.request.admin_access for each in self._takers.get(offer.id, [])
-        )
+        return offer.shared and (offer.id in self._shared or bool(self._takers.get(offer.id)))
+
+    def _overdrawn(self, offer: Offer) -> str:
+        for (driver, pool, group, name), left in self._left.items():
+            if left < 0 and (driver, pool) == (offer.driver, offer.pool):
+                return (
+                    f"counter {group}/{name} of the pool is overdrawn by {show_amount(-left)}, so "
+                    "the scheduler gives no device of it that draws on counters; free a device of "
+                    f"{group}"
+                )
+        return ""
 
     def _consume(self, candidate: Candidate, sign: int) -> None:
         for name, amount in candidate.share.amounts:

@@ -139,10 +139,12 @@ def _part(
     if not request.every:
         free = tuple(each for each in candidates if not each.why_not)
         return Part(*owner, request, candidates, bound, free, request.count)
-    chosen = tuple(each for each in candidates if not each.reason)
+    selected = tuple(each for each in candidates if not each.reason)
+    chosen = tuple(each for each in selected if each.failure or not each.share.refusal)
     blocked = next((pool.problem for pool in supply.pools if pool.problem), "")
     if not chosen:
-        blocked = blocked or "the selectors choose no device"
+        none = "the selectors choose no device"
+        blocked = blocked or (f"{none} with the capacity that is asked for" if selected else none)
     if len(chosen) > MAX_DEVICES:
         blocked = blocked or f"a claim holds at most {MAX_DEVICES} devices"
     for each in chosen:
@@ -181,7 +183,7 @@ def _candidate(
         (None, None),
     )
     false = check is not None and failure is None
-    share = NOTHING if request.admin_access else share_of(offer, request.capacity)
+    share = share_of(offer, request.capacity)
     return Candidate(
         offer,
         checks,

@@ -100,7 +100,7 @@ def _state(candidate: Candidate, part: Part, books: Books) -> str:
     missing = _missing(candidate, part)
     if missing:
         return f"{missing[0]}: the device has no such attribute"
-    exhausted = books.exhausted(part, candidate)
+    exhausted = books.exhausted(candidate)
     if exhausted:
         return exhausted
     values = [

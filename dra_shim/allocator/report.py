@@ -84,7 +84,7 @@ def _device(part: Part, candidate: Candidate, search: Search, *, picked: bool) -
     checks = [
         *_availability(part, candidate, search, picked=picked),
         *candidate.checks,
-        *_amounts(part, candidate, search, picked=picked),
+        *_amounts(candidate, search, picked=picked),
         *(_constraint(part, candidate, search, each, picked=picked) for each in part.constraints),
     ]
     return DeviceReport(candidate.offer, picked, tuple(checks))
@@ -104,7 +104,7 @@ def _availability(
         yield Check("usability", Outcome.PASSED, f"tainted {taints}, tolerated or without effect")
 
 
-def _amounts(part: Part, candidate: Candidate, search: Search, *, picked: bool) -> Iterator[Check]:
+def _amounts(candidate: Candidate, search: Search, *, picked: bool) -> Iterator[Check]:
     offer = candidate.offer
     if candidate.barrier or not (candidate.share.amounts or offer.counters):
         return
@@ -112,7 +112,7 @@ def _amounts(part: Part, candidate: Candidate, search: Search, *, picked: bool) 
         *(f"capacity {name} {show_amount(value)}" for name, value in candidate.share.amounts),
         *(f"counter {each.set}/{each.name} {show_amount(each.value)}" for each in offer.counters),
     ]
-    why = "" if picked else search.books.exhausted(part, candidate)
+    why = "" if picked else search.books.exhausted(candidate)
     yield Check("capacity and counters", _outcome(why), why or f"needs {', '.join(needs)}")
 
 

@@ -16,11 +16,12 @@ from typing import Final
 
 from dra_shim.cel import matching_devices
 from dra_shim.claims import DeviceClass, Offer, ResourceSlice, parse_document
-from dra_shim.goods import goods_of
+from dra_shim.goods import goods_of, physical_functions
 from tests.box.gpu_driver import publish_gpus
 from tests.box.waiting import wait_until
 from tests.cluster.api import Api, ApiError, Object
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.documents import manifest
 from tests.cluster.subject import RealSubject
 from tests.cluster.workload import NAMESPACES, NODES, RESOURCES, SLICES, node_of
 from tests.fakes.gpus import gpu_class
@@ -89,10 +90,10 @@ class Site:
         wait_until("nodes that are ready", lambda: all(map(self._is_ready, names)), DEADLINE_S)
         return names
 
-    def namespace(self) -> str:
+    def namespace(self, labels: Object | None = None) -> str:
         """Create a namespace for pods; return its name."""
         name = f"site-{self._number}-{len(self._namespaces)}"
-        self.api.create(NAMESPACES, {"metadata": {"name": name}})
+        self.api.create(NAMESPACES, {"metadata": {"name": name, "labels": labels or {}}})
         self._namespaces.append(name)
         accounts = f"{NAMESPACES}/{name}/serviceaccounts"
         wait_until("an account for pods", lambda: self.api.get(accounts)["items"], DEADLINE_S)
@@ -103,6 +104,11 @@ class Site:
         path = EXAMPLES / example
         flag = "--kustomize" if path.is_dir() else "--filename"
         self._cluster.kubectl("apply", f"--namespace={namespace}", f"{flag}={path}")
+
+    def create(self, namespace: str, *documents: Object) -> None:
+        """Apply documents."""
+        flags = (f"--namespace={namespace}", "--filename=-")
+        self._cluster.kubectl("apply", *flags, stdin=manifest(*documents))
 
     def delete(self) -> None:
         """Delete all but classes; what is in namespaces goes with them, on its own.
@@ -181,7 +187,8 @@ class Site:
             both = matching_devices(shared, machine.devices)
             names = frozenset(each.name for each in both)
             async with bench.running():
-                await bench.publish(goods_of(node, machine.devices, names))
+                physical = physical_functions(machine.facts)
+                await bench.publish(goods_of(node, machine.devices, names, physical=physical))
             await publish_gpus(api, node, machine.gpus)
 
     def _is_ready(self, node: str) -> bool:

@@ -5,7 +5,7 @@ NUMA node is as on the real ones.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dranet_nri.inventory import (
@@ -93,6 +93,19 @@ def hb_v4() -> Machine:
     nic = _infiniband("0101:00:00.0", "ib0", "mlx5_0", rate=400)
     label = {"node.kubernetes.io/instance-type": "Standard_HB176rs_v4"}
     return Machine("hb", _facts([nic], AzureHost(vm_size="Standard_HB176rs_v4")), labels=label)
+
+
+def split() -> Machine:
+    """Return one without GPUs: two NICs with two virtual functions each."""
+    nics: list[Nic] = []
+    for bus in ("10", "20"):
+        physical = f"0000:{bus}:00.0"
+        for number in range(3):
+            name = f"eth{bus}" + (f"v{number - 1}" if number else "")
+            function, netdev, rdma = _nic(f"0000:{bus}:00.{number}", name, 0, f"pci0000:{bus}")
+            above = physical if number else ""
+            nics.append((replace(function, physical=above), netdev, rdma))
+    return Machine("split", _facts(nics))
 
 
 def a4_highgpu() -> Machine:

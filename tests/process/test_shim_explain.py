@@ -224,7 +224,7 @@ def test_shares_and_admin_access_are_shown_in_the_decision(shim: Shim) -> None:
     assert len(first["shareID"]) == 36
     assert first["consumedCapacity"] == {"bandwidth": "10G"}
     assert len({first["shareID"], second["shareID"]}) == 2
-    assert (second["adminAccess"], second["consumedCapacity"]) == (True, {})
+    assert (second["adminAccess"], second["consumedCapacity"]) == (True, {"bandwidth": "10G"})
     assert second["config"] is None
 
 

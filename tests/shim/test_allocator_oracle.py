@@ -162,8 +162,8 @@ def choices(case: Case, ask: Ask) -> Iterator[tuple[Thing, ...]]:
     if not ask.every:
         complete = [thing for thing in matching if not (case.incomplete and thing.pool == "q")]
         yield from combinations(complete, ask.number)
-    elif matching and not case.incomplete:
-        yield tuple(matching)
+    elif not case.incomplete and (able := [t for t in matching if consumed(ask, t) <= t.room]):
+        yield tuple(able)
 
 
 def is_valid(case: Case, taken: Sequence[Taken]) -> bool:
@@ -173,7 +173,7 @@ def is_valid(case: Case, taken: Sequence[Taken]) -> bool:
             return False
         if thing.busy and not ask.admin:
             return False
-        if not ask.admin and consumed(ask, thing) > thing.room:
+        if consumed(ask, thing) > thing.room:
             return False
     return (
         exclusive(asked)
@@ -204,13 +204,14 @@ def exclusive(asked: Sequence[tuple[Ask, int, int, Thing]]) -> bool:
 def within_capacity(asked: Sequence[tuple[Ask, int, int, Thing]]) -> bool:
     used: Tally[str] = Tally()
     for ask, _, _, thing in asked:
-        if thing.shared and not ask.admin:
+        if thing.shared:
             used[thing.name] += consumed(ask, thing)
     return all(used[thing.name] <= thing.room for _, _, _, thing in asked)
 
 
 def within_counters(case: Case, asked: Sequence[tuple[Ask, int, int, Thing]]) -> bool:
-    drawing = {thing for ask, _, _, thing in asked if not ask.admin}
+    alone = [thing for _, _, _, thing in asked if not thing.shared]
+    drawing = [*alone, *{thing for _, _, _, thing in asked if thing.shared}]
     for pool, total in zip(POOLS, case.counters, strict=True):
         mine = sum(thing.draws for thing in drawing if thing.pool == pool)
         before = sum(thing.draws for thing in case.things if thing.busy and thing.pool == pool)

@@ -1,6 +1,7 @@
 # ruff: noqa: E501  cases in one line read as a table
 """Devices that are not given whole: looked at, drawn from a pool, shared; and tainted ones."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -10,6 +11,7 @@ from dra_shim.allocator.capacity import Share, share_of
 from dra_shim.claims import (
     Capacity,
     ClaimSpec,
+    Counter,
     Policy,
     Taint,
     Toleration,
@@ -23,6 +25,7 @@ from tests.shim.shorthand import (
     amount,
     asks,
     claim,
+    every,
     exactly,
     given,
     grants,
@@ -36,7 +39,7 @@ from tests.shim.shorthand import (
 # --------------------------------------------------------------------------- adminAccess
 
 
-def test_admin_access_looks_at_devices_in_use_and_takes_nothing() -> None:
+def test_admin_access_looks_at_devices_in_use() -> None:
     stock = supply(offer("a"), in_use={"a": "claim q"})
 
     (grant,) = grants(stock, claim(exactly(admin_access=True)))
@@ -88,12 +91,27 @@ def test_devices_in_use_have_drawn_their_counters_already() -> None:
     assert given(stock, claim(exactly())) == [("r", "b")]
 
 
-def test_admin_access_draws_no_counter() -> None:
+def test_admin_access_draws_counters_as_well() -> None:
+    looks = exactly("look", admin_access=True)
     stock = supply(vf("whole", 2), vf("a"), counters=PF)
+    busy = supply(vf("whole", 2), counters=PF, in_use={"whole": "claim q"})
 
-    assert given(stock, claim(exactly("r", 1, admin_access=True), exactly("s"))) == [
-        ("r", "whole"), ("s", "a"),
-    ]  # fmt: skip
+    assert given(stock, claim(looks)) == [("look", "whole")]
+    assert refused(stock, claim(looks, exactly("s")))
+    assert refused(busy, claim(looks))[1].endswith("whole: counter pf/vfs: needs 2, 0 is left")
+
+
+def test_a_pool_with_an_overdrawn_counter_gives_nothing_that_draws() -> None:
+    other = Counter("far", "vfs", Fraction(1))
+    far = replace(offer("far"), counters=(other,))
+    users = {"whole": "claim q", "a": "claim q"}
+    stock = supply(
+        vf("whole", 2), vf("a"), far, offer("plain"), counters=(*PF, other), in_use=users
+    )
+
+    assert given(stock, claim(exactly())) == [("r", "plain")]
+    reason = "counter pf/vfs of the pool is overdrawn by 1, so the scheduler gives no device of it that draws on counters; free a device of pf"
+    assert refused(stock, claim(exactly("r", 2)))[3].endswith(f"far: {reason}")
 
 
 def test_shares_of_one_device_draw_its_counters_once() -> None:
@@ -117,6 +135,27 @@ def test_a_shared_device_serves_claims_until_its_capacity_is_used_up() -> None:
         ("a", "share-2", (("bandwidth", Fraction(50)),)),
         ("b", "share-3", (("bandwidth", Fraction(50)),)),
     ]
+
+
+def test_admin_access_consumes_capacity_as_well() -> None:
+    looks = exactly("look", 1, admin_access=True, **asks(40))
+    stock = supply(shared("a", BANDWIDTH))
+
+    (grant,) = grants(stock, claim(looks))
+
+    assert (grant.share_id, grant.consumed) == ("share-1", (("bandwidth", Fraction(50)),))
+    assert refused(stock, *(claim(looks, label=f"a/{i}") for i in range(3)))
+
+
+def test_all_means_those_that_could_ever_give_what_is_asked() -> None:
+    small = shared("small", Capacity("bandwidth", Fraction(9)))
+    stock = supply(small, shared("a", BANDWIDTH), shared("b", BANDWIDTH))
+
+    assert given(stock, claim(every("r", **asks(40)))) == [("r", "a"), ("r", "b")]
+    others = [claim(exactly("s", 1, **asks(40)), label=f"a/{i}") for i in range(3)]
+    assert refused(stock, *others, claim(every("r", **asks(40))))
+    none = "the selectors choose no device with the capacity that is asked for"
+    assert none in refused(stock, claim(every("r", **asks(99))))[0]
 
 
 def test_one_request_gets_a_shared_device_once() -> None:
