@@ -11,6 +11,7 @@ from typing import Final
 from dranet_nri._gen import nri_pb2
 from dranet_nri.edits import cdi_ids
 from dranet_nri.model import Allocation, ObjectRef
+from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.store import AllocationStore
 from dranet_nri.wire.nri import PodEventKind
 from tests.box.waiting import PATIENCE, wait_until
@@ -91,7 +92,13 @@ class Scene:
         return differences(self.stage.whole[self.shape.name], looks.in_netns(self.netns))
 
     def problem_at_home(self) -> str:
-        """Return what is not as it was, "" if the host is and the gates are closed."""
+        """Return what is not as it was, "" if the host is and the gates are closed.
+
+        Of a share nothing leaves the host, so the records are asked as well.
+        """
+        held = self.held()
+        if held:
+            return f"recorded as in the pod: {held}"
         left = [
             str(path)
             for root in (self.site.settings.cdi, self.site.settings.metadata)
@@ -104,6 +111,14 @@ class Scene:
         if away:
             return f"not on the host: {away}"  # spares the poll a look at everything
         return self.stage.changed()
+
+    def held(self) -> list[str]:
+        """Return the claims that a pod has by their records."""
+        directory = self.site.settings.attachments
+        if not directory.exists():
+            return []
+        with AttachmentReader(directory, owner=None) as attachments:
+            return [each.claim.name for each in attachments.records() if each.holds_devices]
 
     def refuse_unguarded(self) -> None:
         """Refuse an open gate whose NICs are not configured in the sandbox it names.
