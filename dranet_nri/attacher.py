@@ -48,6 +48,7 @@ from dranet_nri.targets import moved
 from dranet_nri.threads import in_thread
 
 HOLD_UNLINKED_S: Final = 30  # a namespace without a path, before the kernel is to empty it
+RELOADED: Final = "containers that run keep old RDMA device files: restart the pod"
 
 
 @dataclass(slots=True)
@@ -288,9 +289,9 @@ class Attacher:
     async def verify(self, attachment: Attachment, allocation: Allocation | None) -> None:
         """Keep an attached claim as its record says: namespace held, devices in it, gate open.
 
-        A device that left its pod behind our back closes the gate and is attached anew. Device
-        files follow when their numbers change. Of a claim that was released, or given other
-        devices, the gate stays as it is.
+        A device that left its pod behind our back closes the gate and is attached anew; so does an
+        RDMA device that is away while all share it. Device files follow when their numbers change.
+        Of a claim that was released, or given other devices, the gate stays as it is.
         """
         uid = attachment.claim.uid
         if allocation is not None and not _has_its_devices(attachment, allocation):
@@ -309,7 +310,7 @@ class Attacher:
             unclosed = self.gate.try_close(uid)
             self.meter.work.lost()
             owner = {"pod": str(attachment.pod), "claim": str(attachment.claim)}
-            self.log.error("device left its pod", **owner)
+            self.log.error("device or RDMA device left its pod", **owner, remedy=RELOADED)
             self.attachments.put(replace(attachment, phase=Phase.INTENT))
             self._overseer.note_unclosed(uid, unclosed)
 
@@ -334,7 +335,7 @@ class Attacher:
             pod=str(now.pod),
             claim=str(now.claim),
             files=[f"{file.path} {file.major}:{file.minor}" for file in files],
-            remedy="containers that run keep the old ones: restart the pod",
+            remedy=RELOADED,
         )
 
     async def remove_strays(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dranet_nri.children import expect_child
+from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import RefusedError
 from dranet_nri.fabric import RdmaOptions, require_alone, with_files, with_rdma
 from dranet_nri.model import (
@@ -20,6 +21,8 @@ from dranet_nri.model import (
     NetworkConfig,
     Ns,
     Observed,
+    ObservedRdma,
+    RdmaMode,
     Route,
     best_legs,
 )
@@ -170,7 +173,8 @@ def still_attached(
         options: the operator's.
 
     Returns:
-        None if what moved with a device is no longer in the pod's namespace.
+        None if what moved with a device is no longer in the pod's namespace, or what it shares is
+        no longer to be shared.
 
     Raises:
         KernelError: the kernel could not be read.
@@ -195,9 +199,20 @@ def _seen_again(
         device = replace(device, pod_index=observed.pod.link.index)
     if any(same(link, observed.rdma.pod) is None for link in device.rdma):
         return None
-    if config is None or not (device.rdma or observed.rdma.host):
-        return device  # RDMA devices that a driver is making anew have no numbers yet.
+    if config is None:
+        return device
+    if SHARED_MODE_WARNING in device.warnings and not _are_shared(observed.rdma):
+        return None
     return _warned(with_files(session, device, config, observed.rdma, options))
+
+
+def _are_shared(rdma: ObservedRdma) -> bool:
+    """Whether the files of RDMA devices that stayed on the host can be told.
+
+    While a driver makes its device anew, or where it came back in exclusive mode, a file of the
+    name that a record has may be another pod's.
+    """
+    return rdma.mode is RdmaMode.SHARED and bool(rdma.host)
 
 
 def _warned(record: AttachedDevice) -> AttachedDevice:

@@ -120,13 +120,22 @@ def test_without_an_allocation_files_stay_as_they_are(node: Node) -> None:
     assert node.executor.verify(data, None) == data
 
 
-def test_shared_devices_that_are_being_made_anew_leave_the_record_as_it_is(node: Node) -> None:
+@pytest.mark.parametrize("later", [RdmaMode.EXCLUSIVE, None])
+def test_a_shared_device_is_missed_once_nobody_can_tell_its_files(
+    node: Node, later: RdmaMode | None
+) -> None:
     node.kernel.rdma.mode = RdmaMode.SHARED
     attached(node, given(pci(2)))
-    before = node.journal.records[DATA]
-    node.kernel.rdma.remove("mlx5_2")
+    before, allocation = node.journal.records[DATA], claim(DATA, given(pci(2)))
+    node.kernel.rdma.mode = later
 
-    assert node.executor.verify(before, claim(DATA, given(pci(2)))) == before
+    assert node.executor.verify(before, allocation) is None
+
+    node.kernel.rdma.mode = RdmaMode.SHARED
+    assert node.executor.verify(before, allocation) == before
+    node.kernel.rdma.remove("mlx5_2")
+    assert node.executor.verify(before, allocation) is None
+    assert node.executor.verify(before, None) == before, "a claim that was released stays"
 
 
 def test_a_device_that_left_its_pod_is_noticed(node: Node) -> None:

@@ -142,19 +142,51 @@ def test_the_containers_files_follow_when_their_numbers_change(
     assert "/dev/infiniband/uverbs7 231:199" in said
 
 
-def test_a_shared_driver_that_is_reloaded_changes_the_files_once_it_is_back(shared: Node) -> None:
+def test_a_shared_device_whose_driver_is_reloaded_is_missed_until_it_is_back(
+    shared: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
     pod, claim = started(shared, "web", 1)
-
     shared.kernel.rdma.remove("mlx5_1")
-    shared.kernel.add_rdma("other", parent="0000:44:00.0")  # takes the number
-    shared.reconcile()
-    during = files_of(shared, claim)
-    shared.kernel.add_rdma("mlx5_1", parent=pci_key(1).parent)
-    shared.reconcile()
+    _, other = started(shared, "other", 2)  # gets the number
+    capsys.readouterr()
 
-    assert during == ["rdma_cm", "uverbs0"]
+    assert shared.reconcile(), "something is left to do"
+
+    assert files_of(shared, other) == ["rdma_cm", "uverbs0"]
+    assert not shared.gate_open(claim)
+    with pytest.raises(RefusedError, match="RDMA device mlx5_1 is not on the host"):
+        shared.create(pod)
+    record = shared.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert "RDMA device mlx5_1 is not on the host" in record.failure.message
+    assert "restart the pod" in "".join(capsys.readouterr())
+    assert shared.in_pod(1, pod), "the net device stays with its pod"
+
+    before = len(shared.kernel.log)
+    shared.kernel.add_rdma("mlx5_1", parent=pci_key(1).parent)
+    assert not shared.reconcile()
+
     assert files_of(shared, claim) == ["rdma_cm", "uverbs1"]
     assert numbers_in(shared, pod) == [(10, 122), (231, 193)]
+    assert len(shared.kernel.log) == before, "nothing in the pod was touched"
+
+
+def test_a_device_that_is_shared_no_longer_goes_with_its_pod(shared: Node) -> None:
+    pod, claim = started(shared, "web", 1)
+    _, share = started(shared, "part", 2, share="5e0f")
+
+    shared.kernel.rdma.mode = RdmaMode.EXCLUSIVE  # ib_core was loaded anew
+    shared.reconcile()
+
+    assert shared.kernel.rdma.names(shared.netns(pod)) == ["mlx5_1"]
+    assert files_of(shared, claim) == ["rdma_cm", "uverbs0"]
+    assert device_of(shared, claim).warnings == ()
+    assert not shared.gate_open(share)
+    record = shared.attachments.get(share.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert "belong to one pod each" in record.failure.message
 
 
 def test_a_driver_that_is_reloaded_under_a_pod_costs_it_the_device_until_it_is_moved_in_again(
