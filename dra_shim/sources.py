@@ -42,7 +42,7 @@ class ServerSource:
         return await self._read(POD, ref)
 
     async def addresses(self, node: str) -> frozenset[str]:
-        """Return every address of a Node that is one of IP; see AddressSource.
+        """Return the addresses by which a Node is reached; see AddressSource.
 
         Raises:
             UnavailableError: the server cannot answer now, or has no such Node.
@@ -75,10 +75,19 @@ class ServerSource:
 
 
 def _addresses(node: Mapping[str, object]) -> Iterator[str]:
-    """Yield the IP addresses of a Node, InternalIP and ExternalIP, as inet_ntop(3) writes them."""
+    """Yield the first IP address of each type and family of a Node, as inet_ntop(3) writes them.
+
+    The first is what the kubelet and the API server go by (status.hostIPs, preferred address
+    types). Some clouds list those of all NICs, also of such as are for pods.
+    """
+    seen: set[tuple[str, int]] = set()
     status = node.get("status")
     listed = status.get("addresses") if isinstance(status, Mapping) else None
     for each in listed if isinstance(listed, list) else ():
         text = each.get("address") if isinstance(each, Mapping) else None
         with suppress(ValueError):  # Hostname, InternalDNS
-            yield str(ip_address(text if isinstance(text, str) else ""))
+            address = ip_address(text if isinstance(text, str) else "")
+            kind = (str(each.get("type")), address.version)
+            if kind not in seen:
+                seen.add(kind)
+                yield str(address)

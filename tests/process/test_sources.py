@@ -112,14 +112,26 @@ def entry(kind: str, address: Any) -> dict[str, Any]:
             },
             {"10.0.0.5", "fd00::5", "203.0.113.7"},
         ),
+        (
+            {
+                "addresses": [
+                    entry("Hostname", "node-1"),
+                    *(entry("InternalIP", f"192.168.{nic}.5") for nic in range(9)),
+                    *(entry("ExternalIP", f"203.0.113.{nic}") for nic in range(9)),
+                ]
+            },
+            {"192.168.0.5", "203.0.113.0"},
+        ),
         ({"addresses": [entry("InternalIP", 5), "10.0.0.5", {"type": "InternalIP"}]}, set()),
         ({"addresses": {}}, set()),
         ({}, set()),
         (None, set()),
     ],
-    ids=["of both families", "no text", "no list", "none", "no status"],
+    ids=["of both families", "of every NIC", "no text", "no list", "none", "no status"],
 )
-def test_the_addresses_of_a_node_are_those_of_ip(status: Any, known: set[str]) -> None:
+def test_a_node_is_reached_by_the_first_ip_address_of_each_kind(
+    status: Any, known: set[str]
+) -> None:
     async def scene() -> None:
         async with talking() as (_, api):
             await api.create(NODE, {"metadata": {"name": "node-1"}, "status": status})
