@@ -22,28 +22,18 @@ from dranet_nri.model import (
     Attachment,
     Failure,
     NetnsId,
-    Observed,
     Phase,
     Pod,
 )
-from dranet_nri.plan.home import AtHome, in_vain
-from dranet_nri.plan.known import why_unclear
+from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.ops import Op, Plan
-from dranet_nri.plan.patience import (
-    MAX_MESSAGE,
-    MAX_RESTORE_TRIES,
-    Return,
-    is_patient,
-    why_not_home,
-)
-from dranet_nri.plan.planner import is_cut, is_home, is_usable, plan
+from dranet_nri.plan.patience import MAX_MESSAGE, Return, how_far, is_patient, why_not_home
+from dranet_nri.plan.planner import is_cut, plan
 from dranet_nri.plan.port import Kernel, Session
-from dranet_nri.plan.rdma import rdma_problem
 from dranet_nri.targets import Target, carried, look, moved, resolve, still_attached
 
 ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
 MAX_BEGINNINGS: Final = 2  # of one way home, see is_cut
-GONE: Final = "it was deleted, moved to another namespace, or went with that of its pod"
 
 
 class Journal(Protocol):
@@ -316,27 +306,13 @@ class Executor:
     ) -> Return:
         """Run the plan home. Return whether the device is verified home, and why not.
 
-        What was in a namespace that is no longer alive may be missing for a while without a word.
-        Without patience a usable device counts as home; what is missing is still told. So does a
-        virtual device that is no more: nothing can return.
+        See how_far for what is missing in a namespace that is no longer alive, and for patience.
         """
         elapsed = self._clock.boot() - device.snapshot_s
         wanted = AtHome(device.snapshot, elapsed, device.rdma, child=bool(device.child))
         failed = self._apply_home(session, device, wanted)
-        known_as = f"device {device.device.name} ({device.device.key.name})"
-        problem = f"{known_as}: {failed[0][1]}" if failed else ""
         observed = look(session, device, bare=True)
-        if _is_gone(device, observed):
-            return Return(home=True, text=f"{known_as} is no more: {GONE}")
-        if observed.unclear:
-            return Return(home=False, text=why_unclear(device.device, observed.unclear))
-        home = is_home(wanted, observed)
-        usable = home or is_usable(wanted, observed)
-        if not home and (in_vain(failed) or not patient) and usable:
-            tries = "" if patient else f" after {MAX_RESTORE_TRIES} tries"
-            return Return(home=True, text=f"{problem}; given back without it{tries}", usable=usable)
-        told = problem or (rdma_problem(device.rdma, observed.rdma) if alive else "")
-        return Return(home=home, text=told, usable=usable)
+        return how_far(device.device, wanted, observed, failed, alive=alive, patient=patient)
 
     def _apply_home(
         self, session: Session, device: AttachedDevice, wanted: AtHome
@@ -374,13 +350,6 @@ class Executor:
         if record != attachment:
             self._journal.put(record)
         return record
-
-
-def _is_gone(device: AttachedDevice, observed: Observed) -> bool:
-    """Whether a virtual device is nowhere, so that the kernel will not return it."""
-    if observed.unclear:
-        return False
-    return not device.device.key.bus and observed.host is None and observed.pod is None
 
 
 def _with_devices(record: Attachment, targets: tuple[Target, ...]) -> Attachment:

@@ -10,12 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dranet_nri.model import Failure
+from dranet_nri.errors import KernelError
+from dranet_nri.model import Device, Failure, Observed
+from dranet_nri.plan.home import AtHome, in_vain
+from dranet_nri.plan.known import why_unclear
+from dranet_nri.plan.ops import Op
+from dranet_nri.plan.planner import is_home, is_usable
+from dranet_nri.plan.rdma import rdma_problem
 
 DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not back, or not usable
 RESTORE_FAILED: Final = "NetworkDeviceRestoreFailed"  # all are, but for what the host refuses
 MAX_RESTORE_TRIES: Final = 10  # before what the host no longer takes stops keeping a NIC from pods
 MAX_MESSAGE: Final = 2000  # characters; so that no failure outgrows its record
+GONE: Final = "it was deleted, moved to another namespace, or went with that of its pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,51 @@ class Return:
     home: bool
     text: str = ""
     usable: bool = False
+
+
+def how_far(
+    device: Device,
+    wanted: AtHome,
+    observed: Observed,
+    failed: Sequence[tuple[Op, KernelError]],
+    *,
+    alive: bool,
+    patient: bool,
+) -> Return:
+    """Return whether a device is verified home after a try, and why not.
+
+    What was in a namespace that is no longer alive may be missing for a while without a word.
+    Without patience a usable device counts as home; what is missing is still told. So does a
+    virtual device that is no more: nothing can return.
+
+    Args:
+        device: what was published.
+        wanted: how it shall be.
+        observed: where it is after the try.
+        failed: the operations that the kernel refused.
+        alive: whether the pod's namespace is.
+        patient: see is_patient.
+    """
+    known_as = f"device {device.name} ({device.key.name})"
+    problem = f"{known_as}: {failed[0][1]}" if failed else ""
+    if _is_gone(device, observed):
+        return Return(home=True, text=f"{known_as} is no more: {GONE}")
+    if observed.unclear:
+        return Return(home=False, text=why_unclear(device, observed.unclear))
+    home = is_home(wanted, observed)
+    usable = home or is_usable(wanted, observed)
+    if not home and (in_vain(failed) or not patient) and usable:
+        tries = "" if patient else f" after {MAX_RESTORE_TRIES} tries"
+        return Return(home=True, text=f"{problem}; given back without it{tries}", usable=usable)
+    told = problem or (rdma_problem(wanted.rdma, observed.rdma) if alive else "")
+    return Return(home=home, text=told, usable=usable)
+
+
+def _is_gone(device: Device, observed: Observed) -> bool:
+    """Whether a virtual device is nowhere, so that the kernel will not return it."""
+    if observed.unclear:
+        return False
+    return not device.key.bus and observed.host is None and observed.pod is None
 
 
 def is_patient(before: Failure | None) -> bool:

@@ -1,0 +1,103 @@
+"""How far one try to bring a device home came, and what is told of it."""
+
+from dataclasses import replace
+from errno import EINVAL, ENETUNREACH
+
+from dranet_nri.errors import KernelError
+from dranet_nri.model import (
+    Device,
+    DeviceKey,
+    Link,
+    LinkState,
+    Ns,
+    Observed,
+    ObservedRdma,
+    RdmaLink,
+    RdmaMode,
+    Route,
+    Sysctl,
+)
+from dranet_nri.plan.home import AtHome
+from dranet_nri.plan.ops import AddRoute, Op, SetSysctl
+from dranet_nri.plan.patience import Return, how_far
+
+MLX5 = RdmaLink(3, "mlx5_2", "0c42:a103:0065:5a1e")
+NIC = Device("nic-2", DeviceKey("pci", "0000:02:00.0", "eth2", "0000:02:00.0"))
+VIRTUAL = Device("dummy", DeviceKey("", "", "dummy0"))
+PLAIN = LinkState(Link(4, "eth2", bus="pci", parent="0000:02:00.0", mac="02:00:00:00:00:02"))
+ROUTE, FILTER = Route("10.9.0.0/16", gateway="10.1.0.1"), Sysctl("ipv4", "rp_filter", "2")
+WANTED = AtHome(replace(PLAIN, link=replace(PLAIN.link, up=True), routes=(ROUTE,)), rdma=(MLX5,))
+UP = LinkState(replace(PLAIN.link, up=True))
+
+Failed = list[tuple[Op, KernelError]]
+NO_ROUTE: Failed = [
+    (AddRoute(Ns.HOST, "eth2", ROUTE), KernelError("add route 10.9.0.0/16", ENETUNREACH))
+]
+NO_SYSCTL: Failed = [
+    (SetSysctl(Ns.HOST, "eth2", FILTER), KernelError("set sysctl rp_filter", EINVAL))
+]
+
+
+def rdma(host: tuple[RdmaLink, ...] = (), pod: tuple[RdmaLink, ...] = ()) -> ObservedRdma:
+    return ObservedRdma(RdmaMode.EXCLUSIVE, host, pod)
+
+
+def judged(
+    observed: Observed,
+    failed: Failed | None = None,
+    wanted: AtHome = WANTED,
+    device: Device = NIC,
+    *,
+    alive: bool = True,
+    patient: bool = True,
+) -> Return:
+    return how_far(device, wanted, observed, failed or [], alive=alive, patient=patient)
+
+
+AT_HOME = Observed(host=WANTED.snapshot, rdma=rdma(host=(MLX5,)))
+ROUTELESS = Observed(host=UP, rdma=rdma(host=(MLX5,)))
+
+
+def test_a_device_that_is_as_it_was_is_home_without_a_word() -> None:
+    assert judged(AT_HOME) == Return(home=True, usable=True)
+
+
+def test_what_the_host_refuses_is_told_and_given_up_when_patience_ends() -> None:
+    told = "device nic-2 (eth2): add route 10.9.0.0/16: ENETUNREACH"
+
+    assert judged(ROUTELESS, NO_ROUTE) == Return(home=False, text=told, usable=True)
+    assert judged(ROUTELESS, NO_ROUTE, patient=False) == Return(
+        home=True, text=f"{told}; given back without it after 10 tries", usable=True
+    )
+
+
+def test_what_cannot_be_had_any_more_is_given_up_at_once() -> None:
+    wanted = replace(WANTED, snapshot=replace(UP, sysctls=(FILTER,)))
+
+    back = judged(ROUTELESS, NO_SYSCTL, wanted)
+
+    assert (back.home, back.usable) == (True, True)
+    assert back.text.endswith("set sysctl rp_filter: EINVAL; given back without it")
+
+
+def test_a_virtual_device_that_is_nowhere_is_home_and_the_reason_said() -> None:
+    wanted = AtHome(LinkState(Link(5, "dummy0")))
+
+    assert judged(Observed(), wanted=wanted, device=VIRTUAL).text.startswith(
+        "device dummy (dummy0) is no more: it was deleted"
+    )
+    unclear = judged(Observed(unclear=("ib0", "ib1")), wanted=wanted, device=VIRTUAL)
+    assert not unclear.home
+    assert "ib0" in unclear.text
+
+
+def test_hardware_that_is_nowhere_is_waited_for() -> None:
+    assert not judged(Observed(), NO_ROUTE, patient=False).home
+
+
+def test_an_rdma_device_that_a_dying_namespace_still_has_is_waited_for_without_a_word() -> None:
+    nowhere = replace(AT_HOME, rdma=rdma())
+
+    assert judged(nowhere, alive=False).text == ""
+    assert judged(nowhere).text == "RDMA device mlx5_2 is gone: load its driver again"
+    assert not judged(nowhere).home
