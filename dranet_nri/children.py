@@ -15,6 +15,7 @@ from dranet_nri.fabric import IP_ONLY_WARNING, RdmaOptions, with_rdma
 from dranet_nri.model import (
     AllocatedDevice,
     AttachedDevice,
+    Device,
     IpoibConfig,
     IpoibMode,
     Link,
@@ -91,9 +92,16 @@ def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int 
     """Return the partition key that the claim means, None for the device's own."""
     if ipoib.pkey is None:
         return None
-    rdma_device = next(iter(wanted.device.rdma_devices), "")
+    rdma_device = _rdma_name(session, wanted.device)
     port = (wanted.device.key.port or 0) + 1  # ib_ipoib's dev_port counts from 0
     return choose_pkey(ipoib, session.pkeys(rdma_device, port), f"{rdma_device} port {port}")
+
+
+def _rdma_name(session: Session, device: Device) -> str:
+    """Return what its RDMA device is called now; one that was made anew may have another name."""
+    published = device.rdma_devices
+    here = [link.name for link in session.rdma(device.key, published, ()).host]
+    return next((name for name in (*published, *here) if name in here), next(iter(published), ""))
 
 
 def _parent(session: Session, wanted: AllocatedDevice, device: AttachedDevice) -> Link:

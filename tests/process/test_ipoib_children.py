@@ -99,6 +99,29 @@ def test_the_key_is_one_of_the_port_that_the_interface_is_of(node: Node) -> None
         node.executor.attach(OTHER_POD, node.add_netns("/run/netns/2"), (wanted,), {})
 
 
+@pytest.mark.parametrize("mode", RdmaMode)
+def test_the_key_is_looked_up_by_the_name_that_the_rdma_device_has_now(
+    node: Node, mode: RdmaMode
+) -> None:
+    node.kernel.rdma.mode = mode
+    node.kernel.rdma.remove("mlx5_ib0")
+    node.kernel.add_rdma("mlx5_7", parent=PARENT)
+    node.kernel.rdma.pkeys = {("mlx5_7", 1): (0x7FFF, 0x8002)}
+
+    node.attach((claim(DATA, given(IB, child_config(pkey=TENANT_PKEY))),))
+
+    (made,) = (op for op in node.kernel.log if isinstance(op, AddIpoib))
+    assert made.pkey == 0x8002
+
+
+def test_without_its_rdma_device_the_key_is_looked_up_by_the_published_name(node: Node) -> None:
+    node.kernel.rdma.remove("mlx5_ib0")
+    node.kernel.rdma.pkeys = {}
+
+    with pytest.raises(RefusedError, match="mlx5_ib0 port 1"):
+        node.attach((claim(DATA, given(IB, child_config())),))
+
+
 def test_in_exclusive_mode_the_pod_gets_no_files_and_is_told_why(node: Node) -> None:
     node.kernel.rdma.mode = RdmaMode.EXCLUSIVE
 
