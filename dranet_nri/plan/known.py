@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dranet_nri.model import AttachedDevice, Device, Link
+from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, RdmaLink
+from dranet_nri.plan.rdma import same
 
 # Links of these kinds have their parent's address, so that it tells them from nothing.
 BORROWED_ADDRESS: Final = frozenset({"vlan", "ipvlan", "ipvtap", "macsec"})
@@ -104,6 +105,30 @@ class Known:
         if self.index and not self.pod_index:
             return False
         return not (named or self.has_mac(link) or link.perm_mac in self.macs)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRdma:
+    """What the RDMA devices of a device are known by.
+
+    Attributes:
+        key: of the device.
+        names: what they were called on the host when they were published.
+        before: as they were before they left the host; empty if none is remembered.
+        pod_name: what a claim calls the only one in the pod, "" if by its own name.
+        host_netdev, pod_netdev: ifindex of the device's net device, 0 where it is not.
+    """
+
+    key: DeviceKey
+    names: tuple[str, ...]
+    before: tuple[RdmaLink, ...] = ()
+    pod_name: str = ""
+    host_netdev: int = 0
+    pod_netdev: int = 0
+
+    def has_left(self, device: RdmaLink) -> bool:
+        """Whether the device is one of those that left the host."""
+        return any(same(each, (device,)) for each in self.before)
 
 
 def known_as(device: AttachedDevice) -> Known | None:

@@ -3,11 +3,12 @@
 Rules:
 1. A way home that fails is counted from one: what failed before, an attach say, was no try of it.
 2. Patience is counted in tries in a row that left nothing but what the host does not take. One
-   after which a device is still in its pod, or has not its own name, is no such try.
+   after which a device is still in its pod, has not its own name, or lacks its RDMA device, is no
+   such try.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dranet_nri.errors import KernelError
@@ -15,8 +16,8 @@ from dranet_nri.model import Device, Failure, Observed
 from dranet_nri.plan.home import AtHome, in_vain
 from dranet_nri.plan.known import why_unclear
 from dranet_nri.plan.ops import Op
-from dranet_nri.plan.planner import is_home, is_usable
-from dranet_nri.plan.rdma import rdma_problem
+from dranet_nri.plan.planner import is_home, is_usable, plan
+from dranet_nri.plan.rdma import found, rdma_problem
 
 DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not back, or not usable
 RESTORE_FAILED: Final = "NetworkDeviceRestoreFailed"  # all are, but for what the host refuses
@@ -53,7 +54,8 @@ def how_far(
 
     What was in a namespace that is no longer alive may be missing for a while without a word.
     Without patience a usable device counts as home; what is missing is still told. So does a
-    virtual device that is no more: nothing can return.
+    virtual device that is no more, or whose RDMA device is: nothing can return. Hardware does, by
+    its PCI address, so that it is waited for.
 
     Args:
         device: what was published.
@@ -64,18 +66,23 @@ def how_far(
         patient: see is_patient.
     """
     known_as = f"device {device.name} ({device.key.name})"
-    problem = f"{known_as}: {failed[0][1]}" if failed else ""
     if _is_gone(device, observed):
         return Return(home=True, text=f"{known_as} is no more: {GONE}")
     if observed.unclear:
         return Return(home=False, text=why_unclear(device, observed.unclear))
+    lost = rdma_problem(wanted.rdma, observed.rdma)
+    told = [f"{known_as}: {failed[0][1]}"] if failed else []
+    told += [lost] if lost and alive else []
+    if not device.key.bus:
+        wanted = replace(wanted, rdma=found(wanted.rdma, observed.rdma))
     home = is_home(wanted, observed)
     usable = home or is_usable(wanted, observed)
-    if not home and (in_vain(failed) or not patient) and usable:
-        tries = "" if patient else f" after {MAX_RESTORE_TRIES} tries"
-        return Return(home=True, text=f"{problem}; given back without it{tries}", usable=usable)
-    told = problem or (rdma_problem(wanted.rdma, observed.rdma) if alive else "")
-    return Return(home=home, text=told, usable=usable)
+    if usable and not home:
+        told = told or [f"{known_as}: without effect: {plan(wanted, observed)[0]}"]
+        if in_vain(failed) or not patient:
+            tries = "" if patient else f" after {MAX_RESTORE_TRIES} tries"
+            home, told[-1] = True, f"{told[-1]}; given back without it{tries}"
+    return Return(home=home, text="; ".join(told), usable=usable)
 
 
 def _is_gone(device: Device, observed: Observed) -> bool:

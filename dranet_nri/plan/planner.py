@@ -51,7 +51,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.rdma import rdma_home, rdma_into_pod, rdma_problem, same
+from dranet_nri.plan.rdma import rdma_home, rdma_into_pod, rdma_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,32 +130,31 @@ def is_home(wanted: AtHome, observed: Observed) -> bool:
     """Whether the device is on the host under its own name and nothing is left to restore."""
     if wanted.child:
         return not plan(wanted, observed)
-    if rdma_problem(wanted.rdma, observed.rdma):
+    if not _is_there(wanted, observed):
         return False
-    if wanted.snapshot is None:
-        return True
-    if observed.host is None or observed.host.link.name != wanted.snapshot.link.name:
-        return False
-    return not plan(wanted, observed)
+    return wanted.snapshot is None or not plan(wanted, observed)
 
 
 def is_usable(wanted: AtHome, observed: Observed) -> bool:
     """Whether the device is on the host under its own name, set, addressed and up as it was.
 
-    No RDMA device of it is in the pod, but one may be gone or have another name. Routes, rules,
-    neighbours, altnames, sysctls or a master may still be missing: what they need may be gone
-    from the host for good.
+    Its RDMA devices are there as well, under their names. Routes, rules, neighbours, altnames,
+    sysctls or a master may still be missing: what they need may be gone from the host for good.
     """
     if wanted.child:
         return is_home(wanted, observed)
-    if any(same(link, observed.rdma.pod) for link in wanted.rdma):
-        return False
-    if wanted.snapshot is None:
-        return True
-    if observed.host is None or observed.host.link.name != wanted.snapshot.link.name:
+    if not _is_there(wanted, observed):
         return False
     needed = (RenameLink, SetDown, SetLink, SetUp, AddAddress)
     return not any(isinstance(op, needed) for op in plan(wanted, observed))
+
+
+def _is_there(wanted: AtHome, observed: Observed) -> bool:
+    """Whether the device and its RDMA devices are on the host under their own names."""
+    if rdma_problem(wanted.rdma, observed.rdma):
+        return False
+    host, before = observed.host, wanted.snapshot
+    return before is None or (host is not None and host.link.name == before.link.name)
 
 
 # --------------------------------------------------------------------------- into the pod

@@ -16,7 +16,7 @@ from dranet_nri.model import (
     Sysctl,
     TcxProgram,
 )
-from dranet_nri.plan.known import Known
+from dranet_nri.plan.known import Known, KnownRdma
 from dranet_nri.plan.ops import Op
 
 
@@ -82,13 +82,10 @@ class Session(Protocol):
             KernelError: ENODEV, there is no link of that index.
         """
 
-    def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
-        """Return where the RDMA devices of the device are.
+    def rdma(self, known: KnownRdma) -> ObservedRdma:
+        """Return where the RDMA devices of a device are.
 
-        Args:
-            key: what to look for; on the host those below its PCI function are its own.
-            names: what they were called on the host when they were published.
-            known: as they were before they left the host; empty if they never did.
+        On the host they are those that the inventory publishes for it, by the same rule.
 
         Raises:
             KernelError: a dump failed.

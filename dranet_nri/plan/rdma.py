@@ -78,12 +78,18 @@ def rdma_problem(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> str:
         if here is not None and here.name == link.name:
             continue
         if here is not None:
-            return f"RDMA device {link.name} is called {here.name}: its name is taken on the host"
+            return f"RDMA device {link.name} is called {here.name}: its name is taken"
         if same(link, observed.pod) is not None:
             return f"RDMA device {link.name} is still in the pod"
         if not _reborn(before, observed):
             return f"RDMA device {link.name} is gone: load its driver again"
     return ""
+
+
+def found(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
+    """Return those of the RDMA devices that are on the host or in the pod."""
+    there = (*observed.host, *observed.pod)
+    return tuple(link for link in before if same(link, there))
 
 
 def _reborn(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from errno import EINVAL, ENETUNREACH
 
+import pytest
+
 from dranet_nri.errors import KernelError
 from dranet_nri.model import (
     Device,
@@ -33,9 +35,11 @@ Failed = list[tuple[Op, KernelError]]
 NO_ROUTE: Failed = [
     (AddRoute(Ns.HOST, "eth2", ROUTE), KernelError("add route 10.9.0.0/16", ENETUNREACH))
 ]
+NO_ROUTE_TEXT = "device nic-2 (eth2): add route 10.9.0.0/16: ENETUNREACH"
 NO_SYSCTL: Failed = [
     (SetSysctl(Ns.HOST, "eth2", FILTER), KernelError("set sysctl rp_filter", EINVAL))
 ]
+LOST = "RDMA device mlx5_2 is gone: load its driver again"
 
 
 def rdma(host: tuple[RdmaLink, ...] = (), pod: tuple[RdmaLink, ...] = ()) -> ObservedRdma:
@@ -63,11 +67,11 @@ def test_a_device_that_is_as_it_was_is_home_without_a_word() -> None:
 
 
 def test_what_the_host_refuses_is_told_and_given_up_when_patience_ends() -> None:
-    told = "device nic-2 (eth2): add route 10.9.0.0/16: ENETUNREACH"
+    given_back = f"{NO_ROUTE_TEXT}; given back without it after 10 tries"
 
-    assert judged(ROUTELESS, NO_ROUTE) == Return(home=False, text=told, usable=True)
+    assert judged(ROUTELESS, NO_ROUTE) == Return(home=False, text=NO_ROUTE_TEXT, usable=True)
     assert judged(ROUTELESS, NO_ROUTE, patient=False) == Return(
-        home=True, text=f"{told}; given back without it after 10 tries", usable=True
+        home=True, text=given_back, usable=True
     )
 
 
@@ -98,6 +102,42 @@ def test_hardware_that_is_nowhere_is_waited_for() -> None:
 def test_an_rdma_device_that_a_dying_namespace_still_has_is_waited_for_without_a_word() -> None:
     nowhere = replace(AT_HOME, rdma=rdma())
 
-    assert judged(nowhere, alive=False).text == ""
-    assert judged(nowhere).text == "RDMA device mlx5_2 is gone: load its driver again"
-    assert not judged(nowhere).home
+    assert judged(nowhere, alive=False) == Return(home=False)
+    assert judged(nowhere) == Return(home=False, text=LOST)
+
+
+@pytest.mark.parametrize(
+    ("there", "text"),
+    [
+        pytest.param(rdma(), LOST, id="gone"),
+        pytest.param(
+            rdma(host=(replace(MLX5, name="hca0"),)),
+            "RDMA device mlx5_2 is called hca0: its name is taken",
+            id="renamed",
+        ),
+        pytest.param(rdma(pod=(MLX5,)), "RDMA device mlx5_2 is still in the pod", id="away"),
+    ],
+)
+def test_an_rdma_device_is_no_detail_that_is_ever_given_up(there: ObservedRdma, text: str) -> None:
+    back = judged(replace(ROUTELESS, rdma=there), NO_ROUTE, patient=False)
+
+    assert (back.home, back.usable) == (False, False)
+    assert back.text == f"{NO_ROUTE_TEXT}; {text}"
+
+
+def test_nobody_waits_for_the_rdma_device_of_a_virtual_device() -> None:
+    soft = AtHome(LinkState(Link(5, "dummy0")), rdma=(MLX5,))
+    here = Observed(host=soft.snapshot, rdma=rdma())
+
+    assert judged(here, wanted=soft, device=VIRTUAL) == Return(home=True, text=LOST, usable=True)
+    away = replace(here, rdma=rdma(pod=(MLX5,)))
+    assert not judged(away, wanted=soft, device=VIRTUAL).home
+
+
+def test_what_the_kernel_takes_without_doing_it_is_told_and_given_up_like_a_refusal() -> None:
+    told = (
+        "device nic-2 (eth2): without effect: add route 10.9.0.0/16 via 10.1.0.1 dev eth2 in host"
+    )
+
+    assert judged(ROUTELESS) == Return(home=False, text=told, usable=True)
+    assert judged(ROUTELESS, patient=False).text == f"{told}; given back without it after 10 tries"

@@ -40,6 +40,7 @@ _PLUGIN: Final = "dranet_nri/plugin.py"
 _GATE: Final = "dranet_nri/gate.py"
 _FABRIC: Final = "dranet_nri/fabric.py"
 _PLANNER: Final = "dranet_nri/plan/planner.py"
+_PATIENCE: Final = "dranet_nri/plan/patience.py"
 _PLAN_RDMA: Final = "dranet_nri/plan/rdma.py"
 _HOOKS: Final = "dranet_nri/connection/hooks.py"
 _SESSION: Final = "dranet_nri/wire/session.py"
@@ -133,14 +134,14 @@ _NO_NIC_LOST: Final = (
     ),
     Break(
         "hardware of a dead namespace counts as home",
-        _EXECUTOR,
+        _PATIENCE,
         "if _is_gone(device, observed):",
         "if not alive:",
         f"{_TEST_DETACH}::test_hardware_of_a_dead_namespace_is_home_once_the_kernel_returned_it",
     ),
     Break(
         "a device is called home without looking",
-        _EXECUTOR,
+        _PATIENCE,
         "home = is_home(wanted, observed)",
         "home = True",
         f"{_TEST_DETACH}::test_a_device_that_is_nowhere_is_waited_for",
