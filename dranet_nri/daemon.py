@@ -43,8 +43,8 @@ from dranet_nri.model import Pod
 from dranet_nri.pauses import pause_after
 from dranet_nri.plugin import Plugin
 from dranet_nri.pulse import Pulse
-from dranet_nri.rdma.monitor import RdmaMonitor, open_monitor
-from dranet_nri.rdma.values import EventKind
+from dranet_nri.rdma.listener import RdmaListener
+from dranet_nri.rdma.values import EventKind, RdmaEvent
 from dranet_nri.runtimes import forgets_rejected_sandboxes
 from dranet_nri.settings import Settings
 from dranet_nri.state.lock import PluginLock
@@ -253,11 +253,13 @@ class Daemon:
         pulse = Pulse(RealFs(), self._settings.run, plugin, self._bell, lambda: connection.status)
         lookout = Lookout(RealFs(), self._settings.run)
         loop = asyncio.get_running_loop()
-        events, rdma = DeviceEvents(), self._rdma_monitor()
+        events = DeviceEvents()
+        rdma = RdmaListener(
+            self._settings.sysfs, partial(self._rdma_changed, plugin), self._rdma_unheard
+        )
         loop.add_reader(plugin.allocations.fileno(), plugin.refresh)
-        loop.add_reader(events.fileno(), self._devices_changed, events, plugin)
-        if rdma is not None:
-            loop.add_reader(rdma.fileno(), self._rdma_changed, rdma, plugin)
+        loop.add_reader(events.fileno(), self._devices_changed, events, rdma, plugin)
+        rdma.follow()
         try:
             async with asyncio.TaskGroup() as tasks:
                 helpers = (
@@ -272,41 +274,28 @@ class Daemon:
         finally:
             loop.remove_reader(plugin.allocations.fileno())
             loop.remove_reader(events.fileno())
-            if rdma is not None:
-                loop.remove_reader(rdma.fileno())
-
-    def _rdma_monitor(self) -> RdmaMonitor | None:
-        """Listen to RDMA events; None without RDMA (asking would load it), and before Linux 6.12.
-
-        What they would have told, device events tell as well, or the next sweep sees.
-        """
-        try:
-            if (self._settings.sysfs / "class/infiniband").exists():
-                return open_monitor()
-        except KernelError as error:
-            self._log.warning("RDMA events are not heard", reason=str(error))
-        return None
+            rdma.close()
 
     async def _stop_when_told(self, connection: Connection, stop: asyncio.Event) -> None:
         await stop.wait()
         self._log.info("stopping")
         connection.close()
 
-    def _devices_changed(self, events: DeviceEvents, plugin: Plugin) -> None:
+    def _devices_changed(self, events: DeviceEvents, rdma: RdmaListener, plugin: Plugin) -> None:
         """Look soon after what events tell."""
-        if is_worth_a_look(tuple(events.pending()), plugin):
+        found = tuple(events.pending())
+        rdma.follow()
+        if is_worth_a_look(found, plugin):
             self._bell.announced()
 
-    def _rdma_changed(self, monitor: RdmaMonitor, plugin: Plugin) -> None:
+    def _rdma_changed(self, plugin: Plugin, events: Collection[RdmaEvent]) -> None:
         """Look soon when RDMA devices come or go."""
-        try:
-            kinds = {event.kind for event in monitor.pending()}
-        except KernelError as error:
-            asyncio.get_running_loop().remove_reader(monitor.fileno())
-            self._log.warning("RDMA events are no longer heard", reason=str(error))
-            return
-        if kinds & COMING_OR_GOING and plugin.has_rdma():
+        if {event.kind for event in events} & COMING_OR_GOING and plugin.has_rdma():
             self._bell.announced()
+
+    def _rdma_unheard(self, error: KernelError) -> None:
+        """Say so. What would have been told, device events tell as well, or a sweep sees it."""
+        self._log.warning("RDMA events are not heard", reason=str(error))
 
     async def _repair(self, plugin: Plugin) -> None:
         """Reconcile for ever. Whatever one round meets, the next one comes."""

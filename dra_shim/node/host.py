@@ -17,7 +17,7 @@ from dranet_nri.facts.touched import Event
 from dranet_nri.facts.udev import DeviceEvents
 from dranet_nri.insight import Programs
 from dranet_nri.inventory import HostFacts
-from dranet_nri.rdma.monitor import open_monitor
+from dranet_nri.rdma.listener import RdmaListener
 
 Stir = Callable[[], None]
 
@@ -70,10 +70,11 @@ class LiveHost:
         """See Host."""
         with ExitStack() as stack:
             ears = Ears(stack, self._scanner, stir, notify)
+            rdma = RdmaListener(self._sysfs, ears.take, partial(ears.lose, "RDMA events"))
+            stack.callback(rdma.close)
             ears.hear("rtnetlink", stack.enter_context(closing(open_events())))
-            ears.hear("uevents", DeviceEvents())
-            if (self._sysfs / "class/infiniband").exists():  # asking would load RDMA
-                ears.hear_rdma()
+            ears.hear("uevents", DeviceEvents(), rdma.follow)
+            rdma.follow()
             yield
 
 
@@ -100,28 +101,34 @@ class Ears:
     stir: Stir
     notify: Notify
 
-    def hear(self, name: str, source: Source) -> None:
-        """Stir with what the source tells; once it fails, it is left and everything looked at."""
+    def hear(self, name: str, source: Source, after: Callable[[], None] = lambda: None) -> None:
+        """Stir with what the source tells; once it fails, it is left and everything looked at.
+
+        Args:
+            name: how people call it.
+            source: of events.
+            after: done each time when they are taken.
+        """
         loop = asyncio.get_running_loop()
         self.stack.callback(loop.remove_reader, source.fileno())
-        loop.add_reader(source.fileno(), partial(self._heard, name, source))
+        loop.add_reader(source.fileno(), partial(self._heard, name, source, after))
 
-    def hear_rdma(self) -> None:
-        """Stir with what happens to RDMA devices; before Linux 6.12 nothing tells."""
-        try:
-            monitor = open_monitor()
-        except KernelError as error:
-            self.notify(Deaf("RDMA events", error))
-            return
-        if monitor is not None:
-            self.hear("RDMA events", self.stack.enter_context(closing(monitor)))
+    def take(self, events: tuple[Event, ...]) -> None:
+        """Stir if one of them may be about what matters."""
+        if self.scanner.hear(events):
+            self.stir()
 
-    def _heard(self, name: str, source: Source) -> None:
+    def lose(self, name: str, error: KernelError | OSError) -> None:
+        """Say that a source is heard no longer, and look at everything."""
+        self.notify(Deaf(name, error))
+        self.take((NetEvent(NetEventKind.LOST),))
+
+    def _heard(self, name: str, source: Source, after: Callable[[], None]) -> None:
         try:
             events: tuple[Event, ...] = tuple(source.pending())
         except (KernelError, OSError) as error:
             asyncio.get_running_loop().remove_reader(source.fileno())
-            self.notify(Deaf(name, error))
-            events = (NetEvent(NetEventKind.LOST),)
-        if self.scanner.hear(events):
-            self.stir()
+            self.lose(name, error)
+            return
+        self.take(events)
+        after()

@@ -131,3 +131,22 @@ def test_nothing_is_heard_when_the_stack_is_unwound(tmp_path: Path, source: Told
         assert it.stirs == 0
 
     finish(scene())
+
+
+def test_what_hangs_on_a_source_is_done_after_each_of_its_events(
+    tmp_path: Path, source: Told
+) -> None:
+    async def scene() -> None:
+        it = Listener(tmp_path)
+        done: list[int] = []
+        with ExitStack() as stack:
+            ears = Ears(stack, it.scanner, it.stir, it.notices.append)
+            ears.hear("source", source, lambda: done.append(it.stirs))
+            for count in (1, 2):
+                source.tell((NetEvent(NetEventKind.LOST),))
+                await it.stirred()
+                await turns()
+                assert it.stirs == count
+        assert done == [1, 2]
+
+    finish(scene())
