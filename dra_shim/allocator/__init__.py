@@ -29,7 +29,7 @@ from dra_shim.allocator.search import Search
 from dra_shim.allocator.supply import Pool, Stock, Supply, Uses, pools_of, supply_of, without
 from dra_shim.cel import SelectorError
 from dra_shim.claims import ClaimSpec, DeviceClass, Offer
-from dranet_nri.config import ConfigEntry, select_config, violations_for_device
+from dranet_nri.config import ConfigEntry, select_config, violations_for_device, why_bare
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import AllocatedDevice, Device, NetworkConfig
 
@@ -212,7 +212,8 @@ def config_for(
 
 
 def _check_device(label: str, device: Device, config: NetworkConfig) -> None:
-    violations = violations_for_device(config, device)
+    bare = why_bare(device)
+    violations = (bare,) if bare else violations_for_device(config, device)
     if violations:
         raise ConfigError(
             [f"claim {label}: device {device.name}: {violation}" for violation in violations]

@@ -4,7 +4,15 @@ health.py   which devices are not well
 offered.py  devices, taints, capacities, counters of PFs and their VFs
 """
 
-from dra_shim.goods.health import NO_CARRIER, PORT_DOWN, VANISHED, ailments
+from dra_shim.goods.health import (
+    NO_CARRIER,
+    NO_DRIVER,
+    NO_INTERFACE,
+    NO_RDMA,
+    PORT_DOWN,
+    VANISHED,
+    ailments,
+)
 from dra_shim.goods.offered import (
     BANDWIDTH,
     FUNCTIONS,
@@ -21,6 +29,9 @@ __all__ = [
     "BANDWIDTH",
     "FUNCTIONS",
     "NO_CARRIER",
+    "NO_DRIVER",
+    "NO_INTERFACE",
+    "NO_RDMA",
     "PORT_DOWN",
     "UNHEALTHY",
     "VANISHED",

@@ -2,20 +2,27 @@
 
 Rules:
 1. Only what is seen is judged: a NIC that sits in a pod, or that nobody has set up yet, is well.
-   Its PCI function is seen wherever it sits, so hardware that is gone from the bus has vanished.
+   Its PCI function is seen wherever it sits, so hardware that is gone from the bus has vanished,
+   and so is the function's driver. RDMA devices are, unless namespaces have their own.
 2. Ethernet is judged by its carrier, InfiniBand by its port, hardware alone: a virtual link's
    carrier is its peer's affair.
+3. A device whose interface is neither on the host nor on record is good for nothing until it is.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from dranet_nri.config import why_bare
 from dranet_nri.inventory import HostFacts, NetDevice, RdmaDevice
+from dranet_nri.inventory.safety import function_hazard
 from dranet_nri.model import Device
 
 NO_CARRIER: Final = "NoCarrier"
 PORT_DOWN: Final = "PortDown"
+NO_INTERFACE: Final = "NoInterface"
 VANISHED: Final = "Vanished"
+NO_DRIVER: Final = "NoDriver"
+NO_RDMA: Final = "NoRDMADevice"
 
 _INFINIBAND: Final = "InfiniBand"
 
@@ -24,6 +31,7 @@ def ailments(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
     """Return device name -> what is wrong with it, one word; those that are well are left out."""
     netdevs = {(each.link.bus, each.link.parent, each.link.name): each for each in facts.netdevs}
     rdma = {each.name: each for each in facts.rdma}
+    unbound = {each.address for each in facts.functions if function_hazard(each)}
     present = {each.address for each in facts.functions} | facts.other_functions
     found: dict[str, str] = {}
     for device in devices:
@@ -32,6 +40,12 @@ def ailments(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
         seen = [rdma[name] for name in device.rdma_devices if name in rdma]
         if key.pci and key.pci not in present:
             found[device.name] = VANISHED
+        elif key.pci in unbound:
+            found[device.name] = NO_DRIVER
+        elif why_bare(device):
+            found[device.name] = NO_INTERFACE
+        elif facts.all_rdma and device.rdma_devices and not (seen or _is_below(facts, device)):
+            found[device.name] = NO_RDMA
         elif any(_port_down(each, key.name) for each in seen):
             found[device.name] = PORT_DOWN
         elif netdev and _no_carrier(netdev):
@@ -41,6 +55,12 @@ def ailments(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
 
 def _no_carrier(netdev: NetDevice) -> bool:
     return netdev.link.up and not netdev.link.carrier and not netdev.virtual
+
+
+def _is_below(facts: HostFacts, device: Device) -> bool:
+    """Whether it has an RDMA device under a name that its record does not know."""
+    place = (device.key.bus, device.key.parent)
+    return bool(place[1]) and any((each.bus, each.parent) == place for each in facts.rdma)
 
 
 def _port_down(device: RdmaDevice, ifname: str) -> bool:

@@ -2,7 +2,8 @@
 
 Rules:
 1. Devices that pods hold stay as they were last seen, as long as a record says so.
-2. Safety comes before any wish: what the inventory excludes cannot be included.
+2. Safety comes before any wish: what the inventory excludes cannot be included. What a pod holds
+   stays if it only lost its driver.
 3. The health of what is out of sight, in a pod, is unknown. It is tainted for nothing that nobody
    sees.
 """
@@ -17,6 +18,9 @@ from dra_shim.allocator import Uses
 from dra_shim.cel import filter_devices
 from dra_shim.goods import (
     NO_CARRIER,
+    NO_DRIVER,
+    NO_INTERFACE,
+    NO_RDMA,
     PORT_DOWN,
     VANISHED,
     Goods,
@@ -40,6 +44,9 @@ from dranet_nri.model import Device, is_representor
 AWAY: Final = "in a pod: its link cannot be seen from the node"
 WORDS: Final[Mapping[str, str]] = {
     NO_CARRIER: "its link is up and has no carrier",
+    NO_INTERFACE: "its interface is not on the host: its driver, or another namespace, has it",
+    NO_DRIVER: "no driver for the network is bound to its PCI function: load it again",
+    NO_RDMA: "its RDMA device is gone: load its driver again",
     PORT_DOWN: "no InfiniBand port of it is active",
     VANISHED: "its PCI function is gone",
 }

@@ -20,7 +20,7 @@ from dra_shim.claims import (
     read_pod_use,
 )
 from dra_shim.prepare.errors import NotYetError
-from dranet_nri.config import select_config, violations_for_device
+from dranet_nri.config import select_config, violations_for_device, why_bare
 from dranet_nri.edits import cdi_ids, gated_requests
 from dranet_nri.errors import ConfigError, RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Device, NetworkConfig, ObjectRef
@@ -238,7 +238,7 @@ def allocation_of(
         nonce: of its CDI ids.
 
     Raises:
-        NotYetError: a device is not on the node.
+        NotYetError: a device is not on the node, or its interface is not.
         RefusedError: a device is of another node.
         ConfigError: every violation of the parameters, for all devices.
     """
@@ -270,6 +270,9 @@ def _check_devices(claim: AllocatedClaim, devices: Mapping[str, Device], terms: 
                 "see 'dranet-nri inventory'; what flags and the Node's address drop is in the "
                 "shim's log ('left out')"
             )
+        bare = "" if each.admin_access else why_bare(devices[name])
+        if bare:
+            raise NotYetError(f"device {name}: {bare}")
 
 
 def _configs(

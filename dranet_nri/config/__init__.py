@@ -18,6 +18,7 @@ from dranet_nri.config.devices import (
     missing_warning,
     violations_for_device,
     violations_for_mode,
+    why_bare,
 )
 from dranet_nri.config.document import Findings, Node, did_you_mean, show
 from dranet_nri.config.encode import network_config_to_json, network_config_to_object
@@ -48,4 +49,5 @@ __all__ = [
     "show",
     "violations_for_device",
     "violations_for_mode",
+    "why_bare",
 ]

@@ -11,12 +11,30 @@ SHARED_MODE_WARNING: Final = (
     "'options ib_core netns_mode=0' in modprobe.d"
 )
 
+_WITH_NETDEV: Final = frozenset({"roce", "iw"})  # protocols over an interface of Ethernet
 _SOURCES: Final = {
     CharKind.UVERBS: "load module ib_uverbs",
     CharKind.RDMA_CM: "load module rdma_ucm",
     CharKind.UMAD: "load module ib_umad",
     CharKind.ISSM: "load module ib_umad; only InfiniBand ports have it",
 }
+
+
+def why_bare(device: Device) -> str:
+    """Return why a pod could be given nothing of the device now, "" if it could.
+
+    Only InfiniBand is of use without a net device; any other is away with its driver, or with
+    another network namespace.
+    """
+    if device.key.name:
+        return ""
+    protocol = device.attribute("dra.net/rdmaProtocol")
+    if device.rdma_devices and protocol not in _WITH_NETDEV:
+        return ""
+    return (
+        "has no network interface on the host: its driver is being reloaded, or another network "
+        "namespace has the interface (lsns -t net)"
+    )
 
 
 def violations_for_device(config: NetworkConfig, device: Device) -> tuple[str, ...]:

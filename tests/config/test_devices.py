@@ -9,6 +9,7 @@ from dranet_nri.config import (
     parse_network_config,
     violations_for_device,
     violations_for_mode,
+    why_bare,
 )
 from dranet_nri.model import AttributeValue, CharKind, Device, DeviceKey, NetworkConfig, RdmaMode
 from tests.config.test_network import FULL
@@ -140,6 +141,32 @@ def test_a_name_of_its_own_is_refused_in_shared_mode() -> None:
 )
 def test_any_mode_takes_the_rest(config: NetworkConfig, mode: RdmaMode | None) -> None:
     assert violations_for_mode(config, mode) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "rdma_devices", "protocol", "bare"),
+    [
+        ("eth1", (), "", False),
+        ("eth1", ROCE, "roce", False),
+        ("", (), "", True),
+        ("", ROCE, "ib", False),
+        ("", ("efa_0",), "", False),
+        ("", ROCE, "roce", True),
+        ("", ("siw0",), "iw", True),
+    ],
+)
+def test_a_device_whose_interface_is_away_has_nothing_to_give(
+    name: str,
+    rdma_devices: tuple[str, ...],
+    protocol: str,
+    bare: bool,  # noqa: FBT001 a column
+) -> None:
+    told: tuple[tuple[str, AttributeValue], ...] = (("dra.net/rdmaProtocol", protocol),)
+    found = Device("nic", DeviceKey("pci", "0", name), told if protocol else (), rdma_devices)
+
+    why = why_bare(found)
+
+    assert why.startswith("has no network interface on the host: ") if bare else not why
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
     ContainerClaim,
+    DeviceKey,
     InterfaceConfig,
     NetworkConfig,
     ObjectRef,
@@ -264,6 +265,15 @@ def test_a_device_that_is_not_on_the_node_may_come() -> None:
 
     assert "'dranet-nri inventory'" in str(caught.value)
     assert "the shim's log ('left out')" in str(caught.value)
+
+
+def test_a_device_whose_interface_is_away_may_get_it_back() -> None:
+    bare = replace(NICS["a"], key=DeviceKey("pci", "0000:82:00.0", ""), rdma_devices=())
+
+    with pytest.raises(NotYetError, match="device a: has no network interface on the host"):
+        allocation_of(claim(result("a")), POD, USE, {"a": bare}, TERMS, "n0nce")
+    looks = claim(result("a", "look", adminAccess=True))
+    assert allocation_of(looks, POD, USE, {"a": bare}, TERMS, "n0nce").devices
 
 
 def test_another_nodes_device_of_the_same_name_is_refused() -> None:

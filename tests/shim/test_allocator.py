@@ -166,6 +166,13 @@ def test_a_device_without_an_interface_refuses_interface_configuration() -> None
     assert allocate([wanted(request())], CLASSES, Stock((rdma,)), "n")
 
 
+def test_a_device_whose_interface_is_away_is_not_given() -> None:
+    bare = Device("pci-x", DeviceKey("pci", "0000:01:00.0", ""))
+
+    with pytest.raises(ConfigError, match="device pci-x: has no network interface on the host"):
+        allocate([wanted(request())], CLASSES, Stock((bare,)), "n")
+
+
 # --------------------------------------------------------------------------- the law
 
 attribute = st.sampled_from([None, 0, 1, "0"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_shim.goods import NO_CARRIER, PORT_DOWN, VANISHED, ailments
+from dra_shim.goods import NO_CARRIER, NO_INTERFACE, PORT_DOWN, VANISHED, ailments
 from dranet_nri.inventory import HostFacts, NetDevice, RdmaDevice
 from dranet_nri.model import Device, DeviceKey, Link
 from tests.slices.pools import PF, device, function, hca, nic
@@ -42,7 +42,11 @@ def test_ethernet_is_judged_by_its_carrier_once_it_is_up(netdev: NetDevice, ill:
 
 def test_a_nic_in_a_pod_is_not_judged() -> None:
     assert ills(ETH1) == ""
-    assert ills(device("eth", PF), nic("eth9", carrier=False)) == ""
+    assert ills(ETH1, nic("eth9", carrier=False)) == ""
+
+
+def test_a_device_without_an_interface_has_nothing_to_give() -> None:
+    assert ills(device("eth", PF), nic("eth9")) == NO_INTERFACE
 
 
 @pytest.mark.parametrize(
