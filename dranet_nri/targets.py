@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dranet_nri.children import expect_child
-from dranet_nri.config import SHARED_MODE_WARNING
+from dranet_nri.config import SHARED_MODE_WARNING, why_bare
 from dranet_nri.errors import RefusedError
 from dranet_nri.fabric import RdmaOptions, require_alone, with_files, with_rdma
 from dranet_nri.model import (
@@ -273,6 +273,11 @@ def _beside_each_other(targets: tuple[Target, ...]) -> tuple[Target, ...]:
 def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) -> Target:
     wanted, device = target.wanted, target.record
     key = device.device.key
+    if bare := why_bare(device.device):
+        raise RefusedError(
+            f"device {wanted.device.name}: when the pod's claim was prepared, it {bare}; delete"
+            " the pod, so that it is prepared anew"
+        )
     device = replace(
         device,
         pod_name=(device.pod_name or wanted.config.interface.name or key.name) if key.name else "",

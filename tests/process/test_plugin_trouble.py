@@ -246,6 +246,21 @@ def test_an_rdma_device_without_an_interface_serves_one_pod(node: Node) -> None:
     assert node.phase(stolen) is Phase.ATTACHED
 
 
+def test_a_device_that_was_recorded_without_its_interface_opens_no_gate(node: Node) -> None:
+    pod = node.pod("web")
+    claim = rdma_only(node, pod, "mine")
+    (given,) = claim.devices
+    bare = replace(given, device=replace(given.device, rdma_devices=()))
+    node.allocations.put(replace(claim, devices=(bare,)))
+
+    with pytest.raises(RefusedError, match=r"was prepared, it has no .*; delete the pod"):
+        node.run_pod(pod)
+
+    assert not node.gate_open(claim)
+    with pytest.raises(RefusedError):
+        node.create(pod)
+
+
 def rdma_only(node: Node, pod: Pod, name: str) -> Allocation:
     """Record a claim for a PCI function that is an RDMA device alone."""
     allocation = node.allocate(pod, 1, claim=name)
