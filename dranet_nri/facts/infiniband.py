@@ -134,6 +134,19 @@ def rdma_devices(sysfs: Path, told: Told | None = None) -> tuple[RdmaDevice, ...
         return tuple(device for device in read if device)
 
 
+def are_all_seen(sysfs: Path) -> bool:
+    """Whether no RDMA device is out of sight, in another network namespace.
+
+    So it is where the namespaces share them, and where the kernel has none. `rdma system` sets
+    what the module's parameter shows (drivers/infiniband/core/device.c).
+
+    Args:
+        sysfs: where sysfs is mounted.
+    """
+    with Folder(sysfs / "module/ib_core") as folder:
+        return not folder.names() or folder.text("parameters/netns_mode") == "Y"
+
+
 def char_devices(
     rdma_device: str, kinds: Sequence[str] = DEFAULT_KINDS, *, sysfs: Path = SYSFS
 ) -> tuple[CharDevice, ...]:

@@ -195,6 +195,7 @@ class Scanner:
             before,
             netdevs=tuple(self._netdevs(before.netdevs, seen.links, indexes)),
             rdma=self._rdma(seen, concerned, everything=touched.rdma),
+            all_rdma=infiniband.are_all_seen(self._sysfs),
             default_routes=routes,
         )
         if not touched.functions and _above(facts.rdma) == _above(before.rdma):
@@ -261,7 +262,14 @@ def host_facts(
     near = sysfs.numa_near(sysfs_root)
     others = _besides(sysfs_root, functions)
     return HostFacts(
-        functions, netdevs, rdma, routes, max(1, len(near)), numa_near=near, other_functions=others
+        functions,
+        netdevs,
+        rdma,
+        routes,
+        max(1, len(near)),
+        numa_near=near,
+        other_functions=others,
+        all_rdma=infiniband.are_all_seen(sysfs_root),
     )
 
 

@@ -34,6 +34,7 @@ from dranet_nri.inventory.safety import (
     accelerated_hazard,
     bare_hazards,
     carrier_hazard,
+    function_hazard,
     is_synthetic,
     link_hazard,
     uplink_tree,
@@ -57,10 +58,12 @@ class Inventory:
     Attributes:
         devices: publishable ones, sorted by name.
         excluded: (name, reason) of what was left out, sorted by name.
+        unbound: names of those among them that only lack a driver for the network.
     """
 
     devices: tuple[Device, ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
+    unbound: frozenset[str] = frozenset()
 
 
 def inventory_from_facts(facts: HostFacts, uplinks: Uplinks | None = None) -> Inventory:
@@ -83,6 +86,8 @@ def inventory_from_facts(facts: HostFacts, uplinks: Uplinks | None = None) -> In
         netdev = primaries.get(function.address)
         alone = bare.get(function.address, "")
         draft.add(name, netdev, function, hazards.get(netdev.link.name, "") if netdev else alone)
+        if netdev is None and function_hazard(function):
+            draft.unbound.add(name)
     chosen = {netdev.link.index for netdev in primaries.values()}
     for netdev in facts.netdevs:
         if netdev.link.index not in chosen:
@@ -98,7 +103,8 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
 
     A device whose net or RDMA device is not on the host keeps what was known of it; one that is
     on the host is taken as seen, and so is an RDMA device that all namespaces share. What the scan
-    found unsafe stays out.
+    found unsafe stays out, but for a driver that is gone: a device that lacks its own is no danger,
+    and who holds it must hear of it.
 
     Args:
         inventory: of this moment.
@@ -108,7 +114,7 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
     unsafe = {name for name, _ in inventory.excluded}
     for known in allocated:
         live = devices.get(known.name)
-        if live is None and known.name not in unsafe:
+        if live is None and (known.name not in unsafe or known.name in inventory.unbound):
             devices[known.name] = known
         elif live is not None and _is_away(live, known):
             devices[known.name] = Device(
@@ -117,7 +123,8 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
                 attributes=_merged(live, known),
                 rdma_devices=live.rdma_devices or known.rdma_devices,
             )
-    return Inventory(tuple(devices[name] for name in sorted(devices)), inventory.excluded)
+    excluded = tuple(each for each in inventory.excluded if each[0] not in devices)
+    return Inventory(tuple(devices[name] for name in sorted(devices)), excluded, inventory.unbound)
 
 
 def fault(device: Device, taken: Iterable[str]) -> str:
@@ -147,6 +154,7 @@ class _Draft:
         self._devices: dict[str, Device] = {}
         self._excluded: list[tuple[str, str]] = []
         self._owners: Counter[str] = Counter()
+        self.unbound: set[str] = set()
 
     def add(
         self, name: str, netdev: NetDevice | None, function: PciFunction | None, reason: str
@@ -175,6 +183,7 @@ class _Draft:
         return Inventory(
             tuple(self._marked(self._devices[name]) for name in sorted(self._devices)),
             tuple(sorted(self._excluded)),
+            frozenset(self.unbound),
         )
 
     def _marked(self, device: Device) -> Device:

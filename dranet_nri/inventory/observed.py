@@ -151,6 +151,7 @@ class HostFacts:
         functions: the PCI functions of base class 02, and those above RDMA devices.
         other_functions: addresses of all others; one above an RDMA device that is in a pod is among
             them.
+        all_rdma: no RDMA device is out of sight, in another network namespace.
         numa_nodes: how many NUMA nodes the host has.
         numa_near: for each of them, it first, those as near as can be; see numa.near.
         azure: None on other machines.
@@ -164,3 +165,4 @@ class HostFacts:
     azure: AzureHost | None = None
     numa_near: tuple[tuple[int, ...], ...] = ()
     other_functions: frozenset[str] = frozenset()
+    all_rdma: bool = False

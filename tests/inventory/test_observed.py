@@ -93,3 +93,17 @@ def test_an_allocated_device_that_became_unsafe_stays_out() -> None:
     inventory = Inventory((), ((KNOWN.name, "eth1: enslaved to bond0"),))
 
     assert merge_known(inventory, (KNOWN,)) == inventory
+
+
+def test_an_allocated_device_that_only_lost_its_driver_stays_listed() -> None:
+    inventory = Inventory(
+        (),
+        ((KNOWN.name, "no driver is bound"), ("mlx5_9", "without a function")),
+        frozenset({KNOWN.name}),
+    )
+
+    merged = merge_known(inventory, (KNOWN,))
+
+    assert merged.devices == (KNOWN,)
+    assert merged.excluded == (("mlx5_9", "without a function"),)
+    assert merge_known(inventory, ()) == inventory

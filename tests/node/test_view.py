@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dra_shim.cel import SelectorError
-from dra_shim.goods import NO_CARRIER, PORT_DOWN, VANISHED
+from dra_shim.goods import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, VANISHED
 from dra_shim.kubelet import DeviceHealth
 from dra_shim.node.view import AWAY, WORDS, Choice, View, view_of
 from dranet_nri.inventory import NUMA_NODE, HostFacts, NetDevice, RdmaDevice, RdmaPort
@@ -104,6 +104,31 @@ def test_hardware_that_vanished_from_under_a_pod_stays_and_is_tainted() -> None:
     assert [(each.name, each.taints[0].value) for each in found.goods.offers] == [(PCI, VANISHED)]
     assert found.health[0].healthy is False
     assert found.health[0].message == f"Vanished: {WORDS[VANISHED]}"
+
+
+@pytest.mark.parametrize("driver", ["", "vfio-pci"])
+def test_hardware_whose_driver_is_gone_from_under_a_pod_stays_and_is_tainted(driver: str) -> None:
+    bare = HostFacts((replace(function(), driver=driver),))
+
+    found = view(bare, HELD)
+
+    assert found.devices == {PCI: HELD}
+    assert [(each.name, each.taints[0].value) for each in found.goods.offers] == [(PCI, NO_DRIVER)]
+    assert found.health[0].healthy is False
+    assert found.health[0].message == f"NoDriver: {WORDS[NO_DRIVER]}"
+    assert found.left_out == ()
+    assert view(bare).devices == {}, "nobody's is offered no longer"
+
+
+def test_an_rdma_device_that_is_gone_from_under_a_pod_is_told() -> None:
+    held = Device(PCI, DeviceKey("pci", PF, "", PF), (("dra.net/rdma", True),), ("mlx5_0",))
+
+    found = view(HostFacts((function(),), all_rdma=True), held)
+
+    assert found.ills == {PCI: NO_RDMA}
+    assert found.health[0] == DeviceHealth(
+        NODE, PCI, healthy=False, message=f"NoRDMADevice: {WORDS[NO_RDMA]}"
+    )
 
 
 def test_hardware_that_vanished_and_is_nobodys_is_offered_no_longer() -> None:

@@ -2,7 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.facts.infiniband import Told, char_devices, missing_kinds, rdma_devices, told
+from dranet_nri.facts.infiniband import (
+    Told,
+    are_all_seen,
+    char_devices,
+    missing_kinds,
+    rdma_devices,
+    told,
+)
 from dranet_nri.inventory import RdmaDevice, RdmaPort
 from dranet_nri.model import CharDevice
 from dranet_nri.rdma import values
@@ -239,6 +246,18 @@ def test_a_subfunctions_rdma_device_has_the_subfunction_as_parent(tmp_path: Path
 def test_a_host_without_rdma_has_no_devices_and_no_files(tmp_path: Path) -> None:
     assert rdma_devices(tmp_path) == ()
     assert char_devices("mlx5_0", ALL_KINDS, sysfs=tmp_path) == ()
+
+
+@pytest.mark.parametrize(("mode", "seen"), [("Y", True), ("N", False), ("", False)])
+def test_rdma_devices_may_be_out_of_sight_unless_all_namespaces_share_them(
+    tmp_path: Path, mode: str, *, seen: bool
+) -> None:
+    host = FakeSysfs(tmp_path)
+    assert are_all_seen(tmp_path), "without ib_core there is none"
+
+    host.tell("module/ib_core/refcnt", "3")
+    host.tell("module/ib_core/parameters/netns_mode", mode)
+    assert are_all_seen(tmp_path) == seen
 
 
 def test_by_default_a_container_gets_verbs_and_the_connection_manager(tmp_path: Path) -> None:

@@ -162,6 +162,18 @@ def test_everything_is_read_after_lost_events_and_a_storm(
     assert [each.address for each in scanner.scan(whole=False).functions] == [PF, OTHER]
 
 
+def test_whether_rdma_devices_may_be_out_of_sight_is_read_each_time(host: FakeSysfs) -> None:
+    scanner = Scanner(host.root)
+    assert scanner.scan(whole=True).all_rdma
+
+    host.tell("module/ib_core/parameters/netns_mode", "N")
+    assert not scanner.scan(whole=False).all_rdma
+    host.tell("module/ib_core/parameters/netns_mode", "Y")
+    assert scanner.scan(whole=False).all_rdma
+    host.tell("module/ib_core/parameters/netns_mode", "N")
+    assert not scanner.scan(whole=True).all_rdma
+
+
 def test_everything_is_read_that_is_wanted_whole(host: FakeSysfs) -> None:
     scanner = Scanner(host.root)
     scanner.scan(whole=False)
