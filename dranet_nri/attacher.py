@@ -44,6 +44,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.overseer import STUCK_S, Overseer
 from dranet_nri.plan.port import Kernel
+from dranet_nri.sandboxes import Sandboxes
 from dranet_nri.targets import moved
 from dranet_nri.threads import in_thread
 
@@ -56,7 +57,7 @@ class Attacher:
     """Attaches and detaches. One instance, on one event loop.
 
     Attributes:
-        live: the sandboxes that may have devices, by id; kept by the hooks.
+        live: the sandboxes that may have devices; kept by the hooks.
         wake: asks for a reconciliation soon.
         stuck_s: how long a thread may be in the kernel before it is said to be stuck.
         meter: counts.
@@ -72,7 +73,7 @@ class Attacher:
     clock: Clock
     stuck_s: float = STUCK_S
     meter: Meter = field(default_factory=Meter)
-    live: dict[str, Pod] = field(default_factory=dict)
+    live: Sandboxes = field(default_factory=Sandboxes)
     _unlinked: dict[NetnsId, int] = field(default_factory=dict)
     _locks: DeviceLocks = field(default_factory=DeviceLocks)
     _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)

@@ -93,9 +93,9 @@ class Plugin:
         self.refresh()
         if not self.has_claims(pod.uid):
             if self._unread:
-                self._enter(pod)  # It may have claims, and is then attached late.
+                self.attacher.live.enter(pod)  # It may have claims, and is then attached late.
             return
-        self._enter(pod)
+        self.attacher.live.enter(pod)
         try:
             await self.attacher.attach(pod, self._claims(pod))
         except Exception as error:
@@ -112,7 +112,7 @@ class Plugin:
 
     async def stop_pod_sandbox(self, pod: Pod) -> None:
         """Bring the sandbox's devices home. What can't be done now is repaired soon."""
-        self.attacher.live.pop(pod.sandbox_id, None)
+        self.attacher.live.leave(pod.sandbox_id)
         await self.attacher.idle(pod.sandbox_id)
         held = self._attached_to(pod.sandbox_id)
         for attachment in held:
@@ -141,7 +141,7 @@ class Plugin:
         )
         if claims and not self.attacher.are_attached(claims, pod):
             self._refuse_outlived(pod)
-            self._enter(pod)
+            self.attacher.live.enter(pod)
             await self.attacher.attach(pod, self._claims(pod))
         uids = carried.union(each.claim.uid for each in claims)
         self._refuse_unattached(pod, container, uids)
@@ -161,13 +161,11 @@ class Plugin:
         Of a pod's sandboxes one lives. A sandbox that something is being attached to stays:
         the list may be older than it.
         """
-        busy = [pod for pod in self.attacher.live.values() if self.attacher.is_busy(pod.sandbox_id)]
-        holders = {each.sandbox_id for each in self.attacher.attachments.all()}
-        self.attacher.live = {}
-        for pod in sorted(pods, key=lambda pod: (pod.pid > 0, pod.sandbox_id in holders)):
-            self._enter(pod)
+        live = self.attacher.live
+        busy = [pod for pod in live if self.attacher.is_busy(pod.sandbox_id)]
+        live.take(pods, {each.sandbox_id for each in self.attacher.attachments.all()})
         for pod in busy:
-            self._enter(pod)
+            live.enter(pod)
         self.synchronized = True
         self.news()
 
@@ -208,7 +206,7 @@ class Plugin:
             await self._repaired(
                 "late attach failed", Subject(str(pod), pod.sandbox_id), self._attach_late, pod
             )
-            for pod in tuple(self.attacher.live.values())
+            for pod in self.attacher.live
         ]
         well += [
             await self._repaired("gate not closed", Subject(uid, uid), self._close_stray_gate, uid)
@@ -288,7 +286,7 @@ class Plugin:
         if pod.sandbox_id not in self.attacher.live or self.attacher.are_attached(claims, pod):
             return
         if pod.netns_path and self.attacher.kernel.identify(pod.netns_path) is None:
-            del self.attacher.live[pod.sandbox_id]
+            self.attacher.live.leave(pod.sandbox_id)
         else:
             await self.attacher.attach(pod, claims)
 
@@ -299,19 +297,6 @@ class Plugin:
         self.attacher.close_stray_gate(claim_uid)
 
     # ------------------------------------------------------------------- questions
-
-    def _enter(self, pod: Pod) -> None:
-        """Note that the sandbox lives, and thus no other one of its pod."""
-        for other in self._others(pod):
-            del self.attacher.live[other.sandbox_id]
-        self.attacher.live[pod.sandbox_id] = pod
-
-    def _others(self, pod: Pod) -> tuple[Pod, ...]:
-        """Return what else is said to be a living sandbox of the pod."""
-        live = self.attacher.live.values()
-        return tuple(
-            each for each in live if each.uid == pod.uid and each.sandbox_id != pod.sandbox_id
-        )
 
     def has_claims(self, pod_uid: str) -> bool:
         """Whether there are records for the pod, usable or not."""
@@ -376,7 +361,7 @@ class Plugin:
 
     def _refuse_outlived(self, pod: Pod) -> None:
         """Refuse a sandbox whose pod has a newer one: it would take the NICs from that."""
-        for other in self._others(pod):
+        for other in self.attacher.live.others(pod):
             if self.attacher.kernel.identify(other.netns_path) is not None:
                 raise OutdatedError(
                     f"pod {pod}: its NICs belong to its sandbox {other.sandbox_id}, this is"
