@@ -90,7 +90,7 @@ class RunSettings:
 def add_access_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags that say where API server, kubelet and records are, and who we are."""
     add = parser.add_argument
-    add("--kubeconfig", type=Path, metavar="FILE", help="default: the pod's service account")
+    add("--kubeconfig", type=_file, metavar="FILE", help="default: the pod's service account")
     add(
         "--hostname-override", default="", metavar="NAME",
         help="the Kubernetes node's name (default: $NODE_NAME, else the host name in lower case)",
@@ -193,6 +193,11 @@ def settings_from(args: argparse.Namespace) -> RunSettings:
         log_json=args.log_format == "json",
         verbose=args.verbose or args.level >= 4,
     )
+
+
+def _file(text: str) -> Path | None:
+    """Parse a path; an empty one is none, as of dranet's flags."""
+    return Path(text) if text else None
 
 
 def _address(text: str) -> Address:

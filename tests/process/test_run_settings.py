@@ -47,6 +47,10 @@ def test_flags_of_dranet_mean_what_they_mean_there() -> None:
     )
 
 
+def test_an_empty_kubeconfig_is_the_pods_service_account_as_in_dranet() -> None:
+    assert parsed("--kubeconfig=") == parsed()
+
+
 def test_flags_of_dranet_that_decide_nothing_are_taken_and_named() -> None:
     settings = parsed(
         "--db-path", "/var/run/dranet/dranet.db", "--inventory-min-poll-interval=2s",
