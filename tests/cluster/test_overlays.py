@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.cluster.installed import MANIFESTS
+from tests.cluster.policies import asking, usernames
 
 DEADLINE_S = 60
 NAME = "netns-state-dir"
@@ -31,11 +32,14 @@ INSTALLATIONS = [
 ]
 
 
-def built(programs: Path, directory: Path, *what: str) -> list[Any]:
-    """Return an installation, with components on top, and with a flag from its user."""
+def built(programs: Path, directory: Path, *what: str, **more: str) -> list[Any]:
+    """Return an installation, with components on top, and with a flag from its user.
+
+    More is what else its user says of all of it: namespace and the like.
+    """
     installation, *components = (f"manifests/{each}" for each in what)
     shutil.copytree(MANIFESTS, directory / "manifests")
-    lists = yaml.safe_dump({"resources": [installation], "components": components})
+    lists = yaml.safe_dump({"resources": [installation], "components": components, **more})
     (directory / "kustomization.yaml").write_text(lists + OF_USERS)
     done = subprocess.run(
         (programs / "kubectl", "kustomize", directory),
@@ -61,6 +65,33 @@ def test_a_flag_for_the_first_container_is_the_shims(
 
     assert [each["name"] for each in containers] == ["dranet", "nri"]
     assert [each["name"] for each in containers if "--filter=" in each["args"]] == ["dranet"]
+
+
+@pytest.mark.parametrize("what", INSTALLATIONS, ids=" ".join)
+def test_an_installation_in_another_namespace_is_of_one_piece(
+    programs: Path, tmp_path: Path, what: tuple[str, ...]
+) -> None:
+    documents = built(programs, tmp_path, *what, namespace="nics")
+
+    assert usernames(documents) == ["system:serviceaccount:nics:dranet"]
+    assert asking(documents, *usernames(documents)) == [True, True]
+    assert "kube-system" not in str(documents)
+
+
+@pytest.mark.parametrize(
+    "username",
+    [
+        "system:serviceaccount:kube-system:not-dranet",
+        "system:serviceaccount:dranet:default",
+        "system:serviceaccount:kube-system:dranet-operator",
+        "system:node:dranet",
+        "somebody:dranet",
+    ],
+)
+def test_what_others_write_is_not_asked_about(
+    programs: Path, tmp_path: Path, username: str
+) -> None:
+    assert asking(built(programs, tmp_path, "base"), username) == [False, False]
 
 
 def test_namespaces_below_the_state_directory_are_seen_by_the_plugin(

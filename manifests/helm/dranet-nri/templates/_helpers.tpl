@@ -22,10 +22,6 @@ k8s-app: dranet
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 
-{{- define "dranet.user" -}}
-system:serviceaccount:{{ .Release.Namespace }}:{{ include "dranet.fullname" . }}
-{{- end -}}
-
 {{- /* What has a value is a flag, false and "" included. */ -}}
 {{- define "dranet.flag" -}}
 {{- if not (kindIs "invalid" .value) }}
