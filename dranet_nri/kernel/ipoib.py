@@ -7,47 +7,24 @@ from errno import EEXIST
 from pathlib import Path
 from typing import Final
 
-from pyroute2.netlink import nla, nlmsg
-
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.links import NLM_F_EXCL_CREATE, RTM_NEWLINK, set_settings
+from dranet_nri.kernel.links import NLM_F_EXCL_CREATE, RTM_NEWLINK, ipoib_info, set_settings
 from dranet_nri.kernel.messages import LinkMessage
 from dranet_nri.kernel.space import Space
 from dranet_nri.model import Link, LinkState, Observed
 from dranet_nri.netlink.codec import Value, encode
-from dranet_nri.netlink.links import INFO, index_of, link_from
+from dranet_nri.netlink.links import (
+    INFO,
+    IPOIB_MODE_CONNECTED,
+    IPOIB_MODE_DATAGRAM,
+    index_of,
+    link_from,
+)
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 from dranet_nri.plan.child import ALIAS, is_child
 from dranet_nri.plan.ops import AddIpoib, LinkSettings
 
 RTM_DELLINK: Final = 17
-IPOIB_MODE_DATAGRAM: Final = 0
-IPOIB_MODE_CONNECTED: Final = 1
-
-
-class ChildData(nla):  # type: ignore[misc]  # pyroute2 is untyped
-    """IFLA_INFO_DATA of kind ipoib."""
-
-    nla_map = ((1, "IFLA_IPOIB_PKEY", "uint16"), (2, "IFLA_IPOIB_MODE", "uint16"))
-
-
-class ChildInfo(nla):  # type: ignore[misc]
-    """IFLA_LINKINFO of kind ipoib."""
-
-    nla_map = ((1, "IFLA_INFO_KIND", "asciiz"), (2, "IFLA_INFO_DATA", "child_data"))
-    child_data = ChildData
-
-
-class ChildMessage(nlmsg):  # type: ignore[misc]
-    """struct ifinfomsg and what a child is made of."""
-
-    fields = LinkMessage.fields
-    nla_map = (
-        (3, "IFLA_IFNAME", "asciiz"),
-        (5, "IFLA_LINK", "uint32"),
-        (18, "IFLA_LINKINFO", "child_info"),
-    )
-    child_info = ChildInfo
 
 
 def add(netlink: Rtnetlink, what: str, op: AddIpoib) -> None:
@@ -60,14 +37,13 @@ def add(netlink: Rtnetlink, what: str, op: AddIpoib) -> None:
     data: list[tuple[str, Value]] = [("IFLA_IPOIB_MODE", mode)]
     if op.pkey is not None:
         data.insert(0, ("IFLA_IPOIB_PKEY", op.pkey))
-    info = {"attrs": [("IFLA_INFO_KIND", "ipoib"), ("IFLA_INFO_DATA", {"attrs": data})]}
     attrs: list[tuple[str, Value]] = [
         ("IFLA_IFNAME", op.name),
         ("IFLA_LINK", op.parent),
-        ("IFLA_LINKINFO", info),
+        ("IFLA_LINKINFO", ipoib_info(*data)),
     ]
     try:
-        netlink.do(what, RTM_NEWLINK, NLM_F_EXCL_CREATE, encode(ChildMessage, {}, attrs))
+        netlink.do(what, RTM_NEWLINK, NLM_F_EXCL_CREATE, encode(LinkMessage, {}, attrs))
     except KernelError as error:
         if error.code != EEXIST:
             raise

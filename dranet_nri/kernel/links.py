@@ -10,12 +10,14 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.messages import LinkMessage
-from dranet_nri.model import XdpMode
+from dranet_nri.model import IpoibState, XdpMode
 from dranet_nri.netlink.codec import Value, attribute, encode
 from dranet_nri.netlink.links import (
     IFF_UP,
     IFLA_XDP,
     INFO,
+    IPOIB_MODE_CONNECTED,
+    IPOIB_MODE_DATAGRAM,
     KEPT_FLAGS,
     Seen,
     find_link,
@@ -33,10 +35,22 @@ IFLA_XDP_FD, IFLA_XDP_FLAGS = 1, 3
 XDP_FLAGS: Final = {XdpMode.GENERIC: 2, XdpMode.NATIVE: 4, XdpMode.OFFLOADED: 8}  # XDP_FLAGS_*
 
 
-def _settings(settings: LinkSettings) -> list[tuple[str, str | int | bytes]]:
+def ipoib_info(*data: tuple[str, Value]) -> Value:
+    """Return IFLA_LINKINFO of kind ipoib with this IFLA_INFO_DATA."""
+    return {"attrs": [("IFLA_INFO_KIND", "ipoib"), ("IFLA_INFO_DATA", {"attrs": [*data]})]}
+
+
+def _ipoib_info(state: IpoibState | None) -> Value | None:
+    if state is None:
+        return None
+    mode = IPOIB_MODE_CONNECTED if state.connected else IPOIB_MODE_DATAGRAM
+    return ipoib_info(("IFLA_IPOIB_MODE", mode), ("IFLA_IPOIB_UMCAST", int(state.umcast)))
+
+
+def _settings(settings: LinkSettings) -> list[tuple[str, Value]]:
     """Return the attributes that set what is not None."""
     sizes = settings.sizes
-    values: list[tuple[str, str | int | bytes | None]] = [
+    values: list[tuple[str, Value | None]] = [
         ("IFLA_MTU", settings.mtu),
         ("IFLA_ADDRESS", None if settings.mac is None else link_layer(settings.mac)),
         ("IFLA_TXQLEN", settings.txqlen),
@@ -47,6 +61,7 @@ def _settings(settings: LinkSettings) -> list[tuple[str, str | int | bytes]]:
         # After the sizes above: the kernel couples both where they are small.
         ("IFLA_GSO_IPV4_MAX_SIZE", sizes.gso_ipv4),
         ("IFLA_GRO_IPV4_MAX_SIZE", sizes.gro_ipv4),
+        ("IFLA_LINKINFO", _ipoib_info(settings.ipoib)),
     ]
     return [(name, value) for name, value in values if value is not None]
 

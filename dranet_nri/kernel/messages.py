@@ -34,7 +34,7 @@ def _defer_init() -> None:
 
 _defer_init()
 
-from pyroute2.netlink import nlmsg  # noqa: E402 - the submodules, after that
+from pyroute2.netlink import nla, nlmsg  # noqa: E402 - the submodules, after that
 from pyroute2.netlink.rtnl.fibmsg import fibmsg  # noqa: E402
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg  # noqa: E402
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg  # noqa: E402
@@ -62,6 +62,23 @@ class RuleMessage(_Given, fibmsg):  # type: ignore[misc]  # pyroute2 is untyped
     """struct fib_rule_hdr and its attributes."""
 
 
+class IpoibData(nla):  # type: ignore[misc]  # pyroute2 is untyped
+    """IFLA_INFO_DATA of kind ipoib."""
+
+    nla_map = (
+        (1, "IFLA_IPOIB_PKEY", "uint16"),
+        (2, "IFLA_IPOIB_MODE", "uint16"),
+        (3, "IFLA_IPOIB_UMCAST", "uint16"),
+    )
+
+
+class IpoibInfo(nla):  # type: ignore[misc]
+    """IFLA_LINKINFO of kind ipoib."""
+
+    nla_map = ((1, "IFLA_INFO_KIND", "asciiz"), (2, "IFLA_INFO_DATA", "ipoib_data"))
+    ipoib_data = IpoibData
+
+
 class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
     """struct ifinfomsg and the attributes that we set; numbers from linux/if_link.h."""
 
@@ -70,8 +87,10 @@ class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
         (1, "IFLA_ADDRESS", "cdata"),
         (3, "IFLA_IFNAME", "asciiz"),
         (4, "IFLA_MTU", "uint32"),
+        (5, "IFLA_LINK", "uint32"),
         (10, "IFLA_MASTER", "uint32"),
         (13, "IFLA_TXQLEN", "uint32"),
+        (18, "IFLA_LINKINFO", "ipoib_info"),
         (20, "IFLA_IFALIAS", "asciiz"),
         (27, "IFLA_GROUP", "uint32"),
         (28, "IFLA_NET_NS_FD", "uint32"),
@@ -82,6 +101,7 @@ class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
         (64, "IFLA_GRO_IPV4_MAX_SIZE", "uint32"),
     )
     proplist = ifinfmsg.proplist
+    ipoib_info = IpoibInfo
 
 
 class NeighbourMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped

@@ -66,6 +66,19 @@ class XdpProgram:
     id: int
 
 
+@dataclass(frozen=True, slots=True)
+class IpoibState:
+    """How an IP-over-InfiniBand link works: IFLA_IPOIB_MODE and IFLA_IPOIB_UMCAST.
+
+    Attributes:
+        connected: connected mode, else datagram.
+        umcast: multicast groups are joined by programs, not by the kernel.
+    """
+
+    connected: bool
+    umcast: bool = False
+
+
 class TcxSide(StrEnum):
     """Which packets of a link a program sees by TCX."""
 
@@ -102,6 +115,7 @@ class Link:
             ALLMULTI, MULTICAST. None, as in the two below: a record of before does not tell.
         group: IFLA_GROUP.
         xdp: what is attached.
+        ipoib: None where the kernel tells none, as of any link that is not IPoIB.
     """
 
     index: int
@@ -129,6 +143,7 @@ class Link:
     flags: int | None = None
     group: int | None = None
     xdp: tuple[XdpProgram, ...] | None = None
+    ipoib: IpoibState | None = None
 
 
 FOREVER: Final = 0xFFFFFFFF  # INFINITY_LIFE_TIME, linux/ipv6.h

@@ -10,7 +10,7 @@ from errno import ENODEV
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.model import Link, OffloadSizes, XdpMode, XdpProgram
+from dranet_nri.model import IpoibState, Link, OffloadSizes, XdpMode, XdpProgram
 from dranet_nri.netlink.codec import attribute, attributes, fixed, text, u8, u32, walk
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 
@@ -53,6 +53,10 @@ IFLA_NETNS_IMMUTABLE: Final = 67  # Linux 6.14 and later tell
 IFLA_INFO_KIND: Final = 1
 IFLA_INFO_DATA: Final = 2
 IFLA_VXLAN_LINK: Final = 3
+IFLA_IPOIB_MODE: Final = 2
+IFLA_IPOIB_UMCAST: Final = 3
+IPOIB_MODE_DATAGRAM: Final = 0
+IPOIB_MODE_CONNECTED: Final = 1
 # IFLA_XDP_DRV_PROG_ID and those beside it; IFLA_XDP_PROG_ID tells no mode where there are several.
 XDP_PROG_IDS: Final = {5: XdpMode.NATIVE, 6: XdpMode.GENERIC, 7: XdpMode.OFFLOADED}
 
@@ -68,6 +72,7 @@ OPERSTATES: Final = (
 )
 
 INFO: Final = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
+_U16: Final = struct.Struct("=H")
 _WITHOUT_STATS: Final = attribute(IFLA_EXT_MASK, struct.pack("=I", RTEXT_FILTER_SKIP_STATS))
 
 
@@ -145,7 +150,8 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
     state = u8(attrs.get(IFLA_OPERSTATE))
     info = attributes(attrs.get(IFLA_LINKINFO, b""))
     kind = text(info.get(IFLA_INFO_KIND))
-    lower = _lower(attrs, info.get(IFLA_INFO_DATA, b"") if kind == "vxlan" else b"")
+    data = info.get(IFLA_INFO_DATA, b"")
+    lower = _lower(attrs, data if kind == "vxlan" else b"")
     return Link(
         index=seen.index,
         name=seen.name,
@@ -171,6 +177,7 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
         flags=seen.flags & KEPT_FLAGS,
         group=u32(attrs.get(IFLA_GROUP)),
         xdp=_programs(attrs),
+        ipoib=_ipoib(data) if kind == "ipoib" else None,
     )
 
 
@@ -179,6 +186,14 @@ def _programs(attrs: Mapping[int, bytes]) -> tuple[XdpProgram, ...]:
     return tuple(
         XdpProgram(mode, u32(told[kind])) for kind, mode in XDP_PROG_IDS.items() if kind in told
     )
+
+
+def _ipoib(data: bytes) -> IpoibState | None:
+    told = attributes(data)
+    if IFLA_IPOIB_MODE not in told or IFLA_IPOIB_UMCAST not in told:
+        return None
+    (mode,), (umcast,) = (fixed(_U16, told[each]) for each in (IFLA_IPOIB_MODE, IFLA_IPOIB_UMCAST))
+    return IpoibState(mode == IPOIB_MODE_CONNECTED, bool(umcast))
 
 
 def _lower(attrs: Mapping[int, bytes], vxlan: bytes) -> int:

@@ -23,6 +23,7 @@ def settings_of(link: Link) -> LinkSettings:
         sizes=link.sizes,
         flags=link.flags,
         group=link.group,
+        ipoib=link.ipoib,
     )
 
 
@@ -41,6 +42,7 @@ def difference(wanted: LinkSettings, link: Link) -> LinkSettings:
         ),
         flags=_unless_equal(wanted.flags, link.flags),
         group=_unless_equal(wanted.group, link.group),
+        ipoib=None if wanted.ipoib == link.ipoib else wanted.ipoib,
     )
 
 

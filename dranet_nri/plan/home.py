@@ -105,6 +105,8 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
     kept = tuple(each for each in link.altnames if each not in clashing)
     moved = replace(link, name=name, up=False, altnames=kept, xdp=snapshot.link.xdp)
     settings = difference(settings_of(snapshot.link), link)
+    if settings.ipoib is not None:
+        settings = replace(settings, mtu=None, ipoib=None)  # at home, where it keeps nothing away
     rename: Plan = ()
     if link.parent and link.name != name and name not in observed.taken_pod_names:
         rename = (RenameLink(Ns.POD, link.index, name),)
@@ -193,9 +195,7 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     ops += detach_strange(Ns.HOST, before.link, now.link)
     if before.tcx is not None and set(now.tcx or ()) - set(before.tcx):
         ops.append(DetachTcx(Ns.HOST, name, before.tcx))
-    settings = difference(settings_of(before.link), now.link)
-    if settings != LinkSettings():
-        ops.append(SetLink(Ns.HOST, name, settings))
+    ops += _set_back(before.link, now.link, name)
     ops += back_home(before, now, name)
     present = {*now.link.altnames, *taken}
     ops += (AddAltname(Ns.HOST, name, each) for each in before.link.altnames if each not in present)
@@ -217,6 +217,19 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
         if each not in now.neighbours
     )
     return tuple(ops)
+
+
+def _set_back(before: Link, now: Link, name: str) -> Plan:
+    """Set the MTU, and the mode of an IPoIB link, apart: a refusal must not keep the rest away.
+
+    The mode comes first, for it sets and limits the MTU (ipoib_set_mode and ipoib_change_mtu,
+    drivers/infiniband/ulp/ipoib). A link whose RDMA device moved is made anew in datagram mode.
+    """
+    missing = difference(settings_of(before), now)
+    mtu = missing.mtu if missing.ipoib is None else before.mtu
+    rest = replace(missing, mtu=None, ipoib=None)
+    parts = (rest, LinkSettings(ipoib=missing.ipoib), LinkSettings(mtu=mtu))
+    return tuple(SetLink(Ns.HOST, name, each) for each in parts if each != LinkSettings())
 
 
 def in_vain(failed: Sequence[tuple[Op, KernelError]]) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from dranet_nri.model import (
     Address,
+    IpoibState,
     Neighbour,
     Ns,
     OffloadSizes,
@@ -39,10 +40,11 @@ class LinkSettings:
     sizes: OffloadSizes = OffloadSizes()
     flags: int | None = None
     group: int | None = None
+    ipoib: IpoibState | None = None
 
     def __str__(self) -> str:
         """Name what is set; "" if nothing is."""
-        sizes = self.sizes
+        sizes, ipoib = self.sizes, self.ipoib
         named = {
             "mtu": self.mtu,
             "mac": self.mac,
@@ -54,6 +56,8 @@ class LinkSettings:
             "gro_ipv4": sizes.gro_ipv4,
             "flags": None if self.flags is None else f"{self.flags:#x}",
             "group": self.group,
+            "mode": ipoib and ("connected" if ipoib.connected else "datagram"),
+            "umcast": ipoib and int(ipoib.umcast),
         }
         return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
 

@@ -139,14 +139,20 @@ def is_usable(wanted: AtHome, observed: Observed) -> bool:
     """Whether the device is on the host under its own name, set, addressed and up as it was.
 
     Its RDMA devices are there as well, under their names. Routes, rules, neighbours, altnames,
-    sysctls or a master may still be missing: what they need may be gone from the host for good.
+    sysctls or a master may still be missing: what they need may be gone from the host for good. So
+    may the MTU and the mode of an IPoIB link, where the kernel refuses what it once took.
     """
     if wanted.child:
         return is_home(wanted, observed)
     if not _is_there(wanted, observed):
         return False
-    needed = (RenameLink, SetDown, SetLink, SetUp, AddAddress)
-    return not any(isinstance(op, needed) for op in plan(wanted, observed))
+    return not any(_is_needed(op) for op in plan(wanted, observed))
+
+
+def _is_needed(op: Op) -> bool:
+    if isinstance(op, SetLink):
+        return replace(op.settings, mtu=None, ipoib=None) != LinkSettings()
+    return isinstance(op, RenameLink | SetDown | SetUp | AddAddress)
 
 
 def _is_there(wanted: AtHome, observed: Observed) -> bool:

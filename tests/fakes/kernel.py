@@ -24,6 +24,7 @@ from dranet_nri.kernel.observe import deleted_with
 from dranet_nri.model import (
     Address,
     DeviceKey,
+    IpoibState,
     Link,
     LinkState,
     NetnsId,
@@ -308,6 +309,7 @@ class FakeKernel:
                 self._drop_children(entry.link)
                 space.drop(entry)
                 anew = replace(entry.link, up=False, altnames=(), mtu=2044, master=0)
+                anew = replace(anew, ipoib=anew.ipoib and IpoibState(connected=False))
                 self.add_link("ib0", None if target == HOST_NETNS else target, link=anew)
 
     def _drop_children(self, parent: Link) -> None:

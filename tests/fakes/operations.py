@@ -7,7 +7,7 @@ from ipaddress import ip_interface
 from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
-from dranet_nri.model import Address, Link, Ns, Switches
+from dranet_nri.model import Address, IpoibState, Link, Ns, Switches
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -33,6 +33,9 @@ from tests.fakes.routing import is_v6
 from tests.fakes.world import FakeLink, Namespace
 
 IFF_NOARP: Final = 0x80  # linux/if.h
+# drivers/infiniband/ulp/ipoib/ipoib.h: of the first byte of an address, and MTUs.
+IPOIB_FLAGS_RC: Final = 0x80
+MAX_DATAGRAM, MAX_CONNECTED = 4092, 65520
 
 LinkOp = (
     SetDown
@@ -198,8 +201,12 @@ def _move(op: MoveLink, what: str, source: Namespace, target: Namespace) -> None
 
 def _settled(what: str, link: Link, settings: LinkSettings) -> Link:
     """Return the link with the settings, where None leaves things as they are."""
+    if settings.ipoib is not None:
+        link = _in_mode(what, link, settings.ipoib)
     mtu = settings.mtu or link.mtu
-    if mtu < link.min_mtu or (link.max_mtu and mtu > link.max_mtu):
+    datagram = link.ipoib is not None and not link.ipoib.connected
+    max_mtu = MAX_DATAGRAM if datagram else link.max_mtu
+    if mtu < link.min_mtu or (max_mtu and mtu > max_mtu):
         raise KernelError(what, EINVAL, "mtu out of range")
     if settings.mac is not None and int(settings.mac[:2], 16) & 1:
         raise KernelError(what, EADDRNOTAVAIL, "a multicast address is nobody's")
@@ -221,6 +228,18 @@ def _settled(what: str, link: Link, settings: LinkSettings) -> Link:
         flags=link.flags if settings.flags is None else settings.flags,
         group=link.group if settings.group is None else settings.group,
     )
+
+
+def _in_mode(what: str, link: Link, wanted: IpoibState) -> Link:
+    """Return the IPoIB link in that mode: ipoib_set_mode, drivers/infiniband/ulp/ipoib."""
+    if link.ipoib is None:
+        raise KernelError(what, EOPNOTSUPP, "the link is no IPoIB link")
+    if link.ipoib.connected == wanted.connected:
+        return replace(link, ipoib=wanted)
+    if wanted.connected and not int(link.mac[:2], 16) & IPOIB_FLAGS_RC:
+        raise KernelError(what, EINVAL, "the device knows no connected mode")
+    mtu = MAX_CONNECTED if wanted.connected else min(2044, link.mtu)
+    return replace(link, mtu=mtu, ipoib=wanted)
 
 
 def _set_down(space: Namespace, entry: FakeLink) -> None:

@@ -1,8 +1,8 @@
 """IPoIB children: what is asked of the kernel, and how what we made is found again.
 
 No kernel here has an InfiniBand port. The requests are held to those of iproute2 6.1
-(`ip link add link lo name dra123 type ipoib pkey 0x8001 mode datagram` and `… type ipoib mode
-connected`, seen with strace).
+(`ip link add link lo name dra123 type ipoib pkey 0x8001 mode datagram`, `… type ipoib mode
+connected` and `ip link set lo type ipoib mode connected umcast 0`, seen with strace).
 """
 
 import os
@@ -16,7 +16,7 @@ from dranet_nri.kernel import ipoib
 from dranet_nri.kernel.links import set_settings
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.space import Space
-from dranet_nri.model import Ns
+from dranet_nri.model import IpoibState, Ns
 from dranet_nri.netlink.codec import walk
 from dranet_nri.netlink.links import INFO
 from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
@@ -81,6 +81,21 @@ def test_the_request_is_that_of_iproute2(
     asked = dict(unfolded(body[INFO.size :]))
     asked[18, 1] = asked[18, 1].rstrip(b"\0")
     assert asked == expected
+
+
+def test_the_mode_of_a_link_is_asked_for_as_iproute2_does(nsfd: int) -> None:
+    recorder = Recorder(run_inside(nsfd, open_here))
+
+    with pytest.raises(KernelError):  # lo is no IPoIB link
+        set_settings(recorder, "set", 1, LinkSettings(ipoib=IpoibState(connected=True)))
+    recorder.netlink.close()
+
+    ((kind, flags, body),) = recorder.asked
+    assert (kind, flags) == (16, 0)  # RTM_NEWLINK
+    assert body[: INFO.size] == INFO.pack(0, 0, 1, 0, 0)
+    asked = dict(unfolded(body[INFO.size :]))
+    asked[18, 1] = asked[18, 1].rstrip(b"\0")
+    assert asked == {(18, 1): b"ipoib", (18, 2, 2): b"\x01\x00", (18, 2, 3): b"\x00\x00"}
 
 
 def test_a_link_that_is_there_already_gets_its_alias(nsfd: int, space: Space) -> None:

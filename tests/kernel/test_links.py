@@ -4,12 +4,15 @@ import pytest
 
 from dranet_nri.kernel.links import link_layer
 from dranet_nri.kernel.messages import LinkMessage
-from dranet_nri.model import Link, OffloadSizes, XdpMode, XdpProgram
+from dranet_nri.model import IpoibState, Link, OffloadSizes, XdpMode, XdpProgram
 from dranet_nri.netlink import links
 from dranet_nri.netlink.codec import attribute, encode
 from dranet_nri.netlink.links import Seen, link_from
 
 IPOIB_MAC = "00:00:10:29:fe:80:00:00:00:00:00:00:00:15:5d:ff:fd:33:ff:05"
+
+# P_Key, connected mode, umcast; as ipoib_fill_info writes them (drivers/infiniband/ulp/ipoib)
+IPOIB_DATA = attribute(1, b"\x01\x80") + attribute(2, b"\1\0") + attribute(3, b"\1\0")
 
 
 def seen(flags: int = 0, arphrd: int = 1, **attrs: bytes) -> Seen:
@@ -43,7 +46,7 @@ def hardware() -> Seen:
         GSO_MAX_SIZE=u32(65536),
         PARENT_DEV_NAME=b"0101:00:00.0\0",
         PARENT_DEV_BUS_NAME=b"pci\0",
-        LINKINFO=attribute(1, b"ipoib\0"),
+        LINKINFO=attribute(1, b"ipoib\0") + attribute(2, IPOIB_DATA),
         GROUP=u32(7),
         XDP=attribute(1, b"\4") + attribute(5, u32(5)) + attribute(7, u32(6)),
     )
@@ -73,7 +76,19 @@ def test_a_hardware_link_is_read_in_full() -> None:
         flags=0x1100,
         group=7,
         xdp=(XdpProgram(XdpMode.NATIVE, 5), XdpProgram(XdpMode.OFFLOADED, 6)),
+        ipoib=IpoibState(connected=True, umcast=True),
     )
+
+
+def test_the_mode_is_that_of_an_ipoib_link_which_tells_all_of_it() -> None:
+    datagram = attribute(2, b"\0\0") + attribute(3, b"\0\0")
+
+    def told(kind: bytes, data: bytes) -> IpoibState | None:
+        return link_from(seen(LINKINFO=attribute(1, kind) + attribute(2, data))).ipoib
+
+    assert told(b"ipoib\0", datagram) == IpoibState(connected=False)
+    assert told(b"veth\0", datagram) is None
+    assert told(b"ipoib\0", attribute(2, b"\1\0")) is None
 
 
 def test_a_lower_link_counts_only_in_the_same_namespace() -> None:

@@ -7,6 +7,7 @@ import pytest
 from dranet_nri.model import (
     FOREVER,
     Address,
+    IpoibState,
     Link,
     LinkState,
     Neighbour,
@@ -20,6 +21,9 @@ from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.ops import (
     AddAddress,
     AddRoute,
+    LinkSettings,
+    MoveLink,
+    SetLink,
     SetMaster,
 )
 from dranet_nri.plan.planner import is_home, is_usable, plan
@@ -164,10 +168,11 @@ def test_a_device_without_a_link_layer_address_gets_none_set() -> None:
         pytest.param(replace(PLAIN, routes=(Route("10.6.0.0/16", scope=253),)), True, id="more"),
         pytest.param(replace(PLAIN, addresses=()), False, id="no-address"),
         pytest.param(replace(PLAIN, link=replace(NIC, name="dra7")), False, id="another-name"),
-        pytest.param(replace(PLAIN, link=replace(NIC, mtu=1400)), False, id="another-mtu"),
+        pytest.param(replace(PLAIN, link=replace(NIC, mac="02:00:00:00:00:09")), False, id="mac"),
+        pytest.param(replace(PLAIN, link=replace(NIC, mtu=1400)), True, id="another-mtu"),
     ],
 )
-def test_a_device_is_usable_without_its_routes_but_not_without_name_settings_and_addresses(
+def test_a_device_is_usable_without_routes_or_mtu_but_not_without_name_settings_and_addresses(
     now: LinkState,
     usable: bool,  # noqa: FBT001 - a case's outcome
 ) -> None:
@@ -175,3 +180,48 @@ def test_a_device_is_usable_without_its_routes_but_not_without_name_settings_and
 
     assert is_usable(wanted, on_host(now)) is usable
     assert not is_usable(wanted, Observed(pod=now))
+
+
+CONNECTED, DATAGRAM = IpoibState(connected=True, umcast=True), IpoibState(connected=False)
+IB = LinkState(replace(NIC, kind="ipoib", arphrd=32, mtu=65520, ipoib=CONNECTED))
+
+
+def on_eth1(settings: LinkSettings) -> SetLink:
+    return SetLink(Ns.HOST, "eth1", settings)
+
+
+@pytest.mark.parametrize(
+    ("mtu", "anew"), [(65520, 2044), (2044, 2044)], ids=["the most", "as small as before"]
+)
+def test_an_ipoib_link_made_anew_gets_its_mode_and_then_its_mtu_which_the_mode_sets(
+    mtu: int, anew: int
+) -> None:
+    before = replace(IB, link=replace(IB.link, mtu=mtu))
+    now = replace(IB, link=replace(IB.link, mtu=anew, ipoib=DATAGRAM, txqlen=9))
+
+    ops = plan(AtHome(before), on_host(now))
+
+    assert ops == (
+        on_eth1(LinkSettings(txqlen=1000)),
+        on_eth1(LinkSettings(ipoib=CONNECTED)),
+        on_eth1(LinkSettings(mtu=mtu)),
+    )
+    assert str(ops[1]) == "set mode connected, umcast 1 on eth1 in host"
+    assert not is_usable(AtHome(before), on_host(now)), "the queue is no such detail"
+    assert is_usable(AtHome(before), on_host(replace(now, link=replace(now.link, txqlen=1000))))
+
+
+def test_a_mode_that_a_pod_changed_keeps_nothing_in_the_pod() -> None:
+    there = replace(IB, link=replace(IB.link, mtu=2044, ipoib=DATAGRAM, txqlen=9))
+
+    ops = plan(AtHome(IB), Observed(pod=there, taken_host_names=HOST_NAMES))
+
+    (moved,) = (op for op in ops if isinstance(op, MoveLink))
+    assert moved.settings == LinkSettings(txqlen=1000)
+    assert ops[-3:-1] == (on_eth1(LinkSettings(ipoib=CONNECTED)), on_eth1(LinkSettings(mtu=65520)))
+
+
+def test_a_link_of_which_no_mode_was_told_gets_none() -> None:
+    before = replace(IB, link=replace(IB.link, ipoib=None))
+
+    assert plan(AtHome(before), on_host(IB)) == ()

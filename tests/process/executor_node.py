@@ -21,6 +21,7 @@ from dranet_nri.model import (
     EthtoolState,
     Failure,
     InterfaceConfig,
+    IpoibState,
     Link,
     LinkState,
     NetnsId,
@@ -127,7 +128,7 @@ CLAIMS = (
     claim(DATA, given(pci(1), NAMED), given(pci(2))),
     claim(STORAGE, given(pci(3)), replace(given(pci(4)), admin_access=True)),
 )
-GID_MAC = "00:00:10:29:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a:1e"
+GID_MAC = "80:00:10:29:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a:1e"
 IB_CONFIG = NetworkConfig(InterfaceConfig(name="net1"), rdma=RdmaConfig(name="hca0"))
 FABRIC_CLAIMS = (
     claim(DATA, given(replace(pci(5), key=replace(pci(5).key, name="ibs5")), IB_CONFIG)),
@@ -257,7 +258,8 @@ class FabricNode(Node):
 
     def arrange(self) -> None:
         parent = "0000:05:00.0"
-        link = Link(0, "ibs5", arphrd=ARPHRD_INFINIBAND, mac=GID_MAC, mtu=2044, up=True)
+        link = Link(0, "ibs5", arphrd=ARPHRD_INFINIBAND, mac=GID_MAC, mtu=65520, up=True)
+        link = replace(link, kind="ipoib", ipoib=IpoibState(connected=True, umcast=True))
         self.kernel.add_link(
             "ibs5",
             parent=parent,

@@ -1,13 +1,13 @@
 """RDMA devices on their way home: made anew meanwhile, renamed, out of namespaces that die."""
 
-from errno import EBUSY
+from errno import EBUSY, EINVAL
 
 import pytest
 
 from dranet_nri.errors import AttachError
 from dranet_nri.model import NetworkConfig, Phase, RdmaConfig, RdmaMode
-from dranet_nri.plan.ops import AddAddress, MoveRdma, RenameRdma
-from dranet_nri.plan.patience import MAX_RESTORE_TRIES
+from dranet_nri.plan.ops import AddAddress, MoveRdma, RenameRdma, SetLink
+from dranet_nri.plan.patience import MAX_RESTORE_TRIES, RESTORE_FAILED
 from tests.process.executor_node import (
     DATA,
     DUAL,
@@ -152,6 +152,30 @@ def test_a_name_that_was_taken_meanwhile_is_said_until_it_is_free(node: Node) ->
     node.detach()
     assert node.journal.phases() == {DATA: Phase.HOME}
     node.assert_home()
+
+
+# --------------------------------------------------------------------------- IP over InfiniBand
+
+
+def test_a_mode_and_mtu_that_the_kernel_no_longer_takes_keep_no_device_for_ever() -> None:
+    node = FabricNode()
+    attached(node, *node.claims[0].devices)
+    node.kernel.fail_on(SetLink, EINVAL)
+
+    for number in range(1, MAX_RESTORE_TRIES + 1):
+        node.detach()
+        assert node.journal.phases() == {DATA: Phase.DETACHING}
+        assert (failure_of(node).reason, failure_of(node).count) == (RESTORE_FAILED, number)
+    node.detach()
+
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    said = "set mode connected, umcast 1 on ibs5 in host: EINVAL"
+    assert said in failure_of(node).message
+    assert failure_of(node).message.endswith("given back without it after 10 tries")
+    state = node.kernel.state("ibs5")
+    assert state is not None
+    assert state.link.up
+    assert len(state.addresses) == 2
 
 
 # --------------------------------------------------------------------------- namespaces that die

@@ -221,6 +221,7 @@ def _as_once_attached(device: AttachedDevice) -> AttachedDevice:
     snapshot = device.snapshot
     if snapshot is not None:
         link = replace(snapshot.link, perm_mac="", dev_port=None, flags=None, group=None, xdp=None)
+        link = replace(link, ipoib=None)
         routes = tuple(each for each in snapshot.routes if not each.tos)
         snapshot = replace(
             snapshot, link=link, routes=routes, ethtool=None, unrestorable=(), tcx=None
