@@ -26,7 +26,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.child import Child, alias_of
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
-from dranet_nri.plan.known import known_as, why_unclear
+from dranet_nri.plan.known import KnownRdma, known_as, why_unclear
 from dranet_nri.plan.network import PodNetwork, pod_network
 from dranet_nri.plan.ops import DelLink
 from dranet_nri.plan.port import Kernel, Session
@@ -78,7 +78,7 @@ def expect_child(
     observed = session.child(alias)
     record = replace(device, child=alias, pod_name=network.name, home=False)
     if wanted.device.rdma_devices:
-        rdma = session.rdma(wanted.device.key, wanted.device.rdma_devices, ())
+        rdma = session.rdma(KnownRdma(wanted.device.key, wanted.device.rdma_devices))
         if rdma.mode is RdmaMode.SHARED:
             record = with_rdma(wanted, record, rdma, options)
             observed = replace(observed, rdma=rdma)
@@ -100,7 +100,7 @@ def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int 
 def _rdma_name(session: Session, device: Device) -> str:
     """Return what its RDMA device is called now; one that was made anew may have another name."""
     published = device.rdma_devices
-    here = [link.name for link in session.rdma(device.key, published, ()).host]
+    here = [link.name for link in session.rdma(KnownRdma(device.key, published)).host]
     return next((name for name in (*published, *here) if name in here), next(iter(published), ""))
 
 

@@ -18,6 +18,7 @@ from dranet_nri.inventory.observed import (
     RdmaDevice,
     RdmaPort,
 )
+from dranet_nri.inventory.owners import own_rdma
 from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "inventory_from_facts",
     "merge_known",
     "near_nodes",
+    "own_rdma",
     "parse_vm_size",
     "pci_device_name",
     "placements",

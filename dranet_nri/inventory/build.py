@@ -7,7 +7,7 @@ Rules:
    a virtual link. Each describes its own port of an RDMA device that several have; such a device
    says so, because RDMA devices move as a whole.
 3. An RDMA device is found by its place in the device tree, or by the net device that the kernel
-   names, never by its GUID. Sub-devices (SMI) come after the device that they are part of.
+   names (owners.py), never by its GUID. Sub-devices (SMI) come after what they are part of.
 4. What is unsafe is listed with the reason. One unusable device never spoils the others.
 """
 
@@ -30,6 +30,7 @@ from dranet_nri.inventory.attributes import (
 from dranet_nri.inventory.azure import Placement, placements
 from dranet_nri.inventory.names import interface_device_name, pci_device_name, port_device_name
 from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction, RdmaDevice
+from dranet_nri.inventory.owners import own_rdma
 from dranet_nri.inventory.safety import (
     accelerated_hazard,
     bare_hazards,
@@ -277,11 +278,7 @@ def _further_name(device: NetDevice, function: PciFunction | None) -> str:
 
 
 class _RdmaOwners:
-    """Finds the RDMA devices of a net device, or of a function without one.
-
-    A virtual link on top of a NIC appears among the GIDs of the NIC's RDMA device too; that
-    device is the NIC's.
-    """
+    """Finds the RDMA devices of a net device, or of a function without one."""
 
     def __init__(self, rdma: Sequence[RdmaDevice]) -> None:
         self._by_parent: dict[tuple[str, str], list[RdmaDevice]] = defaultdict(list)
@@ -294,18 +291,16 @@ class _RdmaOwners:
 
     def of(self, netdev: NetDevice | None, function: PciFunction | None) -> tuple[RdmaDevice, ...]:
         """Return them sorted by name, sub-devices last."""
-        if netdev is None:
-            assert function is not None
-            found = {one.name: one for one in self._by_parent.get(("pci", function.address), ())}
-        elif "pf" in netdev.port_name:
-            found = {}  # the switch's side of a VF, not the VF
-        else:
-            link = netdev.link
-            found = {one.name: one for one in self._by_parent.get((link.bus, link.parent), ())}
-            for device in self._by_netdev.get(link.name, ()):
-                if not (device.pci and (netdev.virtual or is_synthetic(link))):
-                    found[device.name] = device
-        return tuple(sorted(found.values(), key=lambda one: (bool(one.part_of), one.name)))
+        if netdev and "pf" in netdev.port_name:
+            return ()  # the switch's side of a VF, not the VF
+        key = _key(netdev, function)
+        places = ((key.bus, key.parent), ("pci", key.pci))
+        below = (device for place in places for device in self._by_parent.get(place, ()))
+        named = self._by_netdev.get(key.name, ())
+        names = {device.name for device in named}
+        possible = {device.name: device for device in (*below, *named)}
+        found = own_rdma(key, tuple(possible.values()), lambda _: names)
+        return tuple(sorted(found, key=lambda one: (bool(one.part_of), one.name)))
 
 
 def _device(

@@ -57,7 +57,7 @@ _CNI_PREFIXES: Final = (
 )
 _PINNED_KINDS: Final = frozenset({"bond", "bridge", "openvswitch", "team", "vrf"})
 _USERSPACE_DRIVERS: Final = frozenset({"igb_uio", "pci-stub", "uio_pci_generic", "vfio-pci"})
-_NETVSC_BUS: Final = "vmbus"
+NETVSC_BUS: Final = "vmbus"
 _ACCELERATED: Final = "Ethernet RDMA without its net device on Hyper-V: accelerated networking"
 
 _Neighbours = Callable[[Link], Iterable[int]]
@@ -138,7 +138,7 @@ def function_hazard(function: PciFunction) -> str:
 
 def is_synthetic(link: Link) -> bool:
     """Whether this is Hyper-V's side of a NIC that is also seen as a PCI function."""
-    return link.bus == _NETVSC_BUS
+    return link.bus == NETVSC_BUS
 
 
 def accelerated_hazard(device: NetDevice, synthetic: Mapping[str, str]) -> str:

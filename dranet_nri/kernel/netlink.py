@@ -32,7 +32,7 @@ from dranet_nri.model import (
     TcxProgram,
 )
 from dranet_nri.netlink.routes import default_routes
-from dranet_nri.plan.known import Known
+from dranet_nri.plan.known import Known, KnownRdma
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -202,11 +202,11 @@ class NetlinkSession:
         """Return what runs on a link by TCX; None before Linux 6.6, or if we may not ask."""
         return self._space(ns, f"ask for the TCX programs of link {index}").tcx(index)
 
-    def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
-        """Return where the RDMA devices of the device are."""
-        host = self._space(Ns.HOST, f"observe RDMA devices of {key.parent or key.name}")
+    def rdma(self, known: KnownRdma) -> ObservedRdma:
+        """Return where the RDMA devices of a device are."""
+        host = self._space(Ns.HOST, f"observe RDMA devices of {known.key.parent or known.key.name}")
         pod = self._spaces.get(Ns.POD)
-        return rdma.observe(host.fd, pod.fd if pod else None, self._sys_root, key, names, known)
+        return rdma.observe(host.fd, pod.fd if pod else None, self._sys_root, known)
 
     def char_devices(
         self, ns: Ns, device: RdmaLink, kinds: Sequence[str]

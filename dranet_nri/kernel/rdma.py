@@ -3,8 +3,7 @@
 Rules:
 1. Everything is asked and sent by a thread inside the namespace that has the device: the kernel
    compares the sender's namespace with the device's.
-2. On the host a device is found by the PCI function above it, as sysfs of the host tells. In a pod
-   it is one that left the host and is remembered.
+2. What a device of the host hangs on, its sysfs tells. Which ones are a NIC's: see owned.py.
 3. No lock of ours is held over a move: it may hang as long as the device's users do, and the
    kernel lines moves up by itself.
 """
@@ -17,29 +16,22 @@ from typing import TypeVar
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.model import (
-    CharDevice,
-    DeviceKey,
-    ObservedRdma,
-    RdmaLink,
-    RdmaMode,
-)
-from dranet_nri.plan.rdma import same
+from dranet_nri.kernel.owned import Shown, owned
+from dranet_nri.model import CharDevice, Ns, ObservedRdma, RdmaLink, RdmaMode
+from dranet_nri.plan.known import KnownRdma
 from dranet_nri.rdma.socket import RdmaSocket, open_here
 from dranet_nri.rdma.values import CharDevKind, RdmaDevice
 
 T = TypeVar("T")
 
 
-def observe(
-    host: int,
-    pod: int | None,
-    sys_root: str,
-    key: DeviceKey,
-    names: Sequence[str],
-    known: Sequence[RdmaLink],
-) -> ObservedRdma:
-    """Look for the RDMA devices of a device; arguments as for the port, namespaces as descriptors.
+def observe(host: int, pod: int | None, sys_root: str, known: KnownRdma) -> ObservedRdma:
+    """Look for the RDMA devices of a device.
+
+    Args:
+        host, pod: descriptors of the namespaces, None if there is no pod's.
+        sys_root: a sysfs of the host's.
+        known: what they are known by.
 
     Raises:
         KernelError: a dump failed.
@@ -51,17 +43,17 @@ def observe(
     in_pod: tuple[RdmaDevice, ...] = ()
     if pod is not None and mode is RdmaMode.EXCLUSIVE:
         in_pod = _ask(pod, lambda rdma: rdma.devices("pod")) or ()
-    own = _own_names(Path(sys_root, "class/infiniband"), key, names)
-    here = tuple(_link(each) for each in on_host if each.name in own and not each.parent)
-    links = tuple(_link(each) for each in in_pod if not each.parent)
-    there = tuple(link for link in links if any(same(each, (link,)) for each in known))
-    return ObservedRdma(
-        mode=mode,
-        host=here,
-        pod=there,
-        taken_host_names=_names(on_host, here),
-        taken_pod_names=_names(in_pod, there),
-    )
+    spaces = {Ns.HOST: host} | ({Ns.POD: pod} if pod is not None else {})
+
+    def netdevs(ns: Ns, devices: Sequence[RdmaDevice]) -> dict[int, frozenset[int]]:
+        indexes = [each.index for each in devices]
+        return (
+            _ask(spaces[ns], lambda rdma: {index: _netdevs(rdma, index) for index in indexes}) or {}
+        )
+
+    folder = Path(sys_root, "class/infiniband")
+    parents = {each.name: _parent(folder / each.name) for each in on_host}
+    return owned(Shown(mode, on_host, in_pod, parents, netdevs), known)
 
 
 def char_devices(space: int, device: RdmaLink, kinds: Sequence[str]) -> tuple[CharDevice, ...]:
@@ -139,35 +131,21 @@ def _has(rdma: RdmaSocket, index: int) -> bool:
     return any(each.index == index for each in rdma.devices("target"))
 
 
-def _own_names(folder: Path, key: DeviceKey, names: Sequence[str]) -> frozenset[str]:
-    """Return the names of those below the device's PCI function, or of those published for it.
-
-    A software device has nothing above it. It counts by its name.
-    """
-    parents = {path.name: _parent(path) for path in _entries(folder)}
-    wanted = {key.parent, key.pci} - {""}
-    below = {name for name, parent in parents.items() if parent in wanted}
-    return frozenset(below or {name for name in names if parents.get(name) == ""})
-
-
-def _entries(folder: Path) -> tuple[Path, ...]:
+def _netdevs(rdma: RdmaSocket, index: int) -> frozenset[int]:
+    """Return the ifindexes of the net devices that the ports have here; none if it went since."""
     try:
-        return tuple(folder.iterdir())
-    except OSError:
-        return ()
+        ports = rdma.ports(f"look for the net devices of RDMA device {index}", index)
+    except KernelError as error:
+        if error.code != ENODEV:
+            raise
+        return frozenset()
+    return frozenset(port.netdev_index for port in ports if port.netdev_index)
 
 
-def _parent(device: Path) -> str:
+def _parent(device: Path) -> tuple[str, str]:
+    """Return bus and name of what the device hangs on, empty if it is a software device."""
+    above = device / "device"
     try:
-        return (device / "device").readlink().name
+        return (above / "subsystem").readlink().name, above.readlink().name
     except OSError:
-        return ""
-
-
-def _link(device: RdmaDevice) -> RdmaLink:
-    return RdmaLink(device.index, device.name, device.node_guid)
-
-
-def _names(devices: Sequence[RdmaDevice], own: Sequence[RdmaLink]) -> frozenset[str]:
-    indexes = {link.index for link in own}
-    return frozenset(each.name for each in devices if each.index not in indexes)
+        return "", ""

@@ -13,6 +13,7 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import CharDevice, DeviceKey, NetnsId, Ns, ObservedRdma, RdmaLink, RdmaMode
+from dranet_nri.plan.known import KnownRdma
 from dranet_nri.plan.ops import MoveRdma, Op
 from dranet_nri.plan.port import Kernel, Session
 from tests.fakes.kernel import FakeKernel
@@ -51,6 +52,8 @@ class FakeFabric:
         self.kernel: Kernel = self._fake
         self._count = 0
         for name in NAMES:
+            key = self.key(name)
+            self._fake.add_link(key.name, parent=key.parent)
             self.plug(name)
         self._fake.rdma.mode = mode
 
@@ -71,9 +74,10 @@ class FakeFabric:
 
     def plug(self, name: str) -> None:
         """Add a device."""
-        parent = self.key(name).parent if self._movable else ""
+        nic = self.key(name).parent
+        parent = nic if self._movable else ""
         guid = f"0200:00ff:fe00:000{NAMES.index(name)}"
-        self._fake.add_rdma(name, parent=parent, guid=guid, movable=self._movable)
+        self._fake.add_rdma(name, parent=parent, guid=guid, movable=self._movable, nic=nic)
 
     def unplug(self, name: str, netns: NetnsId | None = None) -> None:
         """Remove it, wherever it is."""
@@ -90,7 +94,7 @@ class Bench:
 
     def seen(self, *known: RdmaLink, name: str = "soft0") -> ObservedRdma:
         """Observe an RDMA device of which these left the host."""
-        return self.session.rdma(self.fabric.key(name), (name,), known)
+        return self.session.rdma(KnownRdma(self.fabric.key(name), (name,), known))
 
     def on_host(self, name: str = "soft0") -> RdmaLink:
         """Return the device, which must be on the host."""

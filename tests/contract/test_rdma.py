@@ -11,9 +11,10 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Ns, ObservedRdma, RdmaLink, RdmaMode
+from dranet_nri.plan.known import KnownRdma
 from dranet_nri.plan.ops import MoveRdma, RenameRdma
 from tests.box.waiting import wait_until
-from tests.contract.fabric import Bench, Fabric, FakeFabric, bench, fixed, movable, shared
+from tests.contract.fabric import NAMES, Bench, Fabric, FakeFabric, bench, fixed, movable, shared
 
 __all__ = ["fixed", "movable", "shared"]
 
@@ -54,10 +55,23 @@ def test_a_device_that_nothing_is_above_is_found_by_its_name(fixed: Bench) -> No
     assert [each.name for each in fixed.seen().host] == ["soft0"]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_device_that_nothing_is_above_is_found_by_the_net_device_of_its_port(
+    fixed: Bench, name: str
+) -> None:
+    key = fixed.fabric.key(name)
+    nic = fixed.session.observe(key, "").host
+    assert nic is not None
+
+    seen = fixed.session.rdma(KnownRdma(key, (), host_netdev=nic.link.index))
+
+    assert [each.name for each in seen.host] == [name]
+
+
 def test_a_nic_without_rdma_has_none(movable: Bench) -> None:
     key = replace(movable.fabric.key("soft0"), parent="0000:ff:1f.7", pci="0000:ff:1f.7")
 
-    seen = movable.session.rdma(key, ("soft7",), ())
+    seen = movable.session.rdma(KnownRdma(key, ("soft7",), host_netdev=NOWHERE))
 
     assert (seen.host, seen.taken_host_names) == ((), frozenset({"soft0", "soft1"}))
 
@@ -66,7 +80,7 @@ def test_without_a_pod_only_the_host_is_looked_at(movable: Bench) -> None:
     link = movable.move_in()
 
     with closing(movable.fabric.kernel.session(None)) as session:
-        seen = session.rdma(movable.fabric.key("soft0"), ("soft0",), (link,))
+        seen = session.rdma(KnownRdma(movable.fabric.key("soft0"), ("soft0",), (link,)))
 
     assert (seen.host, seen.pod, seen.mode) == ((), (), RdmaMode.EXCLUSIVE)
 
@@ -83,12 +97,41 @@ def test_a_move_keeps_index_name_and_guid(movable: Bench) -> None:
     assert (seen.taken_host_names, seen.taken_pod_names) == (frozenset({"soft1"}), frozenset())
 
 
-def test_a_device_in_the_pod_that_nobody_remembers_only_has_its_name(movable: Bench) -> None:
-    movable.move_in()
+def test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_name(movable: Bench) -> None:
+    link = movable.move_in()
 
     seen = movable.seen()
+    other = movable.session.rdma(KnownRdma(movable.fabric.key("soft0"), ("soft7",)))
 
-    assert (seen.host, seen.pod, seen.taken_pod_names) == ((), (), frozenset({"soft0"}))
+    assert (seen.host, seen.pod, seen.taken_pod_names) == ((), (link,), frozenset())
+    assert (other.host, other.pod, other.taken_pod_names) == ((), (), frozenset({"soft0"}))
+
+
+def test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_claims_name(
+    movable: Bench,
+) -> None:
+    link = movable.move_in()
+    movable.session.apply(RenameRdma(Ns.POD, link.index, "hca0"))
+    known = KnownRdma(movable.fabric.key("soft0"), ("soft0",), pod_name="hca0")
+
+    seen = movable.session.rdma(known)
+    movable.session.apply(RenameRdma(Ns.POD, link.index, link.name))
+
+    assert seen.pod == (replace(link, name="hca0"),)
+
+
+def test_what_is_on_the_host_is_not_looked_for_in_the_pod(movable: Bench) -> None:
+    movable.move_in()
+
+    seen = movable.session.rdma(KnownRdma(movable.fabric.key("soft1"), ("soft0",)))
+
+    assert ([each.name for each in seen.host], seen.pod) == (["soft1"], ())
+
+
+def test_what_is_remembered_is_looked_for_by_nothing_else(movable: Bench) -> None:
+    movable.move_in()
+
+    assert movable.seen(RdmaLink(NOWHERE, "soft0")).pod == ()
 
 
 def test_a_device_comes_home_as_it_was(movable: Bench) -> None:

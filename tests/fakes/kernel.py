@@ -117,11 +117,21 @@ class FakeKernel:
         self.space(netns).add_rule("arrange", rule)
 
     def add_rdma(
-        self, name: str, *, parent: str = "", guid: str = "", movable: bool = True
+        self,
+        name: str,
+        *,
+        bus: str = "pci",
+        parent: str = "",
+        guid: str = "",
+        movable: bool = True,
+        nic: str = "",
     ) -> FakeRdma:
-        """Put an RDMA device on the host; the machine is in exclusive mode unless told."""
+        """Put an RDMA device on the host; the machine is in exclusive mode unless told.
+
+        Its port has the net device of the NIC with that parent, its own one's unless told.
+        """
         self.rdma.mode = self.rdma.mode or RdmaMode.EXCLUSIVE
-        return self.rdma.add(name, parent, guid, movable=movable)
+        return self.rdma.add(name, (bus, parent), guid, movable=movable, nic=nic or parent)
 
     def remove_link(self, name: str, netns: NetnsId | None = None) -> None:
         """Pull the device out of the machine."""

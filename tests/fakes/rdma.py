@@ -7,9 +7,12 @@ from itertools import count
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.model import CharDevice, NetnsId, Ns, ObservedRdma, RdmaLink, RdmaMode
+from dranet_nri.kernel.owned import Shown, owned
+from dranet_nri.model import CharDevice, Link, NetnsId, Ns, ObservedRdma, RdmaLink, RdmaMode
+from dranet_nri.plan.difference import ARPHRD_INFINIBAND
+from dranet_nri.plan.known import KnownRdma
 from dranet_nri.plan.ops import MoveRdma, RenameRdma
-from dranet_nri.plan.rdma import same
+from dranet_nri.rdma.values import RdmaDevice
 
 IB_MAJOR: Final = 231  # Documentation/admin-guide/devices.txt
 FIRST_MINOR: Final = {"uverbs": 192, "umad": 0, "issm": 64}
@@ -21,17 +24,20 @@ class FakeRdma:
     """One RDMA device.
 
     Attributes:
-        parent: PCI address of its function, "" for a software device.
+        bus, parent: what it hangs on ("pci", "0000:8a:00.0"), parent "" for a software device.
+        nic: parent of the NIC whose net device is its port's; InfiniBand's ports have none.
         netns: where it is.
         movable: its driver can move it between namespaces.
         slot: what its character devices are numbered by.
     """
 
     link: RdmaLink
+    bus: str
     parent: str
     netns: NetnsId
     movable: bool
     slot: int
+    nic: str
 
 
 @dataclass(slots=True)
@@ -63,10 +69,12 @@ class FakeRdmaCore:
         self.broken_chars = 0
         self.before_chars = lambda: None
 
-    def add(self, name: str, parent: str, guid: str, *, movable: bool) -> FakeRdma:
+    def add(
+        self, name: str, above: tuple[str, str], guid: str, *, movable: bool, nic: str
+    ) -> FakeRdma:
         """Let a driver make a device; it is born on the host."""
         link = RdmaLink(next(self._indexes), name, guid)
-        made = FakeRdma(link, parent, self.host, movable, self._free_slot())
+        made = FakeRdma(link, *above, self.host, movable, self._free_slot(), nic)
         self.devices.append(made)
         return made
 
@@ -116,23 +124,34 @@ class FakeRdmaCore:
                 self.carry(device, self.host)
 
     def observe(
-        self, parent: str, names: Sequence[str], known: Sequence[RdmaLink], pod: NetnsId | None
+        self,
+        known: KnownRdma,
+        pod: NetnsId | None,
+        links: Callable[[NetnsId], Sequence[Link]],
     ) -> ObservedRdma:
-        """Return where the devices below parent, or of those names, are."""
+        """Return where the devices are; links returns those of a namespace."""
+        if self.mode is None:
+            return ObservedRdma()
         shared = self.mode is RdmaMode.SHARED
-        host = [each for each in self.devices if shared or each.netns == self.host]
-        there = [each for each in self.devices if not shared and each.netns == pod]
-        own = [each for each in host if each.parent == parent and parent] or [
-            each for each in host if not each.parent and each.link.name in names
-        ]
-        inside = [each for each in there if any(same(k, (each.link,)) for k in known)]
-        return ObservedRdma(
-            mode=self.mode,
-            host=tuple(each.link for each in own),
-            pod=tuple(each.link for each in inside),
-            taken_host_names=frozenset(each.link.name for each in host if each not in own),
-            taken_pod_names=frozenset(each.link.name for each in there if each not in inside),
+        spaces = {Ns.HOST: self.host} | ({Ns.POD: pod} if pod else {})
+
+        def netdevs(ns: Ns, asked: Sequence[RdmaDevice]) -> dict[int, frozenset[int]]:
+            there = [each for each in links(spaces[ns]) if each.arphrd != ARPHRD_INFINIBAND]
+            return {
+                each.index: frozenset(link.index for link in there if link.parent == device.nic)
+                for each in asked
+                for device in self.devices
+                if device.link.index == each.index and device.nic
+            }
+
+        shown = Shown(
+            self.mode,
+            host=[_told(e) for e in self.devices if shared or e.netns == self.host],
+            pod=[_told(e) for e in self.devices if not shared and e.netns == pod],
+            parents={e.link.name: (e.bus, e.parent) for e in self.devices},
+            netdevs=netdevs,
         )
+        return owned(shown, known)
 
     def chars(self, netns: NetnsId, link: RdmaLink, kinds: Sequence[str]) -> tuple[CharDevice, ...]:
         """Return the character devices of a device that a process in netns sees."""
@@ -154,6 +173,11 @@ class FakeRdmaCore:
     def _free_slot(self) -> int:
         used = {each.slot for each in self.devices}
         return next(number for number in count() if number not in used)
+
+
+def _told(device: FakeRdma) -> RdmaDevice:
+    link = device.link
+    return RdmaDevice(link.index, link.name, node_guid=link.node_guid)
 
 
 def _char(kind: str, slot: int) -> CharDevice:

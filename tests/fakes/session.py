@@ -20,7 +20,7 @@ from dranet_nri.model import (
     TcxProgram,
 )
 from dranet_nri.plan.child import ALIAS
-from dranet_nri.plan.known import Known
+from dranet_nri.plan.known import Known, KnownRdma
 from dranet_nri.plan.ops import Op
 from tests.fakes.world import DEFAULTS, HOST_NETNS
 
@@ -76,10 +76,12 @@ class FakeSession:
         found = tuple(space.at("ask for TCX programs", index).tcx)
         return found if self.kernel.tells_programs else None
 
-    def rdma(self, key: DeviceKey, names: Sequence[str], known: Sequence[RdmaLink]) -> ObservedRdma:
+    def rdma(self, known: KnownRdma) -> ObservedRdma:
         """Look for the RDMA devices."""
         self._open("observe RDMA devices")
-        return self.kernel.rdma.observe(key.parent, names, known, self.netns)
+        kernel, netns = self.kernel, self.netns
+        there = netns if netns and kernel.alive(netns) else None
+        return kernel.rdma.observe(known, there, lambda each: kernel.space(each).plain())
 
     def char_devices(
         self, ns: Ns, device: RdmaLink, kinds: Sequence[str]

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, LinkState
-from dranet_nri.plan.known import Known, known_as, why_unclear
+from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, LinkState, RdmaLink
+from dranet_nri.plan.known import Known, KnownRdma, known_as, why_unclear
 
 VETH = Link(7, "nic0", kind="veth", mac="02:00:00:00:00:07")
 DEVICE = AttachedDevice(
@@ -222,3 +222,14 @@ def test_what_cannot_be_told_apart_is_named_with_the_remedy() -> None:
         "device pci-0000-8a-00-0-p1 (eth2) can't be told from others: it may be a or"
         " x (in the pod); give the right one the name eth2 on the host"
     )
+
+
+@pytest.mark.parametrize(("index", "known"), [(3, True), (4, False)])
+@pytest.mark.parametrize("name", ["mlx5_0", "hca0"])
+def test_an_rdma_device_that_left_is_known_by_its_index(
+    index: int, name: str, known: object
+) -> None:
+    left = RdmaLink(3, "mlx5_0", "0c42:a103:0065:5a1e")
+    seen = replace(left, index=index, name=name)
+
+    assert KnownRdma(HARDWARE.device.key, (), (RdmaLink(1, "smi0"), left)).has_left(seen) is known

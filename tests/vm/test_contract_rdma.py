@@ -16,7 +16,8 @@ from tests.contract.fabric import NAMES, fixed, movable, shared
 from tests.contract.test_rdma import (
     test_a_device_comes_home_as_it_was,
     test_a_device_comes_home_by_itself_when_its_namespace_dies,
-    test_a_device_in_the_pod_that_nobody_remembers_only_has_its_name,
+    test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_claims_name,
+    test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_name,
     test_a_device_is_not_renamed_from_another_namespace,
     test_a_device_moves_whatever_name_it_has,
     test_a_device_of_the_host_is_found_by_its_nic_and_tells_other_names,
@@ -24,6 +25,7 @@ from tests.contract.test_rdma import (
     test_a_device_that_is_nowhere_has_no_files,
     test_a_device_that_its_driver_made_anew_is_another_one_on_the_host,
     test_a_device_that_nothing_is_above_is_found_by_its_name,
+    test_a_device_that_nothing_is_above_is_found_by_the_net_device_of_its_port,
     test_a_driver_that_cannot_move_its_device_refuses_and_keeps_it,
     test_a_move_keeps_index_name_and_guid,
     test_a_name_is_given_in_the_pod_and_taken_off_there,
@@ -37,6 +39,8 @@ from tests.contract.test_rdma import (
     test_moving_what_no_namespace_of_the_session_has_is_an_error,
     test_shared_devices_count_as_being_on_the_host,
     test_two_devices_have_files_of_their_own,
+    test_what_is_on_the_host_is_not_looked_for_in_the_pod,
+    test_what_is_remembered_is_looked_for_by_nothing_else,
     test_without_a_pod_only_the_host_is_looked_at,
 )
 
@@ -48,7 +52,8 @@ __all__ = [
     "shared",
     "test_a_device_comes_home_as_it_was",
     "test_a_device_comes_home_by_itself_when_its_namespace_dies",
-    "test_a_device_in_the_pod_that_nobody_remembers_only_has_its_name",
+    "test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_claims_name",
+    "test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_name",
     "test_a_device_is_not_renamed_from_another_namespace",
     "test_a_device_moves_whatever_name_it_has",
     "test_a_device_of_the_host_is_found_by_its_nic_and_tells_other_names",
@@ -56,6 +61,7 @@ __all__ = [
     "test_a_device_that_is_nowhere_has_no_files",
     "test_a_device_that_its_driver_made_anew_is_another_one_on_the_host",
     "test_a_device_that_nothing_is_above_is_found_by_its_name",
+    "test_a_device_that_nothing_is_above_is_found_by_the_net_device_of_its_port",
     "test_a_driver_that_cannot_move_its_device_refuses_and_keeps_it",
     "test_a_move_keeps_index_name_and_guid",
     "test_a_name_is_given_in_the_pod_and_taken_off_there",
@@ -69,6 +75,8 @@ __all__ = [
     "test_moving_what_no_namespace_of_the_session_has_is_an_error",
     "test_shared_devices_count_as_being_on_the_host",
     "test_two_devices_have_files_of_their_own",
+    "test_what_is_on_the_host_is_not_looked_for_in_the_pod",
+    "test_what_is_remembered_is_looked_for_by_nothing_else",
     "test_without_a_pod_only_the_host_is_looked_at",
 ]
 
