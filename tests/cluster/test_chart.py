@@ -137,7 +137,7 @@ def test_classes_are_of_a_version_that_is_served(helm: Path, kubernetes: str, ve
     documents = rendered(helm, f"--kube-version={kubernetes}")
     classes = [each for each in documents if each["kind"] == "DeviceClass"]
 
-    assert len(classes) == 6
+    assert len(classes) == 4
     assert {each["apiVersion"] for each in classes} == {f"resource.k8s.io/{version}"}
 
 

@@ -141,8 +141,12 @@ def test_what_is_asked_for_is_the_budget_and_some_room(container: Any, budget: i
 def test_names_and_labels_are_dranets() -> None:
     assert (DAEMON_SET["metadata"]["name"], SHIM["name"]) == ("dranet", "dranet")
     assert DAEMON_SET["spec"]["selector"] == {"matchLabels": {"app": "dranet"}}
-    classes = {each["metadata"]["name"] for each in documents(MANIFESTS / "base/classes.yaml")}
-    assert {"dranet", "dranet.net", "dra.net"} <= classes
+
+
+def test_no_class_of_a_user_is_replaced() -> None:
+    names = {each["metadata"]["name"] for each in documents(MANIFESTS / "base/classes.yaml")}
+
+    assert {name.partition(".")[2] for name in names} == {DRIVER_NAME}
 
 
 def test_images_are_of_this_version_and_none_is_the_latest() -> None:
