@@ -6,9 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from dra_shim.claims import ResourceClaimTemplate, parse_manifests
+from dra_shim.claims import (
+    ResourceClaim,
+    ResourceClaimTemplate,
+    Taint,
+    parse_document,
+    parse_manifests,
+)
 from dra_shim.claims.manifests import load_manifests
+from dra_shim.goods import NO_CARRIER, UNHEALTHY, VANISHED
+from tests.shim.claim_documents import claim, exactly
 from tests.shim.story_nodes import EXAMPLES, example
 
 FILES = sorted(EXAMPLES.rglob("*.yaml"))
@@ -88,3 +97,19 @@ def test_the_mpijobs_differ_in_names_only() -> None:
 
     assert unaligned.replace("unaligned", "aligned") == aligned
     assert len(set(aligned.splitlines()) - set(unaligned.splitlines())) == 2
+
+
+def test_additions_to_a_request_are_valid_and_tolerate_a_nic_without_carrier() -> None:
+    text = (EXAMPLES / "dranet-style/README.md").read_text()
+    more: dict[str, Any] = {}
+    for addition in re.findall("```yaml\n(.*?)```", text, re.DOTALL):
+        more |= yaml.safe_load(addition)
+
+    parsed = parse_document(claim(requests=[exactly(**more)]))
+
+    assert isinstance(parsed, ResourceClaim)
+    (request,) = parsed.spec.requests[0].alternatives
+    assert request.selectors
+    (toleration,) = request.tolerations
+    assert toleration.covers(Taint(UNHEALTHY, NO_CARRIER))
+    assert not toleration.covers(Taint(UNHEALTHY, VANISHED))
