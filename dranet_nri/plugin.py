@@ -30,6 +30,7 @@ from dranet_nri.errors import (
 )
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
 from dranet_nri.overseer import Repairs, Subject
+from dranet_nri.sandboxes import ENDED, has_ended
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.targets import moved
 
@@ -158,12 +159,15 @@ class Plugin:
     async def synchronize(self, pods: tuple[Pod, ...], containers: tuple[Container, ...]) -> None:  # noqa: ARG002 - containers follow their pods
         """Take the runtime's list of pods as the truth; the difference is repaired right after.
 
-        Of a pod's sandboxes one lives. A sandbox that something is being attached to stays:
-        the list may be older than it.
+        Sandboxes that have ended are in it, too. Of a pod's sandboxes one lives. A sandbox that
+        something is being attached to stays: the list may be older than it.
         """
-        live = self.attacher.live
+        live, records = self.attacher.live, self.attacher.attachments.all()
         busy = [pod for pod in live if self.attacher.is_busy(pod.sandbox_id)]
-        live.take(pods, {each.sandbox_id for each in self.attacher.attachments.all()})
+        live.take(
+            (pod for pod in pods if not has_ended(pod, self.attacher.kernel)),
+            {each.sandbox_id for each in records if each.phase not in ENDED},
+        )
         for pod in busy:
             live.enter(pod)
         self.synchronized = True
@@ -285,7 +289,7 @@ class Plugin:
         claims = self._claims(pod)
         if pod.sandbox_id not in self.attacher.live or self.attacher.are_attached(claims, pod):
             return
-        if pod.netns_path and self.attacher.kernel.identify(pod.netns_path) is None:
+        if has_ended(pod, self.attacher.kernel):
             self.attacher.live.leave(pod.sandbox_id)
         else:
             await self.attacher.attach(pod, claims)

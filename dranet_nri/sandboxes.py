@@ -2,13 +2,31 @@
 
 Rules:
 1. Of a pod's sandboxes one lives: the one that was heard of last.
-2. The runtime's list has no order, and stopped sandboxes are in it too.
+2. The runtime's list has no order, and CRI-O's tells no processes.
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
-from dranet_nri.model import Pod
+from dranet_nri.errors import KernelError
+from dranet_nri.model import Phase, Pod
+from dranet_nri.plan.port import Kernel
+
+ENDED: Final = frozenset({Phase.DETACHING, Phase.HOME})  # of records whose sandbox has ended
+
+
+def has_ended(pod: Pod, kernel: Kernel) -> bool:
+    """Whether a sandbox has stopped: no network namespace is where the runtime says it is.
+
+    containerd 1.7 and 2.0 then name none, nor a process; of a pod that has none they name one.
+    """
+    if not pod.netns_path:
+        return pod.pid == 0
+    with suppress(KernelError):  # Nobody can look there: the attach says so.
+        return kernel.identify(pod.netns_path) is None
+    return False
 
 
 @dataclass(slots=True)
@@ -45,8 +63,8 @@ class Sandboxes:
         """Take the runtime's list as the truth.
 
         Args:
-            listed: every sandbox that the runtime knows.
-            holders: ids of those that have devices by our records. Of two it is one of these.
+            listed: what the runtime names and has not ended.
+            holders: ids of those that live by our records. Of two without a process it is these.
         """
         self._live = {}
         for pod in sorted(listed, key=lambda pod: (pod.pid > 0, pod.sandbox_id in holders)):
