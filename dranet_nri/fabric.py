@@ -30,6 +30,7 @@ from dranet_nri.model import (
     RdmaLink,
     RdmaMode,
 )
+from dranet_nri.plan.adopt import adopted_rdma
 from dranet_nri.plan.port import Session
 from dranet_nri.plan.rdma import same
 
@@ -75,7 +76,7 @@ def with_rdma(
     problems = violations_for_mode(wanted.config, observed.mode)
     if problems:
         raise RefusedError(f"device {name}: {'; '.join(problems)}")
-    before = _known(device.rdma, observed)
+    before = _known(device.rdma, observed) or adopted_rdma(observed.pod, wanted.device)
     if not before:
         raise RefusedError(
             f"device {name}: its RDMA device {', '.join(wanted.device.rdma_devices)} is not on the"

@@ -28,7 +28,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.adopt import adopted
 from dranet_nri.plan.child import Child
-from dranet_nri.plan.known import KnownRdma, known_as, why_unclear
+from dranet_nri.plan.known import known_as, rdma_known_as, why_unclear
 from dranet_nri.plan.network import MAIN, PodNetwork, beside_each_other, pod_network
 from dranet_nri.plan.ops import Plan
 from dranet_nri.plan.planner import InPod, plan
@@ -124,15 +124,7 @@ def look(session: Session, device: AttachedDevice, *, bare: bool = False) -> Obs
         )
     if not names and not device.rdma:
         return observed
-    known_rdma = KnownRdma(
-        key,
-        names,
-        device.rdma,
-        device.rdma_name,
-        observed.host.link.index if observed.host else 0,
-        observed.pod.link.index if observed.pod else 0,
-    )
-    return replace(observed, rdma=session.rdma(known_rdma))
+    return replace(observed, rdma=session.rdma(rdma_known_as(device, observed)))
 
 
 def _with_ethtool(session: Session, ns: Ns, state: LinkState | None) -> LinkState | None:

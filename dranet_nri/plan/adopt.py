@@ -4,11 +4,12 @@ Rules:
 1. Its name, MTU and address were published, and stand in the allocation.
 2. What the claim configures is the claim's. The rest of what is in the pod was inherited, but for
    XDP and TCX programs: one of the pod's that stayed would see what the next pods send.
+3. Of its RDMA devices the names were published. Nobody guesses which of several had which.
 """
 
 from dataclasses import replace
 
-from dranet_nri.model import AllocatedDevice, LinkState
+from dranet_nri.model import AllocatedDevice, Device, LinkState, RdmaLink
 from dranet_nri.plan.difference import missing_addresses, missing_routes
 from dranet_nri.plan.network import pod_network
 
@@ -36,4 +37,24 @@ def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:
         rules=tuple(each for each in pod.rules if each not in given.rules),
         neighbours=tuple(each for each in pod.neighbours if each not in given.neighbours),
         tcx=(),
+    )
+
+
+def adopted_rdma(pod: tuple[RdmaLink, ...], device: Device) -> tuple[RdmaLink, ...]:
+    """Return its RDMA devices that are in the pod, as they were on the host.
+
+    Args:
+        pod: as they are in the pod, none of them remembered.
+        device: as it was published. The GUID is of its first RDMA device.
+    """
+    named = [link for link in pod if link.name in device.rdma_devices]
+    others = [link for link in pod if link not in named]
+    lost = [name for name in device.rdma_devices if all(link.name != name for link in named)]
+    if len(others) == len(lost) == 1:
+        named.append(replace(others[0], name=lost[0]))
+    guid = device.attribute("dra.net/nodeGUID")
+    return tuple(
+        link
+        for link in named
+        if link.name != device.rdma_devices[0] or guid in {None, link.node_guid}
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, RdmaLink
+from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, Observed, RdmaLink
 from dranet_nri.plan.rdma import same
 
 # Links of these kinds have their parent's address, so that it tells them from nothing.
@@ -146,6 +146,24 @@ def known_as(device: AttachedDevice) -> Known | None:
         link.perm_mac,
         link.dev_port if port is None else port,
         bool(link.lower),
+    )
+
+
+def rdma_known_as(device: AttachedDevice, observed: Observed) -> KnownRdma:
+    """Return what its RDMA devices are known by.
+
+    Args:
+        device: its record.
+        observed: where its net device is.
+    """
+    here, there = observed.host, observed.pod
+    return KnownRdma(
+        device.device.key,
+        device.device.rdma_devices,
+        device.rdma,
+        device.rdma_name,
+        here.link.index if here else 0,
+        there.link.index if there else 0,
     )
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from dranet_nri.model import (
     AllocatedDevice,
     Device,
@@ -9,13 +11,14 @@ from dranet_nri.model import (
     InterfaceConfig,
     LinkState,
     NetworkConfig,
+    RdmaLink,
     Route,
     RouteConfig,
     Sysctl,
     XdpMode,
     XdpProgram,
 )
-from dranet_nri.plan.adopt import adopted
+from dranet_nri.plan.adopt import adopted, adopted_rdma
 from tests.plan.examples import FULL, NIC
 
 PUBLISHED = Device(
@@ -65,3 +68,40 @@ def test_without_published_facts_mtu_and_address_stay() -> None:
     assert adopted(LinkState(NIC), AllocatedDevice("nic", "node", bare)).link == replace(
         NIC, xdp=()
     )
+
+
+HCA = RdmaLink(3, "mlx5_0", "0c42:a103:0065:5a1e")
+SMI = RdmaLink(4, "smi0", "0c42:a103:0065:5a1f")
+GUID = ("dra.net/nodeGUID", HCA.node_guid)
+
+
+@pytest.mark.parametrize(
+    ("there", "names", "found"),
+    [
+        pytest.param((HCA,), ("mlx5_0",), (HCA,), id="its name"),
+        pytest.param((replace(HCA, name="hca0"),), ("mlx5_0",), (HCA,), id="renamed"),
+        pytest.param(
+            (SMI, replace(HCA, name="hca0")), ("mlx5_0", "smi0"), (SMI, HCA), id="one renamed"
+        ),
+        pytest.param(
+            (replace(SMI, name="a"), replace(HCA, name="b")), ("mlx5_0", "smi0"), (), id="both"
+        ),
+        pytest.param((HCA, replace(SMI, name="rxe0")), ("mlx5_0",), (HCA,), id="one more"),
+        pytest.param(
+            (replace(HCA, name="a"), replace(SMI, name="b")), ("mlx5_0",), (), id="unclear"
+        ),
+        pytest.param((replace(HCA, node_guid="0:0:0:1"),), ("mlx5_0",), (), id="another's GUID"),
+        pytest.param((SMI,), ("mlx5_0", "smi0"), (SMI,), id="the second's own GUID"),
+        pytest.param((), ("mlx5_0",), (), id="none"),
+    ],
+)
+def test_rdma_devices_go_back_under_their_published_names(
+    there: tuple[RdmaLink, ...], names: tuple[str, ...], found: tuple[RdmaLink, ...]
+) -> None:
+    published = replace(PUBLISHED, attributes=(GUID,), rdma_devices=names)
+
+    assert adopted_rdma(there, published) == found
+
+
+def test_without_a_published_guid_the_name_has_to_do() -> None:
+    assert adopted_rdma((HCA,), replace(PUBLISHED, rdma_devices=("mlx5_0",))) == (HCA,)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, LinkState, RdmaLink
-from dranet_nri.plan.known import Known, KnownRdma, known_as, why_unclear
+from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, LinkState, Observed, RdmaLink
+from dranet_nri.plan.known import Known, KnownRdma, known_as, rdma_known_as, why_unclear
 
 VETH = Link(7, "nic0", kind="veth", mac="02:00:00:00:00:07")
 DEVICE = AttachedDevice(
@@ -233,3 +233,23 @@ def test_an_rdma_device_that_left_is_known_by_its_index(
     seen = replace(left, index=index, name=name)
 
     assert KnownRdma(HARDWARE.device.key, (), (RdmaLink(1, "smi0"), left)).has_left(seen) is known
+
+
+@pytest.mark.parametrize(
+    ("observed", "host", "pod"),
+    [
+        (Observed(), 0, 0),
+        (Observed(host=LinkState(PORT)), 9, 0),
+        (Observed(pod=LinkState(replace(PORT, index=4))), 0, 4),
+    ],
+)
+def test_rdma_devices_are_known_by_the_record_and_where_the_net_device_is(
+    observed: Observed, host: int, pod: int
+) -> None:
+    left = RdmaLink(3, "mlx5_1")
+    published = replace(ATTACHED.device, rdma_devices=("mlx5_1",))
+    record = replace(ATTACHED, device=published, rdma=(left,), rdma_name="hca0")
+
+    known = rdma_known_as(record, observed)
+
+    assert known == KnownRdma(published.key, ("mlx5_1",), (left,), "hca0", host, pod)
