@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dranet_nri.config import choose_pkey
 from dranet_nri.errors import RefusedError
-from dranet_nri.fabric import IP_ONLY_WARNING, RdmaOptions, with_rdma
+from dranet_nri.fabric import IP_ONLY_WARNING, RdmaOptions, require_mode, with_rdma
 from dranet_nri.model import (
     AllocatedDevice,
     AttachedDevice,
@@ -68,7 +68,8 @@ def expect_child(
         options: the operator's, for RDMA devices.
 
     Raises:
-        RefusedError: the device has no parent to offer, or the partition key is not to be had.
+        RefusedError: the device has no parent to offer, the partition key is not to be had, or the
+            node's RDMA mode is not the one that the operator demands.
         KernelError: the kernel could not be read.
     """
     parent = _parent(session, wanted, device)
@@ -83,6 +84,7 @@ def expect_child(
             record = with_rdma(wanted, record, rdma, options)
             observed = replace(observed, rdma=rdma)
         else:
+            require_mode(wanted.device.name, rdma.mode, options.mode)
             record = replace(record, warnings=(IP_ONLY_WARNING,))
     child = Child(alias, parent.index, pkey, connected=ipoib.mode is IpoibMode.CONNECTED)
     return Expected(record, observed, network, child)

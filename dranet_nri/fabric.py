@@ -36,8 +36,9 @@ from dranet_nri.plan.rdma import same
 
 IP_ONLY_WARNING: Final = (
     "RDMA devices are in exclusive mode, and this one stays on the host with the parent of the"
-    " IPoIB interface: the pod has IP over InfiniBand, not the RDMA device; for both, start the"
-    " node with 'options ib_core netns_mode=1' in modprobe.d"
+    " IPoIB interface: the pod has IP over InfiniBand, not the RDMA device nor its files"
+    " (rdma.charDevices); for both, start the node with 'options ib_core netns_mode=1' in"
+    " modprobe.d"
 )
 NO_ADDRESS_WARNING: Final = (
     "a share of the device leaves its network interface on the host: rdma_cm finds no RDMA device"
@@ -72,7 +73,7 @@ def with_rdma(
     if not wanted.device.rdma_devices:
         return device
     name = wanted.device.name
-    _require_mode(name, observed.mode, options.mode)
+    require_mode(name, observed.mode, options.mode)
     problems = violations_for_mode(wanted.config, observed.mode)
     if problems:
         raise RefusedError(f"device {name}: {'; '.join(problems)}")
@@ -105,7 +106,7 @@ def _of_shared(wanted: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]
     return (SHARED_MODE_WARNING,)
 
 
-def _require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) -> None:
+def require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) -> None:
     if mode is None:
         raise RefusedError(f"device {name}: the kernel knows no RDMA any more; load ib_core")
     if demanded not in {None, mode}:

@@ -96,6 +96,11 @@ def _rdma_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
         for path, value in given:
             if value:
                 yield f"{path}: not possible on a device without RDMA; remove it"
+    elif config.rdma.name and config.interface.ipoib:
+        yield (
+            "rdma.name: not possible with interface.type: IPoIB, which leaves the RDMA device on "
+            "the host; remove it"
+        )
     elif config.rdma.name and len(names) > 1:
         yield (
             f"rdma.name: the device has {len(names)} RDMA devices ({', '.join(names)}), and a "

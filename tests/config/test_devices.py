@@ -125,6 +125,15 @@ def test_the_rdma_block_needs_an_rdma_device(
     assert violations_for_device(parse_network_config({"rdma": rdma}), given) == expected
 
 
+def test_an_ipoib_child_leaves_its_rdma_device_the_name() -> None:
+    document = {"interface": {"type": "IPoIB"}, "rdma": {"name": "hca"}}
+
+    assert violations_for_device(parse_network_config(document), IB0) == (
+        "rdma.name: not possible with interface.type: IPoIB, which leaves the RDMA device on the "
+        "host; remove it",
+    )
+
+
 NAMED = parse_network_config({"rdma": {"name": "hca0"}})
 
 

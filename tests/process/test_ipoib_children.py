@@ -8,7 +8,7 @@ import pytest
 from dranet_nri.children import remove_strays
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import AttachError, RefusedError
-from dranet_nri.fabric import IP_ONLY_WARNING
+from dranet_nri.fabric import IP_ONLY_WARNING, RdmaOptions
 from dranet_nri.model import (
     TENANT_PKEY,
     AllocatedDevice,
@@ -130,6 +130,17 @@ def test_in_exclusive_mode_the_pod_gets_no_files_and_is_told_why(node: Node) -> 
     assert record.devices[0].char_devices == ()
     assert record.devices[0].warnings == (IP_ONLY_WARNING,)
     assert "mlx5_ib0" in node.rdma()
+
+
+def test_a_mode_that_the_operator_demands_is_demanded_of_a_childs_node_too(node: Node) -> None:
+    node.kernel.rdma.mode = RdmaMode.EXCLUSIVE
+    node.options = RdmaOptions(mode=RdmaMode.SHARED)
+    node.restart()
+
+    with pytest.raises(RefusedError, match="--rdma-mode is shared, but the kernel is in exclusive"):
+        node.attach((claim(DATA, given(IB, child_config())),))
+
+    assert node.kernel.log == []
 
 
 def test_several_pods_have_children_of_one_device(node: Node) -> None:
