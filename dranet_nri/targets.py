@@ -253,14 +253,25 @@ def resolve(
         for record, allocation in zip(records, allocations, strict=True)
         for device, wanted in zip(record.devices, moved(allocation), strict=True)
     )
-    names = [target.network.name for target in targets if target.network]
+    _require_distinct("interface", [each.network.name for each in targets if each.network])
+    rdma = {
+        (link.index, each.record.rdma_name)
+        for each in targets
+        if each.record.rdma_name
+        for link in each.record.rdma
+    }
+    _require_distinct("rdma", [name for _, name in rdma])
+    return _beside_each_other(targets)
+
+
+def _require_distinct(kind: str, names: list[str]) -> None:
+    """Refuse a name that several of the pod's net or RDMA devices shall have."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise RefusedError(
-            f"interface name {twice[0]!r} is wanted by two devices of the pod;"
-            " give each its own interface.name"
+            f"{kind} name {twice[0]!r} is wanted by two devices of the pod;"
+            f" give each a request of its own, with its own {kind}.name"
         )
-    return _beside_each_other(targets)
 
 
 def _beside_each_other(targets: tuple[Target, ...]) -> tuple[Target, ...]:

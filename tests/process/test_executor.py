@@ -17,6 +17,7 @@ from dranet_nri.model import (
     Ns,
     ObjectRef,
     Phase,
+    RdmaConfig,
     RdmaLink,
     Route,
     Sysctl,
@@ -40,6 +41,7 @@ from tests.process.executor_node import (
 )
 
 OPS = attached_ops(Node)
+HCA0 = NetworkConfig(rdma=RdmaConfig(name="hca0"))
 
 
 @pytest.fixture
@@ -211,6 +213,11 @@ def test_attaching_twice_does_nothing_more(node: Node) -> None:
             ),
             "'net1' is wanted by two devices",
             id="one name for two devices of two claims",
+        ),
+        pytest.param(
+            (claim(DATA, given(pci(1), HCA0), given(pci(2), HCA0)),),
+            "rdma name 'hca0' is wanted by two devices",
+            id="one name for the RDMA devices of two",
         ),
         pytest.param(
             (claim(DATA, given(pci(1), NetworkConfig(InterfaceConfig(mtu=9001)))),),
