@@ -81,8 +81,8 @@ def with_rdma(
     if not before:
         raise RefusedError(
             f"device {name}: its RDMA device {', '.join(wanted.device.rdma_devices)} is not on the"
-            " host: its driver is being reloaded, or a pod we don't know holds it;"
-            " run dranet-nri status"
+            " host: its driver is being reloaded, or another pod has it, through another port of it"
+            " or unknown to us; run dranet-nri status"
         )
     if observed.mode is RdmaMode.SHARED:
         return replace(device, rdma=(), warnings=_of_shared(wanted, options))
@@ -133,8 +133,9 @@ def require_alone(name: str, rdma: tuple[RdmaLink, ...], lost: tuple[str, ...]) 
         raise RefusedError(
             f"device {name}: the host loses {', '.join(lost)} when RDMA device"
             f" {', '.join(link.name for link in rdma)} moves into a pod; delete what is an IPoIB"
-            " child (ip link delete), or let pods share RDMA devices: boot the node with"
-            " 'options ib_core netns_mode=1' in modprobe.d"
+            " child (ip link delete); for two ports, in one pod or two, and for what shall stay,"
+            " let pods share RDMA devices: boot the node with 'options ib_core netns_mode=1' in"
+            " modprobe.d"
         )
 
 

@@ -23,6 +23,7 @@ from dranet_nri.netlink.links import (
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 from dranet_nri.plan.child import ALIAS, is_child
 from dranet_nri.plan.ops import AddIpoib, LinkSettings
+from dranet_nri.rdma import remedies
 
 RTM_DELLINK: Final = 17
 
@@ -31,7 +32,7 @@ def add(netlink: Rtnetlink, what: str, op: AddIpoib) -> None:
     """Make the child, which may be there already, and give it its alias.
 
     Raises:
-        KernelError: the kernel refused; the P_Key or the parent's driver can be why.
+        KernelError: the kernel refused; the text tells the remedy.
     """
     mode = IPOIB_MODE_CONNECTED if op.connected else IPOIB_MODE_DATAGRAM
     data: list[tuple[str, Value]] = [("IFLA_IPOIB_MODE", mode)]
@@ -46,7 +47,8 @@ def add(netlink: Rtnetlink, what: str, op: AddIpoib) -> None:
         netlink.do(what, RTM_NEWLINK, NLM_F_EXCL_CREATE, encode(LinkMessage, {}, attrs))
     except KernelError as error:
         if error.code != EEXIST:
-            raise
+            meant = remedies.ADD_CONNECTED if op.connected else remedies.ADD_IPOIB
+            raise remedies.explained(error, meant) from error
     index = index_of(netlink, what, op.name)
     set_settings(netlink, what, index, LinkSettings(alias=op.alias))
 

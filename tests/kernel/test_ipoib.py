@@ -7,6 +7,7 @@ connected` and `ip link set lo type ipoib mode connected umcast 0`, seen with st
 
 import os
 from collections.abc import Iterator
+from errno import EINVAL, ENOTUNIQ, EOPNOTSUPP
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,16 @@ class Recorder(Rtnetlink):
         self.netlink.do(what, kind, flags, body)
 
 
+class Refusing(Rtnetlink):
+    """A socket whose requests the kernel answers with an errno."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def do(self, what: str, kind: int, flags: int, body: bytes) -> None:
+        raise KernelError(what, self.code)
+
+
 def unfolded(data: bytes, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], bytes]]:
     for kind, payload in walk(data):
         if (*path, kind) in NESTS:
@@ -81,6 +92,20 @@ def test_the_request_is_that_of_iproute2(
     asked = dict(unfolded(body[INFO.size :]))
     asked[18, 1] = asked[18, 1].rstrip(b"\0")
     assert asked == expected
+
+
+@pytest.mark.parametrize(
+    ("op", "code", "words"),
+    [
+        pytest.param(CONNECTED, EINVAL, "set interface.ipoib.mode to datagram", id="connected"),
+        pytest.param(OP, EINVAL, r"EINVAL$", id="datagram"),
+        pytest.param(OP, EOPNOTSUPP, "load the module ib_ipoib", id="no module"),
+        pytest.param(CONNECTED, ENOTUNIQ, "made by sysfs; delete that one", id="twice"),
+    ],
+)
+def test_a_refusal_tells_the_remedy(op: AddIpoib, code: int, words: str) -> None:
+    with pytest.raises(KernelError, match=words):
+        ipoib.add(Refusing(code), str(op), op)
 
 
 def test_the_mode_of_a_link_is_asked_for_as_iproute2_does(nsfd: int) -> None:

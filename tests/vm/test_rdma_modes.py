@@ -155,7 +155,7 @@ def test_a_device_whose_driver_cannot_move_it_stays_unharmed_with_its_nic(
     said = refused(cri, "stuck", "its driver can't move between namespaces")
 
     assert unmovable[0].device in said
-    assert "leave it on the host" in said
+    assert "options ib_core netns_mode=1" in said
     assert_home(before)
     assert rdma.links() == homes(unmovable)
     (row,) = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))["devices"]
