@@ -23,7 +23,6 @@ from dranet_nri.children import remove_strays
 from dranet_nri.edits import EditOptions
 from dranet_nri.errors import (
     DranetError,
-    HeldError,
     NoNetnsError,
     NotHomeError,
     OutdatedError,
@@ -31,6 +30,7 @@ from dranet_nri.errors import (
 )
 from dranet_nri.executor import Clock, Executor
 from dranet_nri.gate import Gate
+from dranet_nri.holders import refuse_held
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.locks import DeviceLocks
 from dranet_nri.meter import Meter
@@ -122,7 +122,7 @@ class Attacher:
                 # Not recorded: the pod was not refused anything, and the claim may be home already.
                 raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
-                self._refuse_held(pod, claims)
+                refuse_held(pod, claims, self.attachments.all())
                 netns = self._netns(pod)
                 await self._supersede(pod, claims)
                 for claim in claims:
@@ -191,21 +191,6 @@ class Attacher:
                 " remove hostNetwork or the claim"
             )
         return netns
-
-    def _refuse_held(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
-        """Refuse devices and claims that another claim or pod still holds."""
-        wanted = {each.device.name: (claim, each) for claim in claims for each in moved(claim)}
-        uids = {each.claim.uid for each in claims}
-        for holder in [each for each in self.attachments.all() if each.holds_devices]:
-            if holder.claim.uid in uids and holder.pod.uid != pod.uid:
-                raise HeldError(_held(f"claim {holder.claim}", holder))
-            for device in holder.devices:
-                claim, asked = wanted.get(device.device.name, (None, None))
-                if claim is None or asked is None or holder.claim.uid == claim.claim.uid:
-                    continue
-                if not device.home and not (asked.share_id and device.share_id):
-                    subject = f"device {device.device.name} of claim {claim.claim}"
-                    raise HeldError(_held(subject, holder))
 
     async def _supersede(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         """Bring home what an older sandbox of the pod, or an older allocation, still has.
@@ -389,11 +374,3 @@ def _has_its_devices(record: Attachment, claim: Allocation) -> bool:
     """Whether the record is of the devices that the claim has now."""
     recorded = {each.device.name for each in record.devices}
     return recorded == {each.device.name for each in moved(claim)}
-
-
-def _held(subject: str, holder: Attachment) -> str:
-    text = f"{subject} is held by pod {holder.pod} (claim {holder.claim})"
-    if holder.phase is not Phase.DETACHING:
-        return f"{text}; delete that pod, or allocate the claim anew"
-    reason = f" ({holder.failure.message})" if holder.failure else ""
-    return f"{text}, which is gone; it is still on its way home{reason}, this is retried"
