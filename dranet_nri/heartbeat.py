@@ -25,7 +25,7 @@ from dranet_nri.files import Fs, read_record_bytes, save
 NAME: Final = "heartbeat.json"
 BEAT_S: Final = 5.0  # between two beats
 MOST_S: Final = 30.0  # age of a beat that still counts
-ROUND_S: Final = 600.0  # for a round of repairs; each repair has ten seconds before it is left
+ROUND_S: Final = 600.0  # for a round of repairs; what hangs costs it ten seconds in all
 MAX_TOLD: Final = 16  # stuck threads in a heartbeat
 MAX_TEXT: Final = 500  # characters of each text
 READABLE: Final = 0o644

@@ -10,7 +10,7 @@ Rules:
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
@@ -194,50 +194,75 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
+class Repair:
+    """Something to put right, or to look whether it is.
+
+    Attributes:
+        failed: what the log says of it if it fails.
+        subject: what it repairs. Of work of one kind on it, one is done at a time.
+        work: does it.
+    """
+
+    failed: str
+    subject: Subject
+    work: Callable[[], Coroutine[object, object, None]]
+
+
+@dataclass(frozen=True, slots=True)
 class Repairs:
     """Repairs that keep each other from nothing."""
 
     log: structlog.typing.FilteringBoundLogger
     _at_work: dict[tuple[str, str], asyncio.Task[bool]] = field(default_factory=dict)
 
-    async def done(
-        self,
-        failed: str,
-        subject: Subject,
-        work: Callable[[], Coroutine[object, object, None]],
-        patience_s: float,
-    ) -> bool:
-        """Do one repair. One that hangs in the kernel is left to itself, and not begun again.
+    async def done(self, repairs: Iterable[Repair], patience_s: float, moment_s: float) -> bool:
+        """Do repairs in turn. One that hangs in the kernel is left to itself, and not begun again.
+
+        So there are as many threads as repairs that hang, however often they are asked for.
 
         Args:
-            failed: what the log says of it if it fails.
-            subject: what it repairs. Of work of one kind on it, one is done at a time.
-            work: does it.
-            patience_s: how long to wait for it.
+            repairs: each is asked for when it is its turn.
+            patience_s: how long all that hang are waited for together.
+            moment_s: how long one of them keeps the next from its turn.
 
         Returns:
-            Whether it is done.
+            Whether all are done.
         """
-        key = (failed, subject.key)
-        task = self._at_work.get(key)
-        if task is None:
-            tried = self._tried(failed, subject.name, work())
-            task = asyncio.create_task(tried, name=f"{subject.name}: {failed}")
-            self._at_work[key] = task
-            task.add_done_callback(lambda _done: self._at_work.pop(key))
-            await asyncio.wait({task}, timeout=patience_s)
-        return task.done() and task.result()
+        well, left_s = True, patience_s
+        hanging: set[asyncio.Task[bool]] = set()
+        for repair in repairs:
+            key = (repair.failed, repair.subject.key)
+            if key in self._at_work:
+                well = False
+                continue
+            task = self._begun(key, repair)
+            waited_s = min(moment_s, left_s)
+            await asyncio.wait({task}, timeout=waited_s)
+            if task.done():
+                well &= task.result()
+            else:
+                hanging.add(task)
+                left_s -= waited_s
+        if hanging:
+            await asyncio.wait(hanging, timeout=left_s)
+        return well and all(task.done() and task.result() for task in hanging)
 
-    async def _tried(
-        self, failed: str, subject: str, work: Coroutine[object, object, None]
-    ) -> bool:
-        """Do work; its failure is logged and keeps nothing else from being done."""
+    def _begun(self, key: tuple[str, str], repair: Repair) -> asyncio.Task[bool]:
+        name = f"{repair.subject.name}: {repair.failed}"
+        task = asyncio.create_task(self._tried(repair), name=name)
+        self._at_work[key] = task
+        task.add_done_callback(lambda _done: self._at_work.pop(key))
+        return task
+
+    async def _tried(self, repair: Repair) -> bool:
+        """Do it; its failure is logged and keeps nothing else from being done."""
+        subject = repair.subject.name
         try:
-            await work
+            await repair.work()
         except (DranetError, OSError) as error:
-            self.log.error(failed, subject=subject, reason=str(error))
+            self.log.error(repair.failed, subject=subject, reason=str(error))
         except Exception as error:
-            self.log.exception(failed, subject=subject, reason=repr(error))
+            self.log.exception(repair.failed, subject=subject, reason=repr(error))
         else:
             return True
         return False

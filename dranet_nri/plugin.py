@@ -12,10 +12,10 @@ Rules:
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 
@@ -29,15 +29,14 @@ from dranet_nri.errors import (
     described,
 )
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
-from dranet_nri.overseer import Repairs, Subject
+from dranet_nri.overseer import Repair, Repairs, Subject
 from dranet_nri.sandboxes import ENDED, has_ended
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.targets import moved
 
-PATIENCE_S: Final = 10.0  # for one repair; usual ones take milliseconds
+PATIENCE_S: Final = 10.0  # for all repairs that hang; usual ones take milliseconds
+MOMENT_S: Final = 0.25  # for one of them, before the next one has its turn
 MAX_REJECTIONS: Final = 3
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -52,6 +51,7 @@ class Plugin:
     synchronized: bool = False
     may_reject: bool = False  # the runtime forgets the sandboxes that we reject
     patience_s: float = PATIENCE_S
+    moment_s: float = MOMENT_S
     rejections: Counter[str] = field(default_factory=Counter)
     _unread: str = ""  # why we may not know every allocation
     _repairs: Repairs = field(init=False)
@@ -116,9 +116,10 @@ class Plugin:
         self.attacher.live.leave(pod.sandbox_id)
         await self.attacher.idle(pod.sandbox_id)
         held = self._attached_to(pod.sandbox_id)
-        for attachment in held:
-            subject = Subject.of(attachment)
-            await self._repaired("detach failed", subject, self.attacher.detach, attachment)
+        await self._done(
+            Repair("detach failed", Subject.of(each), partial(self.attacher.detach, each))
+            for each in held
+        )
         if self._attached_to(pod.sandbox_id) or (held and self.pending()):
             self.attacher.wake()  # Another pod may wait for what came home.
 
@@ -202,25 +203,24 @@ class Plugin:
         for uid in tuple(self.rejections):
             if not self.has_claims(uid):
                 del self.rejections[uid]
-        well = [
-            await self._repaired("repair failed", Subject.of(each), self._reconcile_one, each)
-            for each in self.attacher.attachments.all()
-        ]
-        well += [
-            await self._repaired(
-                "late attach failed", Subject(str(pod), pod.sandbox_id), self._attach_late, pod
-            )
-            for pod in self.attacher.live
-        ]
-        well += [
-            await self._repaired("gate not closed", Subject(uid, uid), self._close_stray_gate, uid)
-            for uid in self.attacher.gate.claims()
-        ]
-        host = Subject("host", "host")
-        well.append(
-            await self._repaired("stray links not removed", host, self._remove_strays, None)
-        )
-        return not all(well) or self.pending() > 0
+        return not await self._done(self._differences()) or self.pending() > 0
+
+    def _differences(self) -> Iterator[Repair]:
+        """Yield what may have to be repaired, by what is known when it is its turn.
+
+        Records come before the pods that may wait for what they have, and before the gates that
+        may outlive them. That saves rounds; safe is any order, for devices are locked.
+        """
+        for each in self.attacher.attachments.all():
+            yield Repair("repair failed", Subject.of(each), partial(self._reconcile_one, each))
+        for pod in self.attacher.live:
+            subject = Subject(str(pod), pod.sandbox_id)
+            yield Repair("late attach failed", subject, partial(self._attach_late, pod))
+        for uid in self.attacher.gate.claims():
+            close = partial(self._close_stray_gate, uid)
+            yield Repair("gate not closed", Subject(uid, uid), close)
+        strays = Subject("host", "host")
+        yield Repair("stray links not removed", strays, self.attacher.remove_strays)
 
     def pending(self) -> int:
         """Return how many claims are neither home nor attached with open gates, or not known."""
@@ -244,14 +244,8 @@ class Plugin:
             for one in each.devices
         )
 
-    async def _repaired(
-        self,
-        failed: str,
-        subject: Subject,
-        work: Callable[[T], Coroutine[object, object, None]],
-        of: T,
-    ) -> bool:
-        return await self._repairs.done(failed, subject, partial(work, of), self.patience_s)
+    async def _done(self, repairs: Iterable[Repair]) -> bool:
+        return await self._repairs.done(repairs, self.patience_s, self.moment_s)
 
     def _is_settled(self, record: Attachment) -> bool:
         if record.phase is not Phase.ATTACHED:
@@ -293,9 +287,6 @@ class Plugin:
             self.attacher.live.leave(pod.sandbox_id)
         else:
             await self.attacher.attach(pod, claims)
-
-    async def _remove_strays(self, _: None) -> None:
-        await self.attacher.remove_strays()
 
     async def _close_stray_gate(self, claim_uid: str) -> None:
         self.attacher.close_stray_gate(claim_uid)

@@ -156,6 +156,7 @@ class Node:
         reader = AllocationReader(self.root / "allocations", owner=None)
         self.plugin = Plugin(attacher, reader, log, lambda: self.bell.append("news"), BOOT_ID)
         self.plugin.may_reject = True
+        self.plugin.moment_s = LATER  # in turn, however busy the machine
 
     def stop(self) -> None:
         """End the plugin, however abruptly: nothing is written."""

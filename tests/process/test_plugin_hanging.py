@@ -1,0 +1,229 @@
+"""Repairs that hang in the kernel, many of them: what goes on without them, and for how long."""
+
+import asyncio
+import selectors
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from dranet_nri.heartbeat import ROUND_S
+from dranet_nri.log import logger
+from dranet_nri.model import NetnsId, Phase, Pod
+from dranet_nri.overseer import Repair, Repairs, Subject
+from dranet_nri.plugin import MOMENT_S, PATIENCE_S
+from tests.fakes.kernel import FakeKernel
+from tests.fakes.node import LATER, Node
+from tests.fakes.session import FakeSession
+
+T = TypeVar("T")
+
+HANGING = 5
+SOON_S = 30.0  # for what nothing keeps from being done
+
+
+class TarKernel(FakeKernel):
+    """A kernel with namespaces that nobody returns from until told."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        super().__init__()
+        self.tar: set[NetnsId] = set()
+        self.entered: list[NetnsId] = []
+        self.go = threading.Event()
+
+    def session(self, netns: NetnsId | None) -> FakeSession:
+        """Open one, as soon as that goes."""
+        if netns in self.tar:
+            self.entered.append(netns)
+            assert self.go.wait(SOON_S)
+        return super().session(netns)
+
+
+@pytest.fixture
+def kernel() -> TarKernel:
+    """Return the kernel of the node."""
+    return TarKernel()
+
+
+@pytest.fixture
+def node(tmp_path: Path, kernel: TarKernel) -> Iterator[Node]:
+    """Return a node with a NIC for each that hangs, and one more."""
+    made = Node(tmp_path, nics=HANGING + 1, kernel=kernel)
+    yield made
+    made.close()
+
+
+def stuck_pods(node: Node, kernel: TarKernel) -> tuple[Pod, ...]:
+    """Return pods with a NIC each, whose namespaces nobody returns from any more."""
+    pods = tuple(node.pod(f"stuck{number}") for number in range(1, HANGING + 1))
+    for number, pod in enumerate(pods, 1):
+        node.allocate(pod, number, claim=f"c{number}")
+        node.run_pod(pod)
+    kernel.tar = {node.netns(pod) for pod in pods}
+    return pods
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Return as soon as it is."""
+    async with asyncio.timeout(SOON_S):
+        while not true():  # noqa: ASYNC110 (of threads)
+            await asyncio.sleep(0)
+
+
+def test_a_pod_is_attached_late_while_the_kernel_keeps_all_repairs_before_it(
+    node: Node, kernel: TarKernel
+) -> None:
+    pods, late = stuck_pods(node, kernel), node.pod("late")
+    node.allocate(late, HANGING + 1, claim="late")
+    node.plugin.patience_s, node.plugin.moment_s = LATER, 0
+
+    async def scene() -> bool:
+        await node.plugin.synchronize((*pods, late), ())
+        rounds = asyncio.create_task(node.plugin.reconcile())
+        await until(lambda: node.in_pod(HANGING + 1, late))
+        assert sorted(kernel.entered, key=str) == sorted(kernel.tar, key=str)
+        assert not rounds.done()
+        kernel.go.set()
+        return await rounds
+
+    assert not node.run(scene), "all that hung came back within the patience"
+
+
+def test_what_hangs_is_begun_once_however_many_rounds_there_are(
+    node: Node, kernel: TarKernel
+) -> None:
+    pods = stuck_pods(node, kernel)
+    node.plugin.patience_s = 0
+
+    async def scene() -> None:
+        await node.plugin.synchronize(pods, ())
+        for _ in range(5):
+            assert await node.plugin.reconcile(), "all of it is left to be looked at"
+        await until(lambda: len(kernel.entered) >= HANGING)
+        assert sorted(kernel.entered, key=str) == sorted(kernel.tar, key=str)
+        names = [task.get_name() for task in asyncio.all_tasks()]
+        assert sum("repair failed" in name for name in names) == HANGING
+        kernel.go.set()
+        node.plugin.patience_s = LATER
+        while await node.plugin.reconcile():  # noqa: ASYNC110 (of threads)
+            await asyncio.sleep(0)
+
+    node.run(scene)
+
+
+def test_a_claim_whose_way_home_hangs_keeps_no_other_of_its_pod(tmp_path: Path) -> None:
+    kernel = TarKernel()
+    node = Node(tmp_path, kernel=kernel)
+    pod = node.pod("web")
+    first = node.allocate(pod, 1, claim="a")
+    second = node.allocate(pod, 2, claim="b")
+    node.run_pod(pod)
+    kernel.tar = {node.netns(pod)}
+    node.plugin.patience_s, node.plugin.moment_s = LATER, 0
+
+    async def scene() -> None:
+        stop = asyncio.create_task(node.plugin.stop_pod_sandbox(pod))
+        await until(lambda: len(kernel.entered) == 2)
+        kernel.go.set()
+        await stop
+
+    node.run(scene)
+
+    assert (node.phase(first), node.phase(second)) == (Phase.HOME, Phase.HOME)
+    node.close()
+
+
+# --------------------------------------------------------------------------- by the clock
+
+
+class SwiftLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time passes when there is nothing else to do."""
+
+    def __init__(self) -> None:
+        """Begin at 0."""
+        self.now_s = 0.0
+        super().__init__(_SwiftSelector(self))
+
+    def time(self) -> float:
+        """Return seconds."""
+        return self.now_s
+
+
+class _SwiftSelector(selectors.SelectSelector):
+    def __init__(self, loop: SwiftLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready:
+            assert timeout is not None, "nothing will ever happen"
+            self._loop.now_s += timeout
+        return ready
+
+
+def swiftly(work: Callable[[], Coroutine[object, object, T]]) -> T:
+    """Run a coroutine to its end by a clock that nobody waits for."""
+    with asyncio.Runner(loop_factory=SwiftLoop) as runner:
+        return runner.run(work())
+
+
+async def hang() -> None:
+    """Do not return."""
+    await asyncio.Future()
+
+
+@pytest.mark.parametrize(
+    ("hanging", "begun_s"), [(0, 0.0), (8, 8 * MOMENT_S), (61, PATIENCE_S), (1000, PATIENCE_S)]
+)
+def test_what_hangs_costs_a_round_its_patience_once(hanging: int, begun_s: float) -> None:
+    repairs = Repairs(logger("test"))
+    begun: list[float] = []
+
+    async def healthy() -> None:
+        begun.append(asyncio.get_running_loop().time())
+
+    def differences() -> Iterator[Repair]:
+        for number in range(hanging):
+            yield Repair("hangs", Subject("x", str(number)), hang)
+        yield Repair("is well", Subject("y", "y"), healthy)
+
+    async def scene() -> tuple[bool, float, bool, float]:
+        done = partial(repairs.done, patience_s=PATIENCE_S, moment_s=MOMENT_S)
+        loop = asyncio.get_running_loop()
+        first = await done(differences()), loop.time()
+        return *first, await done(differences()), loop.time()
+
+    first, first_s, second, second_s = swiftly(scene)
+
+    assert begun == pytest.approx([begun_s, first_s])
+    assert (first, second) == (hanging == 0, hanging == 0)
+    assert first_s == second_s == pytest.approx(PATIENCE_S if hanging else 0.0)
+    assert first_s < ROUND_S
+
+
+def test_a_slow_repair_is_waited_for_and_the_next_one_is_not_kept() -> None:
+    repairs = Repairs(logger("test"))
+    order: list[str] = []
+
+    async def lasting(name: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        order.append(name)
+
+    async def scene() -> bool:
+        work = (("slow", PATIENCE_S / 2), ("swift", 0.0))
+        return await repairs.done(
+            (
+                Repair("x", Subject(name, name), partial(lasting, name, seconds))
+                for name, seconds in work
+            ),
+            PATIENCE_S,
+            MOMENT_S,
+        )
+
+    assert swiftly(scene)
+    assert order == ["swift", "slow"]
