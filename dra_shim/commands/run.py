@@ -5,7 +5,7 @@ import asyncio
 import os
 
 from dra_shim.run_settings import add_run_flags, settings_from
-from dranet_nri.log import configure
+from dranet_nri.log import configure, patient_stderr
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +24,7 @@ def main(args: argparse.Namespace) -> int:
     from dra_shim.daemon import Daemon
 
     settings = settings_from(args)
-    configure(json=settings.log_json, verbose=settings.verbose)
-    asyncio.run(Daemon(settings, os.environ).run())
+    with patient_stderr():
+        configure(json=settings.log_json, verbose=settings.verbose)
+        asyncio.run(Daemon(settings, os.environ).run())
     return 0

@@ -5,7 +5,7 @@ import asyncio
 import os
 
 from dranet_nri.daemon import Daemon
-from dranet_nri.log import configure
+from dranet_nri.log import configure, patient_stderr
 from dranet_nri.settings import add_run_flags, settings_from
 
 
@@ -22,6 +22,7 @@ def main(args: argparse.Namespace) -> int:
         OSError: a directory of ours can't be used.
     """
     settings = settings_from(args)
-    configure(json=settings.log_json, verbose=settings.verbose)
-    asyncio.run(Daemon(settings, os.environ).run())
+    with patient_stderr():
+        configure(json=settings.log_json, verbose=settings.verbose)
+        asyncio.run(Daemon(settings, os.environ).run())
     return 0
