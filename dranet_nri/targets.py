@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dranet_nri.children import expect_child
-from dranet_nri.config import SHARED_MODE_WARNING, why_bare
+from dranet_nri.config import SHARED_MODE_WARNING, violations_for_share, why_bare
 from dranet_nri.errors import RefusedError
 from dranet_nri.fabric import RdmaOptions, require_alone, with_files, with_rdma
 from dranet_nri.model import (
@@ -207,11 +207,7 @@ def _seen_again(
 
 
 def _are_shared(rdma: ObservedRdma) -> bool:
-    """Whether the files of RDMA devices that stayed on the host can be told.
-
-    While a driver makes its device anew, or where it came back in exclusive mode, a file of the
-    name that a record has may be another pod's.
-    """
+    """Whether RDMA devices that stay on the host are there; if not, their files may be others'."""
     return rdma.mode is RdmaMode.SHARED and bool(rdma.host)
 
 
@@ -284,11 +280,7 @@ def _beside_each_other(targets: tuple[Target, ...]) -> tuple[Target, ...]:
 def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) -> Target:
     wanted, device = target.wanted, target.record
     key = device.device.key
-    if bare := why_bare(device.device):
-        raise RefusedError(
-            f"device {wanted.device.name}: when the pod's claim was prepared, it {bare}; delete"
-            " the pod, so that it is prepared anew"
-        )
+    _require_possible(wanted)
     device = replace(
         device,
         pod_name=(device.pod_name or wanted.config.interface.name or key.name) if key.name else "",
@@ -325,6 +317,18 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
     device = with_rdma(wanted, device, observed.rdma, options)
     require_alone(wanted.device.name, device.rdma, observed.lost_with_rdma)
     return replace(target, record=device, observed=observed, network=network)
+
+
+def _require_possible(wanted: AllocatedDevice) -> None:
+    """Refuse what Prepare refuses as well: the record may be of an older version."""
+    name = wanted.device.name
+    if bare := why_bare(wanted.device):
+        raise RefusedError(
+            f"device {name}: when the pod's claim was prepared, it {bare}; delete"
+            " the pod, so that it is prepared anew"
+        )
+    if wanted.share_id and (problems := violations_for_share(wanted.config)):
+        raise RefusedError(f"device {name}: {'; '.join(problems)}")
 
 
 def _require_no_uplink(session: Session, name: str, host: LinkState | None) -> None:

@@ -113,7 +113,7 @@ def allocate(
         config = NetworkConfig()
         if not grant.admin_access:  # else whoever has the device configures it
             config = config_for(claim, classes, grant.request, first_valid=first_valid_config)
-            _check_device(claim.label, device, config)
+            _check_device(claim.label, device, config, share=grant.offer.shared)
         main = grant.request.partition("/")[0]
         results[grant.claim].append(
             AllocatedDevice(main, node, device, config, grant.admin_access, grant.share_id)
@@ -211,9 +211,9 @@ def config_for(
     return select_config([*entries, *claim.spec.configs], request, first_valid_wins=first_valid)
 
 
-def _check_device(label: str, device: Device, config: NetworkConfig) -> None:
+def _check_device(label: str, device: Device, config: NetworkConfig, *, share: bool) -> None:
     bare = why_bare(device)
-    violations = (bare,) if bare else violations_for_device(config, device)
+    violations = (bare,) if bare else violations_for_device(config, device, share=share)
     if violations:
         raise ConfigError(
             [f"claim {label}: device {device.name}: {violation}" for violation in violations]

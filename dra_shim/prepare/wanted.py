@@ -299,7 +299,8 @@ def _given(
     """
     if result.admin_access:
         config = NetworkConfig()
-    found = violations_for_device(config, device)
+    share = bool(result.share_id) and not result.admin_access
+    found = violations_for_device(config, device, share=share)
     violations += (f"device {device.name}: {violation}" for violation in found)
     return AllocatedDevice(
         _main(result), result.device[1], device, config, result.admin_access, result.share_id

@@ -221,7 +221,8 @@ def _good(allocation: Allocation, device: AttachedDevice) -> tuple[Condition, ..
     named = f" as {device.pod_name}" if device.pod_name else ""
     where = f"in pod {allocation.pod}{named}"
     if not device.pod_name and not device.rdma:
-        where = f"on the host, its device files in pod {allocation.pod}"
+        files = "its device files" if device.char_devices else "nothing of it"
+        where = f"on the host, {files} in pod {allocation.pod}"
     text = one_line("; ".join((where, *device.warnings)), MAX_MESSAGE)
     if device.pod_name:
         made = [

@@ -18,6 +18,7 @@ from dranet_nri.config.devices import (
     missing_warning,
     violations_for_device,
     violations_for_mode,
+    violations_for_share,
     why_bare,
 )
 from dranet_nri.config.document import Findings, Node, did_you_mean, show
@@ -49,5 +50,6 @@ __all__ = [
     "show",
     "violations_for_device",
     "violations_for_mode",
+    "violations_for_share",
     "why_bare",
 ]

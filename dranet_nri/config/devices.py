@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dranet_nri.config.document import show
 from dranet_nri.model import CharKind, Device, NetworkConfig, RdmaMode
 
 SHARED_MODE_WARNING: Final = (
@@ -12,6 +13,11 @@ SHARED_MODE_WARNING: Final = (
 )
 
 _WITH_NETDEV: Final = frozenset({"roce", "iw"})  # protocols over an interface of Ethernet
+_NOTHING_SHARED: Final = (
+    "a share of it gives a pod nothing: its interface stays on the host, and it has no RDMA; let"
+    ' --shared choose devices with RDMA (attributes["dra.net/rdma"].BoolValue), or claim one that'
+    " is not shared"
+)
 _SOURCES: Final = {
     CharKind.UVERBS: "load module ib_uverbs",
     CharKind.RDMA_CM: "load module rdma_ucm",
@@ -37,20 +43,49 @@ def why_bare(device: Device) -> str:
     )
 
 
-def violations_for_device(config: NetworkConfig, device: Device) -> tuple[str, ...]:
-    """Return what cannot be applied to the device, by the facts published of it."""
-    without_netdev = device.attribute("dra.net/ifName") is None
-    found = violations_for_rdma_only(config) if without_netdev and device.rdma_devices else ()
+def violations_for_device(
+    config: NetworkConfig, device: Device, *, share: bool = False
+) -> tuple[str, ...]:
+    """Return what cannot be applied to the device, by the facts published of it.
+
+    Args:
+        config: what is asked for.
+        device: what is given.
+        share: it is given to several pods, so that its interface stays on the host.
+    """
+    found: tuple[str, ...] = ()
+    if device.attribute("dra.net/ifName") is None and device.rdma_devices:
+        rule = "not possible on a device with RDMA but no network interface; remove it"
+        found = tuple(f"{path}: {rule}" for path, _ in _of_interface(config))
+    elif share:
+        found = violations_for_share(config)
+    if share and not device.rdma_devices and config.interface.ipoib is None:
+        found = (*found, _NOTHING_SHARED)
     return (*found, *_ipoib_violations(config, device), *_rdma_violations(config, device))
 
 
-def violations_for_rdma_only(config: NetworkConfig) -> tuple[str, ...]:
-    """Return what cannot be applied to an RDMA device without a network interface.
+def violations_for_share(config: NetworkConfig) -> tuple[str, ...]:
+    """Return what cannot be applied to a share of a device; an IPoIB child of it is the pod's."""
+    if config.interface.ipoib is not None:
+        return ()
+    rule = (
+        "not possible on a share of a device, which stays on the host as it is; remove it, or claim"
+        " a device that is not shared"
+    )
+    named = (("rdma.name", config.rdma.name),) if config.rdma.name else ()
+    return tuple(
+        f"{path}: {f'{show(value)}: ' if isinstance(value, int | str) else ''}{rule}"
+        for path, value in (*_of_interface(config), *named)
+    )
+
+
+def _of_interface(config: NetworkConfig) -> Iterator[tuple[str, object]]:
+    """Yield (field, value) of what is asked of a network interface.
 
     `forwarding: false` asks for nothing, so it is allowed.
     """
     interface = config.interface
-    given = (
+    given: tuple[tuple[str, object], ...] = (
         ("interface.name", interface.name),
         ("interface.addresses", interface.addresses or None),
         ("interface.mtu", interface.mtu),
@@ -67,8 +102,7 @@ def violations_for_rdma_only(config: NetworkConfig) -> tuple[str, ...]:
         ("neighbors", config.neighbors or None),
         ("ethtool", config.ethtool or None),
     )
-    rule = "not possible on a device with RDMA but no network interface; remove it"
-    return tuple(f"{path}: {rule}" for path, value in given if value is not None)
+    return ((path, value) for path, value in given if value is not None)
 
 
 def _ipoib_violations(config: NetworkConfig, device: Device) -> Iterator[str]:

@@ -24,6 +24,7 @@ from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
     ContainerClaim,
+    Device,
     DeviceKey,
     InterfaceConfig,
     NetworkConfig,
@@ -36,6 +37,7 @@ POD = ObjectRef("ai", "train", "p1")
 TERMS = Terms(POOL, "boot1")
 USE = PodUse("p1", True, "fast", (ContainerClaim("main", "nic"),))  # noqa: FBT003 refers
 NICS = {name: nic(name) for name in ("a", "b", "c")}
+HCA = replace(nic("a"), rdma_devices=("mlx5_0",))
 
 
 def document(*results: Document, users: Any = None, configs: Any = ()) -> Document:
@@ -46,8 +48,10 @@ def claim(*results: Document, users: Any = None, configs: Any = ()) -> Allocated
     return read_allocated(document(*results, users=users, configs=configs))
 
 
-def recorded(wanted: AllocatedClaim, terms: Terms = TERMS, pod: ObjectRef = POD) -> Allocation:
-    return allocation_of(wanted, pod, USE, NICS, terms, "n0nce")
+def recorded(
+    wanted: AllocatedClaim, terms: Terms = TERMS, pod: ObjectRef = POD, **others: Device
+) -> Allocation:
+    return allocation_of(wanted, pod, USE, NICS | others, terms, "n0nce")
 
 
 def mtu(number: int) -> Document:
@@ -190,12 +194,12 @@ def test_a_pod_on_the_hosts_network_may_observe() -> None:
 def test_devices_are_recorded_with_their_facts_and_the_main_requests_name() -> None:
     wanted = claim(result("b", "nic/fast"), result("a", "rdma", shareID="5a"))
 
-    assert recorded(wanted) == Allocation(
+    assert recorded(wanted, a=HCA) == Allocation(
         REF,
         POD,
         (
             AllocatedDevice("nic", POOL, NICS["b"]),
-            AllocatedDevice("rdma", POOL, NICS["a"], share_id="5a"),
+            AllocatedDevice("rdma", POOL, HCA, share_id="5a"),
         ),
         "n0nce",
         "boot1",
@@ -235,6 +239,21 @@ def test_who_observes_configures_nothing_not_even_wrongly() -> None:
     (device,) = recorded(wanted).devices
 
     assert device == AllocatedDevice("look", POOL, NICS["a"], admin_access=True)
+
+
+def test_a_share_of_a_device_is_configured_by_nobody() -> None:
+    wanted = claim(result("a", "nic", shareID="5a"), configs=[config(mtu(2000), "nic")])
+
+    with pytest.raises(ConfigError, match=r"^device a: interface\.mtu: 2000: not possible on"):
+        recorded(wanted, a=HCA)
+
+
+def test_a_share_that_gives_nothing_is_refused_but_to_who_only_observes() -> None:
+    with pytest.raises(ConfigError, match=r"^device a: a share of it gives a pod nothing"):
+        recorded(claim(result("a", shareID="5a")))
+
+    (device,) = recorded(claim(result("a", shareID="5a", adminAccess=True))).devices
+    assert (device.device, device.share_id) == (NICS["a"], "5a")
 
 
 def test_every_violation_of_every_request_and_device_is_told_once() -> None:
@@ -350,13 +369,13 @@ def test_a_record_of_which_one_device_is_still_allocated_is_no_orphan() -> None:
 def test_each_request_that_takes_devices_has_one_cdi_id_and_on_its_first_device() -> None:
     wanted = claim(
         result("a", "nic/fast"),
-        result("b", "nic/fast", shareID="5a"),
+        result("h", "nic/fast", shareID="5a"),
         result("c", "look", adminAccess=True),
     )
 
-    assert prepared_devices(recorded(wanted)) == (
+    assert prepared_devices(recorded(wanted, h=replace(HCA, name="h"))) == (
         PreparedDevice("nic", POOL, "a", ("dra.net/nic=ai_nics_nic_n0nce",)),
-        PreparedDevice("nic", POOL, "b", (), "5a"),
+        PreparedDevice("nic", POOL, "h", (), "5a"),
         PreparedDevice("look", POOL, "c"),
     )
 

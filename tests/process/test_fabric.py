@@ -7,7 +7,16 @@ import pytest
 
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.fabric import NO_ADDRESS_WARNING, RdmaOptions
-from dranet_nri.model import CharDevice, CharKind, Link, NetworkConfig, Phase, RdmaConfig, RdmaMode
+from dranet_nri.model import (
+    CharDevice,
+    CharKind,
+    InterfaceConfig,
+    Link,
+    NetworkConfig,
+    Phase,
+    RdmaConfig,
+    RdmaMode,
+)
 from dranet_nri.plan.ops import MoveLink, MoveRdma, RenameLink, RenameRdma
 from tests.fakes.rdma import RDMA_CM
 from tests.process.executor_node import (
@@ -148,6 +157,15 @@ def test_a_share_tells_that_rdma_cm_finds_nothing_where_no_interface_is(
 
     assert (NO_ADDRESS_WARNING in record.warnings) == warned
     assert SHARED_MODE_WARNING in record.warnings
+
+
+def test_a_share_with_parameters_that_nobody_applies_is_refused(shared: Node) -> None:
+    config = NetworkConfig(InterfaceConfig(mtu=4000))
+
+    said = refusal(shared, replace(given(pci(2), config), share_id="5e0f"))
+
+    assert "device nic-2: interface.mtu: 4000: not possible on a share of a device" in said
+    assert attached(shared, given(pci(2), config)).mtu == 4000
 
 
 def test_a_share_of_what_has_no_interface_is_told_nothing_of_addresses(shared: Node) -> None:

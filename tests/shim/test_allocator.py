@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_shim.allocator import AllocationError, Stock
+from dra_shim.allocator import allocate as allocate_with
 from dra_shim.claims import Cel, Constraint, DeviceClass
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.errors import ConfigError
@@ -171,6 +172,13 @@ def test_a_device_whose_interface_is_away_is_not_given() -> None:
 
     with pytest.raises(ConfigError, match="device pci-x: has no network interface on the host"):
         allocate([wanted(request())], CLASSES, Stock((bare,)), "n")
+
+
+def test_a_share_is_given_where_a_pod_has_something_of_it() -> None:
+    stock = Stock((nic("a"),), shared=frozenset({"a"}))
+
+    with pytest.raises(ConfigError, match="device a: a share of it gives a pod nothing"):
+        allocate_with([wanted(request())], CLASSES, stock, "n", new_uid=lambda: "5e0f")
 
 
 # --------------------------------------------------------------------------- the law

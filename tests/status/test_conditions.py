@@ -20,6 +20,7 @@ from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
     Attachment,
+    CharDevice,
     Failure,
     InterfaceConfig,
     IpoibConfig,
@@ -103,8 +104,15 @@ def test_an_rdma_device_without_a_net_device_has_no_network() -> None:
     assert status.network is None
 
 
-def test_a_share_stays_on_the_host() -> None:
-    record = attachment(replace(held(nic(), ""), share_id="s-1"))
+@pytest.mark.parametrize(
+    ("files", "given_to_it"),
+    [
+        ((CharDevice("/dev/infiniband/uverbs0", 231, 192),), "its device files"),
+        ((), "nothing of it"),
+    ],
+)
+def test_a_share_stays_on_the_host(files: tuple[CharDevice, ...], given_to_it: str) -> None:
+    record = attachment(replace(held(nic(), ""), share_id="s-1", char_devices=files))
 
     status = status_of(given(one(nic(), "s-1")), record)
 
@@ -114,7 +122,7 @@ def test_a_share_stays_on_the_host() -> None:
             "Ready",
             true=True,
             reason="RDMAOnlyDeviceReady",
-            message="on the host, its device files in pod ai/train",
+            message=f"on the host, {given_to_it} in pod ai/train",
         ),
     )
 

@@ -1,0 +1,69 @@
+"""What a share of a device cannot have: several pods have it, so it stays on the host as it is."""
+
+import pytest
+
+from dranet_nri.config import parse_network_config, violations_for_device, violations_for_share
+from dranet_nri.model import AttributeValue, Device, DeviceKey
+
+NAMED: tuple[tuple[str, AttributeValue], ...] = (
+    ("dra.net/encapsulation", "infiniband"),
+    ("dra.net/ifName", "ib0"),
+)
+IB0 = Device("nic", DeviceKey("pci", "0", "ib0"), NAMED, ("mlx5_0",))
+BARE = Device("hca", DeviceKey("pci", "0", ""), (), ("mlx5_0",))
+WITHOUT_RDMA = Device("nic", DeviceKey("pci", "0", "eth0"), (("dra.net/ifName", "eth0"),))
+RULE = (
+    "not possible on a share of a device, which stays on the host as it is; remove it, or claim a"
+    " device that is not shared"
+)
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        ({}, []),
+        ({"rdma": {"charDevices": ["umad"]}, "interface": {"forwarding": False}}, []),
+        ({"interface": {"mtu": 4000}}, ["interface.mtu: 4000"]),
+        ({"interface": {"name": "net1"}}, ['interface.name: "net1"']),
+        ({"interface": {"addresses": ["10.0.0.5/24"]}}, ["interface.addresses"]),
+        ({"routes": [{"destination": "10.9.0.0/16", "scope": 253}]}, ["routes"]),
+        ({"ethtool": {"features": {"tso": False}}}, ["ethtool"]),
+        ({"rdma": {"name": "hca0"}}, ['rdma.name: "hca0"']),
+        ({"interface": {"type": "IPoIB", "name": "net1", "mtu": 2000}}, []),
+    ],
+    ids=["nothing", "files", "mtu", "name", "addresses", "routes", "ethtool", "rdma", "child"],
+)
+def test_a_share_is_configured_by_nobody_but_for_its_files_and_a_child(
+    document: object, told: list[str]
+) -> None:
+    config = parse_network_config(document)
+
+    assert violations_for_share(config) == tuple(f"{each}: {RULE}" for each in told)
+    assert violations_for_device(config, IB0, share=True) == violations_for_share(config)
+    assert violations_for_device(config, IB0) == ()
+
+
+def test_what_has_no_interface_is_told_so_first() -> None:
+    (told,) = violations_for_device(
+        parse_network_config({"interface": {"mtu": 4000}}), BARE, share=True
+    )
+
+    assert told.startswith("interface.mtu: not possible on a device with RDMA but no network")
+
+
+def test_a_share_without_rdma_gives_nothing() -> None:
+    config = parse_network_config({})
+
+    (told,) = violations_for_device(config, WITHOUT_RDMA, share=True)
+
+    assert told.startswith("a share of it gives a pod nothing: ")
+    assert "--shared" in told
+    assert violations_for_device(config, WITHOUT_RDMA) == ()
+    assert violations_for_device(config, BARE, share=True) == ()
+
+
+def test_an_ipoib_child_is_something_though_nothing_tells_of_rdma() -> None:
+    parent = Device("nic", IB0.key, NAMED)
+    child = parse_network_config({"interface": {"type": "IPoIB"}})
+
+    assert violations_for_device(child, parent, share=True) == ()
