@@ -183,7 +183,8 @@ def _rdma_names(device: AttachedDevice) -> tuple[str, ...]:
     if device.child and not device.char_devices:
         return ()  # An IPoIB interface alone: the RDMA device is not the pod's.
     # One that its driver made anew may have another name than when it was allocated.
-    return tuple(link.name for link in device.rdma) or device.device.rdma_devices
+    now = tuple(link.name for link in device.rdma) or device.shared_rdma
+    return now or device.device.rdma_devices
 
 
 def _env_word(text: str) -> str:

@@ -170,8 +170,9 @@ def with_files(
     """
     kinds = char_kinds(config, options.kinds)
     ns, links = Ns.POD, device.rdma
-    if observed.mode is RdmaMode.SHARED:
-        ns, links = Ns.HOST, observed.host
+    shared = observed.host if observed.mode is RdmaMode.SHARED else ()
+    if shared:
+        ns, links = Ns.HOST, shared
     if not kinds:
         links = ()
     found = {link.name: session.char_devices(ns, link, kinds) for link in links}
@@ -182,6 +183,7 @@ def with_files(
     )
     return replace(
         device,
+        shared_rdma=tuple(link.name for link in shared),
         char_devices=_once(chain.from_iterable(found.values())),
         warnings=(*(each for each in device.warnings if each in _STANDING), *warnings),
     )

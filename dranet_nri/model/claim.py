@@ -149,6 +149,7 @@ class AttachedDevice:
         mac, addresses: as they are in the pod, after success.
         rdma: its RDMA devices as they were on the host, where they move with it (exclusive
             mode); empty in shared mode, in which they stay.
+        shared_rdma: names of those that stay, as they were when the files were resolved.
         rdma_name: of its RDMA device in the pod where a claim renames it, "" to keep it.
         char_devices: files of its RDMA devices, resolved after the move.
         warnings: what the pod should know, one line each.
@@ -168,6 +169,7 @@ class AttachedDevice:
     mtu: int = 0
     addresses: tuple[str, ...] = ()
     rdma: tuple[RdmaLink, ...] = ()
+    shared_rdma: tuple[str, ...] = ()
     rdma_name: str = ""
     char_devices: tuple[CharDevice, ...] = ()
     warnings: tuple[str, ...] = ()

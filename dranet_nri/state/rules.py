@@ -317,6 +317,7 @@ RULES: Final[Rules] = {
         "mac": _optional(_mac),
         "mtu": _u32,
         "addresses": _prefix,
+        "shared_rdma": _sysfs_name,
         "rdma_name": _optional(_sysfs_name),
         "child": _optional(_alias),
         "share_id": _optional(_hex_id),

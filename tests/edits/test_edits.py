@@ -242,8 +242,15 @@ def test_a_device_without_an_interface_names_its_rdma_device_only() -> None:
     )
 
 
-def test_an_rdma_device_made_anew_has_the_name_that_it_moved_with() -> None:
-    anew = replace(ATTACHMENT.devices[0], rdma=(RdmaLink(7, "mlx5_9"),))
+@pytest.mark.parametrize(
+    "now",
+    [
+        pytest.param({"rdma": (RdmaLink(7, "mlx5_9"),)}, id="it moved with"),
+        pytest.param({"shared_rdma": ("mlx5_9",)}, id="it has where it stays"),
+    ],
+)
+def test_an_rdma_device_made_anew_has_the_name_of_now(now: dict[str, object]) -> None:
+    anew = replace(ATTACHMENT.devices[0], **now)  # type: ignore[arg-type]
 
     assert given_to(APP, attachment=replace(ATTACHMENT, devices=(anew,))).env == (
         ("DRA_NET_TWO_NICS_DATA_IFNAMES", "net1"),

@@ -172,6 +172,19 @@ def test_a_shared_device_whose_driver_is_reloaded_is_missed_until_it_is_back(
     assert len(shared.kernel.log) == before, "nothing in the pod was touched"
 
 
+def test_a_shared_device_that_comes_back_under_another_name_is_told_by_that(shared: Node) -> None:
+    pod, claim = started(shared, "web", 1)
+    shared.kernel.rdma.remove("mlx5_1")
+    shared.kernel.add_rdma("mlx5_ib1", parent=pci_key(1).parent)
+
+    shared.reconcile()
+
+    assert dict(shared.create(pod).env)["DRA_NET_WEB_NIC1_RDMA_DEVICES"] == "mlx5_ib1"
+    spec = json.loads(shared.gate.spec_path(claim.claim.uid).read_bytes())
+    assert "DRA_NET_WEB_NIC1_RDMA_DEVICES=mlx5_ib1" in str(spec)
+    assert device_of(shared, claim).shared_rdma == ("mlx5_ib1",)
+
+
 def test_a_device_that_is_shared_no_longer_goes_with_its_pod(shared: Node) -> None:
     pod, claim = started(shared, "web", 1)
     _, share = started(shared, "part", 2, share="5e0f")
@@ -182,6 +195,7 @@ def test_a_device_that_is_shared_no_longer_goes_with_its_pod(shared: Node) -> No
     assert shared.kernel.rdma.names(shared.netns(pod)) == ["mlx5_1"]
     assert files_of(shared, claim) == ["rdma_cm", "uverbs0"]
     assert device_of(shared, claim).warnings == ()
+    assert device_of(shared, claim).shared_rdma == ()
     assert not shared.gate_open(share)
     record = shared.attachments.get(share.claim.uid)
     assert record is not None

@@ -159,6 +159,7 @@ ATTACHMENT = Attachment(
             mtu=9000,
             addresses=("10.1.0.5/24",),
             rdma=(RdmaLink(3, "mlx5_2", "0c42:a103:0065:5a1e"),),
+            shared_rdma=("mlx5_7",),
             rdma_name="mlx5_pod",
             warnings=("rdma: umad missing; load ib_umad",),
             child="dra.net/6f1c/nic",

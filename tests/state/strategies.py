@@ -144,6 +144,7 @@ _FIELDS: dict[type, dict[str, Strategy[object]]] = {
         "pod_name": _or_empty(IFNAME),
         "mac": _or_empty(MAC),
         "addresses": CIDR,
+        "shared_rdma": TOKEN,
         "rdma_name": _or_empty(TOKEN),
         "child": _or_empty(LABEL.map(lambda name: f"dra.net/uid/{name}")),
         "share_id": _or_empty(LABEL),
