@@ -30,7 +30,7 @@ def own_rdma(
         naming: returns the names of those of which a port has the NIC's net device. Asking may
             be dear: it is asked for those alone that this decides.
     """
-    place = (key.bus, key.parent) if key.name else ("pci", key.pci)
+    place = (key.bus, key.parent) if key.name or not key.pci else ("pci", key.pci)
     below = tuple(each for each in devices if each.parent and (each.bus, each.parent) == place)
     may_be_apart = not below and key.bus not in {"", NETVSC_BUS}
     asked = [each for each in devices if may_be_apart or not each.parent]

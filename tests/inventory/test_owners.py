@@ -35,6 +35,7 @@ VIRTIO = DeviceKey("virtio", "virtio3", "eth2", "0000:8b:00.0")
         pytest.param(DeviceKey("", "", "eth1.5"), ["rxe0"], ["rxe0"], id="virtual"),
         pytest.param(DeviceKey("vmbus", "f8615163", "eth0"), ["rxe0"], ["rxe0"], id="Hyper-V"),
         pytest.param(DeviceKey("virtio", "virtio1", "", PF), ["mlx5_0"], None, id="bare"),
+        pytest.param(DeviceKey("auxiliary", SF, ""), ["mlx5_2"], None, id="bare, no function"),
     ],
 )
 def test_its_parent_tells_and_where_nothing_hangs_on_it_a_ports_net_device(
