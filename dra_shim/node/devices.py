@@ -130,9 +130,9 @@ class NodeDevices:
             StateError: a record cannot be read now.
             OSError: sysfs or the records cannot be read now.
         """
-        if not self._teller.view.devices.keys() >= set(names):
+        if not self._teller.view.there.keys() >= set(names):
             await self._look_again()
-        known = self._teller.view.devices
+        known = self._teller.view.there
         return {name: known[name] for name in names if name in known}
 
     async def health(self, seen: int | None) -> HealthReport:

@@ -4,6 +4,8 @@ Rules:
 1. Devices that pods hold stay as they were last seen, as long as a record says so.
 2. Safety comes before any wish: what the inventory excludes cannot be included. What a pod holds
    stays if it only lost its driver.
+4. The administrator's choice is of what is offered. What was allocated before it changed, or before
+   the device did, is prepared all the same, as dranet does.
 3. The health of what is out of sight, in a pod, is unknown. It is tainted for nothing that nobody
    sees.
 """
@@ -36,6 +38,7 @@ from dranet_nri.inventory import (
     HostFacts,
     Uplinks,
     inventory_from_facts,
+    merge_known,
     pci_device_name,
 )
 from dranet_nri.inventory.names import interface_device_name, port_device_name
@@ -91,6 +94,7 @@ class View:
         left_out: (name, why) of what is not offered.
         hardware: names of those among them that are PCI functions, or on one, or have RDMA.
         dropped: why → how many others the administrator's choice drops.
+        there: those that may be given away, offered or not, by name.
     """
 
     devices: Mapping[str, Device] = field(default_factory=dict)
@@ -100,6 +104,7 @@ class View:
     left_out: tuple[tuple[str, str], ...] = ()
     hardware: frozenset[str] = frozenset()
     dropped: Mapping[str, int] = field(default_factory=dict)
+    there: Mapping[str, Device] = field(default_factory=dict)
 
     @property
     def rdma(self) -> int:
@@ -144,6 +149,7 @@ def view_of(
         tuple(sorted(left_out)),
         frozenset(hardware),
         Counter(why for name, why in chosen if name not in hardware),
+        {each.name: each for each in merge_known(inventory, known).devices},
     )
 
 

@@ -45,7 +45,7 @@ class DeviceSource(Protocol):
     """Knows the node's devices."""
 
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
-        """Return those of the devices that this node publishes, by name.
+        """Return those of the devices that this node may give away, published or not, by name.
 
         A device that is in a pod keeps its last facts. For a name that it does not know it looks
         at the node once more before it leaves it out.

@@ -163,6 +163,36 @@ def test_the_filter_is_held_against_devices_in_pods_too() -> None:
     assert found.left_out == ((PCI, "dropped by --filter"),)
 
 
+@pytest.mark.parametrize(
+    "choice",
+    [
+        Choice(filter="false"),
+        Choice(filter="", include=("zzz",)),
+        Choice(filter="", exclude=("eth1",)),
+    ],
+    ids=["filter", "include", "exclude"],
+)
+def test_what_is_not_offered_can_be_prepared_all_the_same(choice: Choice) -> None:
+    found = view(HostFacts((function(),), (nic("eth1"),)), choice=choice)
+
+    assert found.devices == {}
+    assert found.there[PCI].key.name == "eth1"
+
+
+def test_what_is_unsafe_cannot_be_prepared_either() -> None:
+    uplink = virtual("a", "b")
+    index = uplink.netdevs[0].link.index
+    facts = replace(uplink, default_routes=(DefaultRoute(4, 0, (index,)),))
+    unbound = HostFacts((replace(function(), driver="vfio-pci"),))
+
+    assert list(view(facts).there) == ["b"]
+    assert view(unbound).there == {}
+
+
+def test_what_a_pod_holds_is_there() -> None:
+    assert view(HostFacts((function(),)), HELD).there[PCI].key.name == "eth1"
+
+
 def test_veths_are_not_offered_unless_they_are_asked_for() -> None:
     facts = HostFacts(netdevs=(NetDevice(Link(9, "eth9", kind="veth"), virtual=True),))
 

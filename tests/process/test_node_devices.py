@@ -1,6 +1,7 @@
 """When a node's devices are looked at, and what is offered, known and told after each look."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,25 @@ def test_a_device_that_is_known_costs_no_look(bench: Bench) -> None:
 
             assert list(found) == ["a"]
             assert bench.host.looks == [True]
+
+    finish(scene())
+
+
+def test_a_device_that_the_filter_dropped_since_it_was_allocated_is_known(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, Choice(filter='attributes["dra.net/state"].StringValue != "down"'))
+    bench.host.add_nic("a")
+    (netdev,) = bench.host.facts.netdevs
+    down = replace(netdev, link=replace(netdev.link, up=False, carrier=False, operstate="down"))
+
+    async def scene() -> None:
+        async with bench.running():
+            assert bench.offers == [["a"]]
+            bench.host.facts = replace(bench.host.facts, netdevs=(down,))
+            await bench.rest(RESCAN_S)
+            assert bench.offers[-1] == []
+
+            assert list(await bench.devices.devices(["a"])) == ["a"]
+            assert len(bench.host.looks) == 2, "known, so that it costs no look"
 
     finish(scene())
 
