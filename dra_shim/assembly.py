@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from dra_shim.adoption import Adoption, KnownBefore
+from dra_shim.adoption import Adoption
 from dra_shim.api import Api
+from dra_shim.before import KnownBefore
 from dra_shim.kubelet import KubeletPlugin, Sockets, dra_services, health_services
 from dra_shim.node import Choice, NodeDevices, NodeOptions
 from dra_shim.parts import Part, PartFailed

@@ -1,26 +1,17 @@
 """A node that another driver of our name had: its claims become ours, once."""
 
-import asyncio
-from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dra_shim.adoption import (
-    PAGE,
-    Adopted,
-    KnownBefore,
-    claims_of_node,
-    devices_of_slices,
-    published_device,
-)
+from dra_shim.adoption import PAGE, Adopted
 from dra_shim.api import SLICE
+from dra_shim.before import claims_of_node
 from dra_shim.slices.layout import slice_name
-from dranet_nri.inventory import NUMA_NODE
-from dranet_nri.model import Device, DeviceKey, ObjectRef
+from dranet_nri.model import DeviceKey, ObjectRef
 from tests.fakes.cluster import POOL, claim_document, result, user
-from tests.process.adoption_bench import ATTRIBUTES, NIC, lists_claims, node, slice_of
+from tests.process.adoption_bench import NIC, lists_claims, node, slice_of
 from tests.process.plugin_bench import finish
 
 
@@ -49,6 +40,19 @@ def test_without_slices_a_devices_name_has_to_do(tmp_path: Path) -> None:
 
             ((_, devices),) = stage.asked
             assert devices[NIC.name].key == DeviceKey("pci", "0000:8a:00.0", "", "0000:8a:00.0")
+
+    finish(scene())
+
+
+def test_slices_that_are_gone_are_a_reason_to_look_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with node(tmp_path) as stage:
+            await stage.run()
+            await stage.add_claim("nics", result(NIC.name))
+
+            await stage.run()
+
+            assert len(stage.asked) == 1
 
     finish(scene())
 
@@ -124,38 +128,3 @@ def test_claims_that_are_not_adopted(document: dict[str, Any]) -> None:
     good = claim_document("good", "u2", [result("b")], [user("p", "p1")])
     (found,) = claims_of_node([document, good], POOL)
     assert found.ref == ObjectRef("ai", "good", "u2")
-
-
-def test_devices_are_read_in_every_version_of_a_slice() -> None:
-    old = {"spec": {"devices": [{"name": NIC.name, "basic": {"attributes": ATTRIBUTES}}]}}
-    new = slice_of("x")
-    odd: list[dict[str, Any]] = [{}, {"spec": {"devices": ["?", {"name": "n"}]}}]
-    assert devices_of_slices([old]) == devices_of_slices([new]) == {NIC.name: NIC}
-    assert devices_of_slices(odd) == {"n": Device("n", DeviceKey("", "", "n"))}
-
-
-def test_of_a_numa_nodes_list_the_node_itself_is_read() -> None:
-    attributes = {NUMA_NODE: {"ints": [6, 4]}, "x": {"ints": []}}
-    document = {"spec": {"devices": [{"name": "n", "attributes": attributes}]}}
-    (found,) = devices_of_slices([document]).values()
-
-    assert found.attributes == ((NUMA_NODE, 6),)
-
-
-def test_a_name_alone_tells_where_hardware_is() -> None:
-    found = published_device("pci-0000-8a-00-1-p1", {})
-    assert found.key == DeviceKey("pci", "0000:8a:00.1", "", "0000:8a:00.1")
-    assert published_device("eth0", {"ifName": "eth0"}).key == DeviceKey("", "", "eth0")
-
-
-def test_what_the_node_sees_counts_more_than_what_was_published() -> None:
-    class Node:
-        async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
-            return {"b": seen} if "b" in names else {}
-
-    seen = Device("b", DeviceKey("", "", "now"))
-    before = {name: Device(name, DeviceKey("", "", "then")) for name in ("a", "b")}
-
-    found = asyncio.run(KnownBefore(Node(), before).devices({"a", "b", "c"}))
-
-    assert found == {"a": before["a"], "b": seen}
