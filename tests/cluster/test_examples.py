@@ -13,12 +13,13 @@ from tests.box.nics import SWITCH
 from tests.box.place import checked
 from tests.box.waiting import wait_until
 from tests.cluster.driver import Driver, links_of
+from tests.cluster.gpus import gpu_driver
 from tests.cluster.inside import NICS
 from tests.cluster.node import Node
 from tests.cluster.pods import Pods
 from tests.cluster.site import EXAMPLES
-from tests.cluster.workload import NAMESPACES, SLICES
-from tests.fakes.gpus import EXAMPLE, gpu_class
+from tests.cluster.workload import NAMESPACES
+from tests.fakes.gpus import EXAMPLE
 
 BOTH: Final = """
 apiVersion: resource.k8s.io/v1
@@ -39,10 +40,6 @@ spec:
   - {name: main, image: IMAGE, resources: {claims: [{name: both}]}}
   - {name: aside, image: IMAGE, resources: {claims: [{name: both, request: nic}]}}
 """
-GPU_DRIVER: Final = (
-    f"python3 -m tests.box.gpu_driver --node box --driver {EXAMPLE} "
-    "--kubeconfig /io/shim.kubeconfig >>/io/gpu-driver.log 2>&1 & echo $!"
-)
 # Of the link fast0, in whichever pod it is.
 OFFLOADS: Final = """
 for netns in /run/netns/*; do
@@ -182,13 +179,8 @@ def test_two_claims_are_two_nics_of_a_pod(driver: Driver, pods: Pods) -> None:
 @pytest.fixture
 def gpus(driver: Driver, pods: Pods) -> Iterator[None]:
     """Run the mock GPU driver on the node; its GPUs are published when this begins."""
-    pods.apply(json.dumps(gpu_class(EXAMPLE)))
-    pid = driver.node.run("sh", "-c", GPU_DRIVER).stdout.strip()
-    wait_until("slices of GPUs", lambda: _gpu_slices(pods), 60)
-    yield
-    checked(driver.node, "sh", "-c", 'kill "$0"', pid)
-    for name in _gpu_slices(pods):
-        pods.api.delete(f"{SLICES}/{name}")
+    with gpu_driver(driver.node, pods, EXAMPLE, "server"):
+        yield
 
 
 def test_a_claim_of_a_gpu_and_a_nic_has_both_and_what_each_driver_tells(
@@ -213,11 +205,6 @@ def test_a_claim_of_a_gpu_and_a_nic_has_both_and_what_each_driver_tells(
     pods.delete("train")
     pods.delete("routes")
     driver.wait_home()
-
-
-def _gpu_slices(pods: Pods) -> list[str]:
-    items = pods.api.get(SLICES)["items"]
-    return [each["metadata"]["name"] for each in items if each["spec"]["driver"] == EXAMPLE]
 
 
 def _first(text: str) -> Any:

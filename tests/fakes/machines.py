@@ -25,6 +25,7 @@ GPU_TAINT: Final = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSc
 
 _MELLANOX: Final = "Mellanox Technologies"
 _UPLINK: Final = "0000:00:1f.6"
+_DOMAINS: Final = ("0001", "0002", "0003", "0008", "0009", "000a", "000b", "000c")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,7 @@ def nd_h100() -> Machine:
 
     Each is alone in its PCI domain, and no firmware tells its NUMA node.
     """
-    domains = ("0001", "0002", "0003", "0008", "0009", "000a", "000b", "000c")
-    azure = AzureHost(frozenset(domains))
+    azure = AzureHost(frozenset(_DOMAINS))
     numa = {gpu: spot.numa_node for spot in placements(azure).values() for gpu in spot.gpu_domains}
     return _with_gpus(
         "nd-h100",
@@ -82,7 +82,7 @@ def nd_h100() -> Machine:
             _infiniband(f"{0x101 + i:04x}:00:00.0", f"ib{i}", f"mlx5_{i}", rate=400)
             for i in range(8)
         ],
-        [Gpu(i, f"{each}:00:00.0", f"pci{each}:00", numa[each]) for i, each in enumerate(domains)],
+        [Gpu(i, f"{each}:00:00.0", f"pci{each}:00", numa[each]) for i, each in enumerate(_DOMAINS)],
         azure,
         labels={"node.kubernetes.io/instance-type": "Standard_ND96isr_H100_v5"},
     )
@@ -93,6 +93,15 @@ def hb_v4() -> Machine:
     nic = _infiniband("0101:00:00.0", "ib0", "mlx5_0", rate=400)
     label = {"node.kubernetes.io/instance-type": "Standard_HB176rs_v4"}
     return Machine("hb", _facts([nic], AzureHost(vm_size="Standard_HB176rs_v4")), labels=label)
+
+
+def emulated() -> Machine:
+    """Return the GPUs of the tests' machine, beside its RDMA devices; NICs it has of its own.
+
+    They have the bus addresses of nd_h100's first four, which the training asks for.
+    """
+    gpus = [Gpu(i, f"{domain}:00:00.0", "pci0000:80", 1) for i, domain in enumerate(_DOMAINS[:4])]
+    return Machine("emulated", HostFacts(), tuple(gpus))
 
 
 def split() -> Machine:
