@@ -30,7 +30,7 @@ from dranet_nri.errors import (
 )
 from dranet_nri.executor import Clock, Executor
 from dranet_nri.gate import Gate
-from dranet_nri.holders import refuse_held
+from dranet_nri.holders import refuse_held, refuse_unusable
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.locks import DeviceLocks
 from dranet_nri.meter import Meter
@@ -57,6 +57,7 @@ class Attacher:
     """Attaches and detaches. One instance, on one event loop.
 
     Attributes:
+        allocation: returns what is allocated to a claim (UID).
         live: the sandboxes that may have devices; kept by the hooks.
         wake: asks for a reconciliation soon.
         stuck_s: how long a thread may be in the kernel before it is said to be stuck.
@@ -71,6 +72,7 @@ class Attacher:
     log: structlog.typing.FilteringBoundLogger
     wake: Callable[[], None]
     clock: Clock
+    allocation: Callable[[str], Allocation | None]
     stuck_s: float = STUCK_S
     meter: Meter = field(default_factory=Meter)
     live: Sandboxes = field(default_factory=Sandboxes)
@@ -123,6 +125,7 @@ class Attacher:
                 raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
                 refuse_held(pod, claims, self.attachments.all())
+                refuse_unusable(claims, self.attachments.in_the_way(), self.allocation)
                 netns = self._netns(pod)
                 await self._supersede(pod, claims)
                 for claim in claims:

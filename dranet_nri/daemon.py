@@ -233,6 +233,7 @@ class Daemon:
             log=logger("attach"),
             wake=self._bell.trouble,
             clock=SystemClock(),
+            allocation=allocations.get,
         )
         return Plugin(attacher, allocations, logger("plugin"), self._bell.news, boot_id())
 

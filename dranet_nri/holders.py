@@ -1,7 +1,10 @@
 """What a pod may not have, for somebody else has it."""
 
-from dranet_nri.errors import HeldError
+from collections.abc import Callable
+
+from dranet_nri.errors import HeldError, UnusableRecordError
 from dranet_nri.model import Allocation, Attachment, Phase, Pod
+from dranet_nri.state.damage import Damage
 from dranet_nri.targets import moved
 
 
@@ -23,6 +26,46 @@ def refuse_held(pod: Pod, claims: tuple[Allocation, ...], records: tuple[Attachm
             if not device.home and not (asked.share_id and device.share_id):
                 subject = f"device {device.device.name} of claim {claim.claim}"
                 raise HeldError(_held(subject, holder))
+
+
+def refuse_unusable(
+    claims: tuple[Allocation, ...],
+    damages: tuple[Damage, ...],
+    allocation: Callable[[str], Allocation | None],
+) -> None:
+    """Refuse claims and devices of which a record that cannot be used may say where they are.
+
+    Args:
+        claims: what a pod is to get.
+        damages: the attachment records that cannot be used.
+        allocation: returns what is allocated to a claim (UID), for records that don't tell.
+
+    Raises:
+        UnusableRecordError: it is the record of one of the claims.
+        HeldError: it may have one of their devices.
+    """
+    wanted = {each.device.name: (claim, each) for claim in claims for each in moved(claim)}
+    own = {each.claim.uid: each for each in claims}
+    for damage in damages:
+        if damage.claim_uid in own:
+            claim = own[damage.claim_uid].claim
+            raise UnusableRecordError(f"claim {claim}: its attachment record {damage.text}")
+        for name, share_id in _named(damage, allocation(damage.claim_uid)):
+            for_claim, asked = wanted.get(name, (None, None))
+            if for_claim is None or asked is None or (asked.share_id and share_id):
+                continue
+            raise HeldError(
+                f"device {name} of claim {for_claim.claim} may be in another pod: the attachment"
+                f" record of claim {damage.claim_uid} {damage.text}"
+            )
+
+
+def _named(damage: Damage, allocated: Allocation | None) -> tuple[tuple[str, str], ...]:
+    """Return name and share id of what may be away from home for the claim."""
+    if damage.broken.devices is not None:
+        return damage.broken.devices
+    devices = moved(allocated) if allocated else ()
+    return tuple((each.device.name, each.share_id) for each in devices)
 
 
 def _held(subject: str, holder: Attachment) -> str:

@@ -3,6 +3,7 @@
 import threading
 
 from dranet_nri.model import Attachment
+from dranet_nri.state.damage import Damage, of_attachments
 from dranet_nri.state.store import AttachmentStore
 
 
@@ -40,6 +41,16 @@ class SharedAttachments:
         """Return every record."""
         with self._guard:
             return self._store.records()
+
+    def in_the_way(self) -> tuple[Damage, ...]:
+        """Return the records that cannot be used and are not moved aside, as they are on disk now.
+
+        Raises:
+            StateError, OSError: see RecordReader.refresh.
+        """
+        with self._guard:
+            self._store.refresh()
+            return tuple(each for each in of_attachments(self._store) if each.broken.in_the_way)
 
     def remove(self, claim_uid: str) -> None:
         """Forget the claim; see RecordStore.remove."""

@@ -52,7 +52,8 @@ def of_attachments(reader: RecordReader[Attachment]) -> tuple[Damage, ...]:
             each,
             "dranet-nri moves it aside when it runs"
             if isinstance(each.error, StateCorruptError)
-            else "dranet-nri uses it as soon as it can",
+            else "dranet-nri uses it as soon as it can, and gives what it may hold to no pod until"
+            " then; if that is on the host as it was, remove the file",
         )
         for uid, each in sorted(reader.broken.items())
     )

@@ -24,6 +24,7 @@ from dranet_nri.state.record import (
     MAX_RECORD,
     decode_allocation,
     decode_attachment,
+    salvage_devices,
     salvage_pod_uid,
 )
 from dranet_nri.state.watch import Watch
@@ -48,12 +49,15 @@ class Broken:
         error: what is wrong with it.
         pod_uid: whose it is, as far as its bytes or the record before it tell; else None.
         unread: it may be fine, but its bytes could not be had yet.
+        devices: what it may have away from home, as far as its bytes tell; else None. Name and
+            share id ("": exclusive) of each.
     """
 
     name: str
     error: StateError
     pod_uid: str | None = None
     unread: bool = False
+    devices: tuple[tuple[str, str], ...] | None = None
 
     @property
     def in_place(self) -> bool:
@@ -253,7 +257,7 @@ class RecordReader(Generic[R]):
             or (known.pod.uid if known is not None else None)
             or (before.pod_uid if before is not None else None)
         )
-        return Broken(name, error, pod_uid)
+        return Broken(name, error, pod_uid, devices=salvage_devices(data))
 
     # ------------------------------------------------------------------- quarantine
 

@@ -84,6 +84,35 @@ def salvage_pod_uid(data: bytes) -> str | None:
         return None
 
 
+def salvage_devices(data: bytes) -> tuple[tuple[str, str], ...] | None:
+    """Return the devices that bytes which are no usable record name, but for those called home.
+
+    It only decides what is given to nobody, so a format that it misunderstands costs a pod its
+    device, and no device its way home.
+
+    Returns:
+        Name and share id ("": exclusive) of each; None if that cannot be told of every one.
+    """
+    try:
+        devices = _parse(data).get("devices")
+    except StateCorruptError:
+        return None
+    if not isinstance(devices, list):
+        return None
+    found: list[tuple[str, str]] = []
+    for each in devices:
+        match each:
+            case {"home": True}:
+                continue
+            case {"device": {"name": str(name)}, "shareId": str(share_id)}:
+                found.append((name, share_id))
+            case {"device": {"name": str(name)}}:
+                found.append((name, ""))
+            case _:
+                return None
+    return tuple(found)
+
+
 def _encode(value: Allocation | Attachment) -> bytes:
     body = cast("Json", _CODECS[type(value)].to_json(value))
     record = {"version": VERSION, "kind": type(value).__name__, **body}

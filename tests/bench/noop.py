@@ -153,6 +153,7 @@ def plugin(kind: type[Plugin], *, other: bool) -> Iterator[Plugin]:
         log=logger("bench"),
         wake=lambda: None,
         clock=SystemClock(),
+        allocation=allocations.get,
     )
     try:
         yield kind(attacher, allocations, logger("bench"), lambda: None, boot_id())

@@ -143,6 +143,7 @@ class Node:
         self.attachments = SharedAttachments(records)
         self.gate = Gate(self.disk, self.root / "cdi", self.root / "run" / "metadata")
         log: structlog.typing.FilteringBoundLogger = logger("test")
+        reader = AllocationReader(self.root / "allocations", owner=None)
         attacher = Attacher(
             kernel=self.kernel,
             executor=Executor(self.kernel, self.attachments, self.clock, RdmaOptions()),
@@ -152,8 +153,8 @@ class Node:
             log=log,
             wake=lambda: self.bell.append("trouble"),
             clock=self.clock,
+            allocation=reader.get,
         )
-        reader = AllocationReader(self.root / "allocations", owner=None)
         self.plugin = Plugin(attacher, reader, log, lambda: self.bell.append("news"), BOOT_ID)
         self.plugin.may_reject = True
         self.plugin.moment_s = LATER  # in turn, however busy the machine

@@ -21,6 +21,7 @@ from dranet_nri.state.record import (
     decode_attachment,
     encode_allocation,
     encode_attachment,
+    salvage_devices,
     salvage_pod_uid,
 )
 from tests.fuzz.target import TOKENS, Target, assert_readable, text_of
@@ -55,6 +56,7 @@ def read_manifests(data: bytes) -> None:
 def read_record(data: bytes) -> None:
     """Any bytes are a record that is written and read back unchanged, or a readable StateError."""
     salvage_pod_uid(data)
+    salvage_devices(data)
     with suppress(StateError):
         programs = insight.decoded(data)
         assert insight.decoded(insight.encoded(programs)) == programs

@@ -115,7 +115,11 @@ def test_what_cannot_be_read_is_in_the_way_wherever_it_is(
     ("data", "remedy"),
     [
         (b"{torn", "dranet-nri moves it aside when it runs"),
-        (NEWER, "dranet-nri uses it as soon as it can"),
+        (
+            NEWER,
+            "dranet-nri uses it as soon as it can, and gives what it may hold to no pod until then;"
+            " if that is on the host as it was, remove the file",
+        ),
     ],
     ids=["torn", "newer"],
 )

@@ -29,10 +29,11 @@ from dranet_nri.state.record import (
     decode_attachment,
     encode_allocation,
     encode_attachment,
+    salvage_devices,
     salvage_pod_uid,
 )
 from tests.state.broken import BROKEN, GOOD, bent
-from tests.state.examples import ALLOCATION, ATTACHMENT, POD_UID
+from tests.state.examples import ALLOCATION, ATTACHMENT, DEVICE, POD_UID
 from tests.state.strategies import ALLOCATIONS, ATTACHMENTS
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "state"
@@ -270,3 +271,33 @@ def test_the_pod_of_a_broken_record_is_found_if_its_bytes_tell(
     data: bytes, uid: str | None
 ) -> None:
     assert salvage_pod_uid(data) == uid
+
+
+def devices_of(*devices: object) -> bytes:
+    """Return what a later version might have written of devices."""
+    return json.dumps({"version": VERSION + 1, "devices": devices}).encode()
+
+
+NIC = {"device": {"name": "nic"}}
+
+
+@pytest.mark.parametrize(
+    ("data", "devices"),
+    [
+        pytest.param(encode_attachment(ATTACHMENT), ((DEVICE.name, ""),), id="but-for-those-home"),
+        pytest.param(devices_of(), (), id="none"),
+        pytest.param(devices_of({**NIC, "home": False}), (("nic", ""),), id="away"),
+        pytest.param(devices_of({**NIC, "shareId": "5e0f"}), (("nic", "5e0f"),), id="share"),
+        pytest.param(devices_of({**NIC, "shareId": 7}), (("nic", ""),), id="odd-share"),
+        pytest.param(devices_of({**NIC, "home": "yes"}), (("nic", ""),), id="odd-home"),
+        pytest.param(devices_of(NIC, {"device": "other"}), None, id="one-untold"),
+        pytest.param(devices_of(NIC, "other"), None, id="one-odd"),
+        pytest.param(b'{"devices":{}}', None, id="no-list"),
+        pytest.param(b"{}", None, id="no-devices"),
+        pytest.param(GOOD[:-1], None, id="torn"),
+    ],
+)
+def test_the_devices_of_a_broken_record_are_found_if_its_bytes_tell_of_all(
+    data: bytes, devices: tuple[tuple[str, str], ...] | None
+) -> None:
+    assert salvage_devices(data) == devices
