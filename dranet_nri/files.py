@@ -5,12 +5,14 @@ Rules:
    start with a dot, and a staged name never ends in .json or .yaml.
 2. One writer per target at a time.
 3. A reader trusts a directory entry only after it looked at what it opened.
+4. Only what is soon written again is ever written over, and only where there is room for no more.
 """
 
 import errno
 import os
 import stat
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -19,6 +21,7 @@ from dranet_nri.errors import StateCorruptError
 STAGED_SUFFIX: Final = ".new"
 RECORD_MODE: Final = 0o640
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OVERWRITE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _REPLACED_TRIES: Final = 100  # a writer would have to rename between open and fstat each time
 
@@ -28,6 +31,9 @@ class Fs(Protocol):
 
     def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
         """Create path, which must not exist, with data and mode; fsync it if durable."""
+
+    def overwrite(self, path: Path, data: bytes) -> None:
+        """Put data over the beginning of path, which must exist; readers may see half of it."""
 
     def replace(self, source: Path, target: Path) -> None:
         """Rename source over target."""
@@ -47,11 +53,14 @@ class RealFs:
         descriptor = os.open(path, _CREATE, mode)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
             os.fchmod(descriptor, mode)
-            rest = memoryview(data)
-            while rest:
-                rest = rest[file.write(rest) :]
+            _write(file, data)
             if durable:
                 os.fsync(descriptor)
+
+    def overwrite(self, path: Path, data: bytes) -> None:
+        """See Fs."""
+        with os.fdopen(os.open(path, _OVERWRITE), "wb", buffering=0) as file:
+            _write(file, data)
 
     def replace(self, source: Path, target: Path) -> None:
         """See Fs."""
@@ -68,6 +77,12 @@ class RealFs:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _write(file: FileIO, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def save(fs: Fs, path: Path, data: bytes, *, durable: bool = True, mode: int = RECORD_MODE) -> None:

@@ -8,6 +8,8 @@ Rules:
    loop that stands still. Not for a runtime that is away.
 2. A thread that the kernel keeps fails no probe: neither a restart nor a pause brings it back. It
    is said.
+3. Nor does a file system without room: the file has blanks at its end and is written over there.
+   One that is read-only takes no plugin, and none that runs lets it become so: its lock is open.
 """
 
 import json
@@ -15,6 +17,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final
@@ -31,6 +34,8 @@ MAX_TEXT: Final = 500  # characters of each text
 READABLE: Final = 0o644
 _VERSION: Final = 1
 _LIMIT: Final = 128 << 10  # bytes; more than all texts can take
+_LEAST: Final = 8 << 10  # bytes; room for all but stuck threads of the longest texts
+_FULL: Final = frozenset({ENOSPC, EDQUOT})
 
 Kind = type | UnionType
 _FIELDS: Final[Mapping[str, Kind]] = {
@@ -109,16 +114,25 @@ def boot_s() -> float:
 def store(fs: Fs, run: Path, beat: Heartbeat) -> None:
     """Write the heartbeat into the plugin's directory, which is on tmpfs.
 
+    Where there is no room for another file, the one before is written over, without the stuck
+    threads that are too long for it. A reader may meet it half written then; a probe asks again.
+
     Raises:
         OSError: it can't be written.
     """
+    path = run / NAME
     stuck = tuple(
         Stuck(each.since_s, each.claim[:MAX_TEXT], each.step[:MAX_TEXT])
         for each in beat.stuck[:MAX_TOLD]
     )
     beat = replace(beat, trouble=beat.trouble[:MAX_TEXT], stuck=stuck)
-    document = {"version": _VERSION, **asdict(beat)}
-    save(fs, run / NAME, json.dumps(document).encode(), durable=False, mode=READABLE)
+    try:
+        save(fs, path, _encoded(beat, _LEAST, _LIMIT), durable=False, mode=READABLE)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        size = path.stat().st_size
+        fs.overwrite(path, _encoded(beat, size, size))
 
 
 def load(run: Path) -> Heartbeat:
@@ -187,6 +201,14 @@ def remarks(beat: Heartbeat, now_s: float) -> tuple[str, ...]:
         f"stuck in the kernel for {now_s - each.since_s:.0f} s: {each.step} (claim {each.claim})"
         for each in beat.stuck
     )
+
+
+def _encoded(beat: Heartbeat, least: int, most: int) -> bytes:
+    """Return the file's content, by stuck threads less if that brings it down to most bytes."""
+    data = json.dumps({"version": _VERSION, **asdict(beat)}).encode()
+    if len(data) > most and beat.stuck:
+        return _encoded(replace(beat, stuck=beat.stuck[:-1]), least, most)
+    return data.ljust(least)
 
 
 def _decoded(data: bytes) -> Heartbeat:

@@ -3,7 +3,8 @@
 Rules:
 1. The event loop writes them, so that one that hangs falls silent.
 2. The numbers are written when they changed, and no faster than the heart beats.
-3. That a file can't be written keeps nobody from work; it is said once.
+3. That a file can't be written keeps nobody from work; it is said once. Numbers that are not those
+   of now are taken away.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ class Pulse:
     log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "pulse"))
     boot_s: Callable[[], float] = heartbeat.boot_s
     _written: str = ""
-    _trouble: str = ""
+    _failing: set[str] = field(default_factory=set)  # what is said of it
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -71,19 +72,22 @@ class Pulse:
 
     def beat(self) -> None:
         """Write the heartbeat, and what changed of the numbers."""
-        trouble = ""
+        self._try("heartbeat not written, probes will take us for dead", self._write_heartbeat)
+        self._try("numbers not written, nobody can read them", self._write_metrics)
+
+    def _try(self, failed: str, write: Callable[[], None]) -> None:
         try:
-            heartbeat.store(self.fs, self.run_dir, self._heartbeat())
-            self._write_metrics()
+            write()
         except OSError as error:
-            trouble = str(error)
-        if trouble and not self._trouble:
-            self.log.error(
-                "heartbeat not written, probes will take us for dead",
-                reason=trouble,
-                remedy=f"make {self.run_dir} writable, and room on its tmpfs",
-            )
-        self._trouble = trouble
+            if failed not in self._failing:
+                remedy = f"make {self.run_dir} writable, and room on its tmpfs"
+                self.log.error(failed, reason=str(error), remedy=remedy)
+            self._failing.add(failed)
+        else:
+            self._failing.discard(failed)
+
+    def _write_heartbeat(self) -> None:
+        heartbeat.store(self.fs, self.run_dir, self._heartbeat())
 
     def _heartbeat(self) -> Heartbeat:
         now_s, status, at_work_s = self.boot_s(), self.status(), self.rounds.at_work_s()
@@ -107,6 +111,13 @@ class Pulse:
             stuck=len(self._meter.work.stuck),
         )
         text = self._meter.text()
-        if text != self._written:
-            save(self.fs, self.run_dir / METRICS, text.encode(), durable=False, mode=READABLE)
-            self._written = text
+        if text == self._written:
+            return
+        self._written = ""
+        path = self.run_dir / METRICS
+        try:
+            save(self.fs, path, text.encode(), durable=False, mode=READABLE)
+        except OSError:
+            self.fs.unlink(path)  # makes room, too
+            save(self.fs, path, text.encode(), durable=False, mode=READABLE)
+        self._written = text

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from errno import EBUSY
+from errno import EBUSY, EROFS
 from pathlib import Path
 
 import pytest
@@ -278,6 +278,91 @@ def test_a_heartbeat_that_cannot_be_written_ends_nothing(
     said = "".join(capfd.readouterr())
     assert said.count("heartbeat not written") == 1
     assert "nosuch" in said
+
+
+def test_a_full_disk_stops_no_heart_that_beats(
+    node: Node, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run, now, rounds = node.root / "run", [NOW], Rounds()
+    beating = pulse(node, rounds, synchronized=True)
+    beating.fs, beating.boot_s = node.disk, lambda: now[0]
+    beating.beat()
+    node.disk.room = 0
+
+    for rounds.left in (60.0, 12345.678, 5.0):
+        now[0] += heartbeat.MOST_S
+        beating.beat()
+
+        found = heartbeat.load(run)
+        assert found.beat_s == now[0]
+        assert found.round_due_s == now[0] + rounds.left
+        assert heartbeat.problems(found, now[0]) == ()
+        assert heartbeat.problems(found, now[0] + heartbeat.MOST_S + 1), "it stands still"
+    assert "heartbeat not written" not in "".join(capfd.readouterr())
+
+
+def test_on_a_full_disk_the_heart_tells_of_as_many_stuck_threads_as_it_did(node: Node) -> None:
+    run, work = node.root / "run", node.plugin.attacher.meter.work
+    beating = pulse(node)
+    beating.fs = node.disk
+    beating.beat()
+    size = (run / heartbeat.NAME).stat().st_size
+    node.disk.room = 0
+    for number in range(heartbeat.MAX_TOLD):
+        work.now_stuck(number, Stuck(NOW, str(number), "x" * 9999))
+
+    beating.beat()
+
+    told = [each.claim for each in heartbeat.load(run).stuck]
+    assert told == [str(number) for number in range(len(told))]
+    assert 0 < len(told) < heartbeat.MAX_TOLD
+    assert (run / heartbeat.NAME).stat().st_size == size
+    for number in range(heartbeat.MAX_TOLD):
+        work.returned(number)
+    beating.beat()
+    assert heartbeat.load(run).stuck == ()
+
+
+def test_on_a_full_disk_old_numbers_are_taken_away(
+    node: Node, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, late = node.root / "run" / "metrics.prom", node.plugin.attacher.meter.hooks.late
+    beating = pulse(node)
+    beating.fs = node.disk
+    beating.beat()
+    node.disk.room = 0
+    beating.beat()
+    assert path.exists(), "nothing has changed"
+
+    for _ in range(2):
+        late("RunPodSandbox")
+        beating.beat()
+        assert not path.exists()
+    assert "".join(capfd.readouterr()).count("numbers not written") == 1
+
+    node.disk.room = None
+    beating.beat()
+    missed = counted("dranet_nri_hook_deadline_misses_total", method="RunPodSandbox")
+    assert Scrape(path.read_text()).values[missed] == 2
+
+
+class ReadOnlyFs(RealFs):
+    """A file system that takes nothing."""
+
+    def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        """See Fs."""
+        raise OSError(EROFS, "Read-only file system", str(path))
+
+
+def test_a_heartbeat_is_written_over_for_want_of_room_only(node: Node) -> None:
+    beating = pulse(node)
+    beating.beat()
+    before = (node.root / "run" / heartbeat.NAME).read_bytes()
+    beating.fs, beating.boot_s = ReadOnlyFs(), lambda: NOW + 5
+
+    beating.beat()
+
+    assert (node.root / "run" / heartbeat.NAME).read_bytes() == before
 
 
 def test_texts_of_any_length_fit_a_heartbeat(node: Node) -> None:
