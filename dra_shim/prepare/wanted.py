@@ -267,7 +267,7 @@ def _check_devices(claim: AllocatedClaim, devices: Mapping[str, Device], terms: 
         if name not in devices:
             raise NotYetError(
                 f"device {name}: this node has none such now, or must not give it away; "
-                "see 'dranet-nri inventory'; what flags and the Node's address drop is in the "
+                "see 'dranet-nri inventory'; what the Node's address keeps back is in the "
                 "shim's log ('left out')"
             )
         bare = "" if each.admin_access else why_bare(devices[name])

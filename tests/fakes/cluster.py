@@ -168,9 +168,10 @@ class FakeCluster:
 
 
 def nic(name: str) -> Device:
-    """Return a NIC with an interface."""
+    """Return a NIC with an interface, and with an RDMA device if it is called "hca…"."""
     facts = (("dra.net/ifName", f"if-{name}"[:15]),)
-    return Device(name, DeviceKey("pci", "0000:01:00.0", f"if-{name}"[:15], "0000:01:00.0"), facts)
+    key = DeviceKey("pci", "0000:01:00.0", f"if-{name}"[:15], "0000:01:00.0")
+    return Device(name, key, facts, ("mlx5_0",) if name.startswith("hca") else ())
 
 
 def _entries(pod: Document | None) -> list[Document]:

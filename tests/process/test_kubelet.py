@@ -57,15 +57,16 @@ def test_each_kubelet_is_answered_in_its_version(
     home: Path, services: Sequence[str], share: str
 ) -> None:
     node = Node(home, services)
-    claim = node.bench.cluster.add("nics", "u1", "a")
+    node.bench.cluster.nics.add("hca")
+    claim = node.bench.cluster.add("nics", "u1", "hca")
     node.bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
-        result("a", "nic/fast", shareID="5a")
+        result("hca", "nic/fast", shareID="5a")
     ]
 
     async def run() -> None:
         async with node.registered():
             (device,) = (await node.kubelet.prepare(claim))["u1"]
-            assert (device.pool_name, device.device_name) == ("node-1", "a")
+            assert (device.pool_name, device.device_name) == ("node-1", "hca")
             assert list(device.request_names) == ["nic"]
             assert getattr(device, "share_id", "") == share
             await node.kubelet.unprepare(claim)

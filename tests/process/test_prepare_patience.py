@@ -117,17 +117,18 @@ def test_the_last_address_of_a_range_is_waited_for(bench: Bench) -> None:
 def test_shares_go_together_and_with_nothing_else(
     bench: Bench, others: str, ours: str, free: bool  # noqa: FBT001 a case
 ) -> None:  # fmt: skip
-    give_to_another(bench.state, "a", share=others)
-    claim = bench.cluster.add("nics", "u1", "a")
+    bench.cluster.nics.add("hca")
+    give_to_another(bench.state, "hca", share=others)
+    claim = bench.cluster.add("nics", "u1", "hca")
     bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
-        result("a", shareID=ours or None)
+        result("hca", shareID=ours or None)
     ]
 
     (answer,) = bench.prepare(claim) if free else bench.end_of_patience(claim)
 
     assert [each.share_id for each in answer.devices] == ([ours] if free else [])
     assert answer.error == (
-        "" if free else "device a: in use by claim ai/other of pod ai/inference"
+        "" if free else "device hca: in use by claim ai/other of pod ai/inference"
     )
 
 

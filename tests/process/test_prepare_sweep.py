@@ -282,8 +282,8 @@ def test_a_pod_that_follows_on_a_claim_that_is_still_another_pods_is_told_of_onc
 
 def test_a_pod_that_follows_on_a_share_is_told_of(bench: SweepBench) -> None:
     shared = ObjectRef("ai", "shared", "u2")
-    results = [result("b", shareID="s1")]
-    bench.cluster.nics.add("b")
+    results = [result("hca", shareID="s1")]
+    bench.cluster.nics.add("hca")
     bench.cluster.claims["shared"] = claim_document("shared", "u2", results, [user("train", "p1")])
     bench.cluster.pods["train"] = pod_document("train", "p1", {"nics": "nics", "x": "shared"})
     bench.prepare(shared)
