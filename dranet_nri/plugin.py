@@ -145,6 +145,7 @@ class Plugin:
             self._refuse_outlived(pod)
             self.attacher.live.enter(pod)
             await self.attacher.attach(pod, self._claims(pod))
+        self._enter_missed(pod)
         uids = carried.union(each.claim.uid for each in claims)
         self._refuse_unattached(pod, container, uids)
         directory = str(self.attacher.gate.metadata_dir)
@@ -362,6 +363,17 @@ class Plugin:
                     f"pod {pod}: its NICs belong to its sandbox {other.sandbox_id}, this is"
                     f" {pod.sandbox_id}; it is tried again"
                 )
+
+    def _enter_missed(self, pod: Pod) -> None:
+        """Take in a sandbox that neither an event nor a list named: its pod's NICs come late.
+
+        CRI-O and old containerd lose one that is made while we connect (containerd/nri issue 63),
+        and the gate keeps from us the containers that list a claim; another one may tell of it.
+        """
+        live = self.attacher.live
+        if pod.sandbox_id not in live and not live.others(pod) and self.has_claims(pod.uid):
+            live.enter(pod)
+            self.news()
 
     def _refuse_unattached(self, pod: Pod, container: Container, uids: frozenset[str]) -> None:
         """Refuse the container unless the claims are in this very sandbox."""

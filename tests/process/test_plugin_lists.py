@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.model import NetnsId, Phase, Pod
+from dranet_nri.model import ContainerClaim, NetnsId, Phase, Pod
 from tests.fakes.kernel import FakeKernel
 from tests.fakes.node import Node
 from tests.process.plugin_node import node
@@ -108,6 +108,34 @@ def test_case_51_a_pod_on_the_hosts_network_has_a_process_and_is_told_why(node: 
     assert record is not None
     assert record.failure is not None
     assert "hostNetwork" in record.failure.message
+
+
+def test_a_sandbox_that_no_list_and_no_event_named_is_known_from_any_container(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1, containers=(ContainerClaim("app"),))
+    node.synchronize()
+    assert not node.gate_open(claim)
+    node.bell.clear()
+
+    node.create(pod, name="sidecar")
+
+    assert node.bell == ["news"]
+    node.reconcile()
+    assert node.in_pod(1, pod)
+    assert node.gate_open(claim)
+
+
+def test_a_container_in_an_old_sandbox_does_not_bring_that_back(node: Node) -> None:
+    old, new = node.pod("web", "one"), node.pod("web", "two")
+    claim = node.allocate(old, 1, containers=(ContainerClaim("app"),))
+    node.run_pod(old)
+    node.run_pod(new)
+
+    node.create(old, name="sidecar")
+    node.reconcile()
+
+    assert node.in_pod(1, new)
+    assert node.gate_open(claim)
 
 
 class Forbidden(FakeKernel):
