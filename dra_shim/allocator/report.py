@@ -11,6 +11,7 @@ from dra_shim.allocator.candidates import (
     Want,
     show_attribute,
 )
+from dra_shim.allocator.partners import can_meet
 from dra_shim.allocator.search import Search
 from dra_shim.cel.values import show_amount
 from dra_shim.claims import Constraint, Offer
@@ -43,12 +44,16 @@ class PartReport:
 
 
 def report(wants: Sequence[Want], search: Search) -> tuple[PartReport, ...]:
-    """Return what each part saw, against what the search gave; before it ran, that is nothing."""
+    """Return what each part saw, against what the search gave; before it ran, that is nothing.
+
+    Then a constraint tells whether it could be met with the device, were it the only one.
+    """
     picked = {
         (part.claim, part.request.name, candidate.offer.id)
         for picks in search.chosen
         for part, candidate in picks
     }
+    unmet = () if any(search.chosen) else wants
     return tuple(
         PartReport(
             part.label,
@@ -56,8 +61,8 @@ def report(wants: Sequence[Want], search: Search) -> tuple[PartReport, ...]:
             _asks(part),
             part.blocked,
             tuple(
-                _device(part, candidate, search, picked=(part.claim, part.request.name,
-                                                         candidate.offer.id) in picked)
+                _device(part, candidate, search, unmet,
+                        picked=(part.claim, part.request.name, candidate.offer.id) in picked)
                 for candidate in part.candidates
             ),
         )
@@ -80,12 +85,19 @@ def _asks(part: Part) -> str:
     return " ".join(words)
 
 
-def _device(part: Part, candidate: Candidate, search: Search, *, picked: bool) -> DeviceReport:
+def _device(
+    part: Part, candidate: Candidate, search: Search, unmet: Sequence[Want], *, picked: bool
+) -> DeviceReport:
     checks = [
         *_availability(part, candidate, search, picked=picked),
         *candidate.checks,
         *_amounts(candidate, search, picked=picked),
-        *(_constraint(part, candidate, search, each, picked=picked) for each in part.constraints),
+        *(
+            _prospect(unmet, part, candidate, each)
+            if unmet and candidate.offer.attribute(each.attribute) is not None
+            else _constraint(part, candidate, search, each, picked=picked)
+            for each in part.constraints
+        ),
     ]
     return DeviceReport(candidate.offer, picked, tuple(checks))
 
@@ -125,6 +137,26 @@ def _constraint(
     why = "" if picked else search.books.conflict(part, candidate.offer, constraint)
     text = why.removeprefix(f"{what}: ") or f"is {shown}"
     return Check(what, _outcome(why), text, ((constraint.attribute, shown),))
+
+
+def _prospect(
+    unmet: Sequence[Want], part: Part, candidate: Candidate, constraint: Constraint
+) -> Check:
+    """Return what becomes of a constraint where nothing was decided."""
+    met = can_meet(unmet, part, candidate, constraint)
+    outcome, text = {
+        True: (Outcome.PASSED, "with it this constraint alone can be met"),
+        False: (
+            Outcome.FAILED,
+            f"too few others that can be had {'differ' if constraint.distinct else 'have it too'}",
+        ),
+        None: (Outcome.OPEN, "could not be judged, because nothing was decided"),
+    }[met]
+    value = candidate.offer.attribute(constraint.attribute)
+    assert value is not None, "asked for devices that have it"
+    shown = show_attribute(value)
+    what = f"{constraint.kind} {constraint.attribute}"
+    return Check(what, outcome, f"is {shown}; {text}", ((constraint.attribute, shown),))
 
 
 def _outcome(why: str) -> Outcome:

@@ -149,7 +149,12 @@ def test_a_claim_that_cannot_be_met_shows_the_values_that_differ_and_exits_1(shi
     done = shim.explain("--claim", "pair.yaml", "--slices", "nd.json")
 
     assert (done.returncode, done.stderr) == (1, "")
-    assert 'passed  matchAttribute resource.kubernetes.io/pcieRoot: is "pci0101:00"' in done.stdout
+    match = "matchAttribute resource.kubernetes.io/pcieRoot"
+    assert (
+        f'failed  {match}: is "pci0101:00"; too few others that can be had have it too'
+        in done.stdout
+    )
+    assert f"passed  {match}" not in done.stdout
     decision = done.stdout.partition("decision: ")[2].splitlines()
     assert decision[0] == "the claims cannot be met"
     assert decision[1].startswith("  claim ml/pair: request gpu: needs 1 device and could have")

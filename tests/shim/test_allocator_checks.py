@@ -159,9 +159,12 @@ def test_without_a_decision_the_reasons_are_given_and_checks_are_those_of_a_fres
     assert why[0].startswith(
         "claim a/c: request r: needs every device that its selectors choose (2), 1 of 2"
     )
-    assert [check.outcome for device in parts[0].devices for check in device.checks] == [
-        "passed"
-    ] * 4
+    assert [
+        (check.outcome, check.text) for device in parts[0].devices for check in device.checks
+    ] == [
+        ("passed", "free"), ("failed", "is 1; too few others that can be had have it too"),
+        ("passed", "free"), ("failed", "is 2; too few others that can be had have it too"),
+    ]  # fmt: skip
     assert parts[0].asks == "every device of class nic"
 
 
