@@ -244,10 +244,12 @@ class Attacher:
         unclosed = self.gate.try_close(attachment.claim.uid)
         alive = self.kernel.hold(attachment.netns)
         work = partial(self.executor.detach, attachment, netns_alive=alive)
-        record = await self.meter.work.detaching(self._overseer.done(work, (attachment,)))
+        try:
+            record = await self.meter.work.detaching(self._overseer.done(work, (attachment,)))
+        finally:  # what it came to may be unrecorded
+            self._release_if_home(attachment.netns)
         self._overseer.note_unclosed(record.claim.uid, unclosed)
         if record.phase is Phase.HOME:
-            self._release_if_home(attachment.netns)
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
             return record
         if not alive or (self._patience_ended(attachment.netns) and _is_hardware(record)):

@@ -249,6 +249,8 @@ class Plugin:
         return await self._repairs.done(repairs, self.patience_s, self.moment_s)
 
     def _is_settled(self, record: Attachment) -> bool:
+        if record.phase is Phase.FAILED and not record.is_away:  # at home; a pod may wait for it
+            return self.synchronized and record.sandbox_id not in self.attacher.live
         if record.phase is not Phase.ATTACHED:
             return record.phase is Phase.HOME
         allocation = self.allocations.get(record.claim.uid)

@@ -89,6 +89,37 @@ def test_a_full_disk_keeps_no_nic_from_coming_home_and_no_pod_from_stopping(node
     assert not node.kernel.held
 
 
+def test_a_full_disk_holds_no_namespace_of_a_pod_whose_attach_had_failed(node: Node) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    with pytest.raises(AttachError):
+        node.run_pod(pod)
+    node.kernel.heal()
+    node.disk.room = 0
+
+    node.stop_pod(pod)
+
+    assert node.phase(claim) is Phase.FAILED, "nothing could be recorded"
+    assert not node.kernel.held
+    assert node.at_home(1)
+
+
+def test_a_pod_that_was_refused_is_left_to_be_repaired_while_its_sandbox_lives(node: Node) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    node.synchronize(pod)
+    assert node.plugin.pending() == 1
+
+    node.synchronize()
+
+    assert node.plugin.pending() == 0
+    assert not node.reconcile()
+    node.restart()
+    assert node.plugin.pending() == 1, "nobody knows whether it lives"
+
+
 def test_a_gate_that_could_not_be_written_is_trouble_until_it_is(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1)
