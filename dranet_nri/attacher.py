@@ -46,7 +46,6 @@ from dranet_nri.overseer import STUCK_S, Overseer
 from dranet_nri.plan.port import Kernel
 from dranet_nri.sandboxes import Sandboxes
 from dranet_nri.targets import moved
-from dranet_nri.threads import in_thread
 
 HOLD_UNLINKED_S: Final = 30  # a namespace without a path, before the kernel is to empty it
 RELOADED: Final = "containers that run keep old RDMA device files: restart the pod"
@@ -62,6 +61,7 @@ class Attacher:
         wake: asks for a reconciliation soon.
         stuck_s: how long a thread may be in the kernel before it is said to be stuck.
         meter: counts.
+        overseer: of all kernel work.
     """
 
     kernel: Kernel
@@ -79,11 +79,11 @@ class Attacher:
     _unlinked: dict[NetnsId, int] = field(default_factory=dict)
     _locks: DeviceLocks = field(default_factory=DeviceLocks)
     _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    _overseer: Overseer = field(init=False)
+    overseer: Overseer = field(init=False)
 
     def __post_init__(self) -> None:
         """Let kernel work be overseen."""
-        self._overseer = Overseer(
+        self.overseer = Overseer(
             self.attachments, self.clock, self.log, self.stuck_s, self.meter.work
         )
 
@@ -140,7 +140,7 @@ class Attacher:
     async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
         previous = self._records(claims)
         try:
-            done = await self._overseer.done(
+            done = await self.overseer.done(
                 lambda: self.executor.attach(pod, netns, claims, previous),
                 tuple(_blank(pod, netns, each) for each in claims),
             )
@@ -225,7 +225,7 @@ class Attacher:
     def open_gate(self, allocation: Allocation, attachment: Attachment) -> None:
         """Write the claim's files. What fails is recorded, and tried again soon."""
         work = partial(self.gate.open, allocation, attachment, self.options)
-        if not self._overseer.opened(allocation.claim.uid, work):
+        if not self.overseer.opened(allocation.claim.uid, work):
             self.wake()
 
     # ------------------------------------------------------------------- detach
@@ -245,10 +245,10 @@ class Attacher:
         alive = self.kernel.hold(attachment.netns)
         work = partial(self.executor.detach, attachment, netns_alive=alive)
         try:
-            record = await self.meter.work.detaching(self._overseer.done(work, (attachment,)))
+            record = await self.meter.work.detaching(self.overseer.done(work, (attachment,)))
         finally:  # what it came to may be unrecorded
             self._release_if_home(attachment.netns)
-        self._overseer.note_unclosed(record.claim.uid, unclosed)
+        self.overseer.note_unclosed(record.claim.uid, unclosed)
         if record.phase is Phase.HOME:
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
             return record
@@ -290,7 +290,7 @@ class Attacher:
         async with self._locks.of(each.device.name for each in attachment.devices):
             if self.attachments.get(uid) != attachment or not self.kernel.hold(attachment.netns):
                 return
-            current = await self._overseer.done(
+            current = await self.overseer.done(
                 lambda: self.executor.verify(attachment, allocation), (attachment,)
             )
             if current is not None:
@@ -303,7 +303,7 @@ class Attacher:
             owner = {"pod": str(attachment.pod), "claim": str(attachment.claim)}
             self.log.error("device or RDMA device left its pod", **owner, remedy=RELOADED)
             self.attachments.put(replace(attachment, phase=Phase.INTENT))
-            self._overseer.note_unclosed(uid, unclosed)
+            self.overseer.note_unclosed(uid, unclosed)
 
     def close_stray_gate(self, claim_uid: str) -> None:
         """Close the gate of a claim unless that is attached.
@@ -314,7 +314,7 @@ class Attacher:
         record = self.attachments.get(claim_uid)
         if record is None or record.phase is not Phase.ATTACHED:
             self.gate.close(claim_uid)
-            self._overseer.note_unclosed(claim_uid, "")
+            self.overseer.note_unclosed(claim_uid, "")
 
     def _log_changed(self, before: Attachment, now: Attachment) -> None:
         pairs = zip(before.devices, now.devices, strict=True)
@@ -340,7 +340,7 @@ class Attacher:
             records = self.attachments.all()
             return {each.child for record in records for each in record.devices}
 
-        gone = await in_thread(lambda: remove_strays(self.kernel, known))
+        gone = await self.overseer.done(lambda: remove_strays(self.kernel, known))
         if gone:
             self.log.warning("links of pods that are gone deleted", aliases=gone)
 

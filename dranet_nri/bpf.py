@@ -14,6 +14,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import TcxProgram, TcxSide
+from dranet_nri.threads import now_doing
 
 BPF_PROG_DETACH: Final = 9
 BPF_PROG_GET_FD_BY_ID: Final = 13
@@ -84,6 +85,7 @@ def tcx_names() -> dict[int, tuple[str, ...]]:
     Raises:
         KernelError: EPERM, it takes CAP_NET_ADMIN to ask and CAP_SYS_ADMIN to learn a name.
     """
+    now_doing("ask for TCX programs")
     found: dict[int, tuple[str, ...]] = {}
     for index, _ in socket.if_nameindex():
         try:

@@ -30,6 +30,7 @@ from dranet_nri.plan.known import KnownRdma, known_as, why_unclear
 from dranet_nri.plan.network import PodNetwork, pod_network
 from dranet_nri.plan.ops import DelLink
 from dranet_nri.plan.port import Kernel, Session
+from dranet_nri.threads import now_doing
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,7 @@ def remove_strays(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple
     Raises:
         KernelError: the kernel could not be read, or refused.
     """
+    now_doing("look for links of pods that are gone")
     session = kernel.session(None)
     try:
         made = session.children()

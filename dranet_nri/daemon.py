@@ -14,6 +14,7 @@ from typing import Final, assert_never
 import structlog
 
 from dranet_nri.attacher import Attacher
+from dranet_nri.bpf import tcx_names
 from dranet_nri.connection import (
     Connection,
     Disconnected,
@@ -252,7 +253,8 @@ class Daemon:
 
         connection = Connection(self._endpoint, plugin, notify, answered=partial(_count, plugin))
         pulse = Pulse(RealFs(), self._settings.run, plugin, self._bell, lambda: connection.status)
-        lookout = Lookout(RealFs(), self._settings.run)
+        ask = partial(plugin.attacher.overseer.done, tcx_names)
+        lookout = Lookout(RealFs(), self._settings.run, ask)
         loop = asyncio.get_running_loop()
         events = DeviceEvents()
         rdma = RdmaListener(

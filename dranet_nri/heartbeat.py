@@ -55,7 +55,7 @@ class Stuck:
 
     Attributes:
         since_s: when its work began.
-        claim: whose devices it works on, "namespace/name" with commas.
+        claim: whose devices it works on, "namespace/name" with commas; "" if it is no claim's.
         step: what it does.
     """
 
@@ -198,7 +198,8 @@ def not_ready(beat: Heartbeat) -> tuple[str, ...]:
 def remarks(beat: Heartbeat, now_s: float) -> tuple[str, ...]:
     """Return what an operator should know of, though no probe fails for it."""
     return tuple(
-        f"stuck in the kernel for {now_s - each.since_s:.0f} s: {each.step} (claim {each.claim})"
+        f"stuck in the kernel for {now_s - each.since_s:.0f} s: {each.step}"
+        + (f" (claim {each.claim})" if each.claim else "")
         for each in beat.stuck
     )
 

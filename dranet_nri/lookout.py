@@ -1,13 +1,14 @@
 """Keeps the file up to date that tells the shim what only a privileged process sees.
 
 Rules:
-1. The kernel is asked on a thread: it answers under a lock that a driver may hold for long.
+1. The kernel is asked on a thread that is overseen: it answers under a lock that a driver may hold
+   for long.
 2. Nobody announces these facts, so they are asked for every now and then.
 3. That they can't be had keeps nobody from work; it is said once for each reason.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,12 +17,10 @@ from typing import Final
 import structlog
 
 from dranet_nri import insight
-from dranet_nri.bpf import tcx_names
 from dranet_nri.errors import described
 from dranet_nri.files import Fs
 from dranet_nri.insight import Programs
 from dranet_nri.log import logger
-from dranet_nri.threads import in_thread
 
 LOOK_S: Final = 15.0  # between two looks; the shim looks at everything once a minute
 
@@ -32,12 +31,12 @@ class Lookout:
 
     Attributes:
         run_dir: the plugin's directory.
-        programs: asks the kernel.
+        ask: has the kernel asked, on a thread.
     """
 
     fs: Fs
     run_dir: Path
-    programs: Callable[[], Programs] = tcx_names
+    ask: Callable[[], Awaitable[Programs]]
     log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "lookout"))
     _written: bytes = b""
     _trouble: str = ""
@@ -52,7 +51,7 @@ class Lookout:
         """Look, and write what is different."""
         trouble = ""
         try:
-            content = insight.encoded(await in_thread(self.programs))
+            content = insight.encoded(await self.ask())
             if content != self._written:
                 insight.store(self.fs, self.run_dir, content)
                 self._written = content

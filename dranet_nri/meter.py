@@ -184,9 +184,9 @@ class WorkCounts:
         self._left_behind.add()
         self.stuck[work] = stuck
 
-    def returned(self, work: object) -> None:
-        """Note that the thread of this work has ended, if it was stuck."""
-        self.stuck.pop(work, None)
+    def returned(self, work: object) -> Stuck | None:
+        """Note that the thread of this work has ended; return what was stuck."""
+        return self.stuck.pop(work, None)
 
 
 class Standing:

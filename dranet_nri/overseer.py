@@ -50,13 +50,13 @@ class Overseer:
     patience_s: float = STUCK_S
     counts: WorkCounts = field(default_factory=partial(WorkCounts, time.monotonic))
 
-    async def done(self, work: Callable[[], T], records: tuple[Attachment, ...]) -> T:
+    async def done(self, work: Callable[[], T], records: tuple[Attachment, ...] = ()) -> T:
         """Do work on a thread and return what it returns.
 
         Args:
             work: what to do.
-            records: the claims it is for, and what to record of one that has no record of its
-                sandbox.
+            records: the claims it is for, if any, and what to record of one that has no record of
+                its sandbox.
 
         Raises:
             Exception: what work raises, or that there can be no thread.
@@ -86,17 +86,22 @@ class Overseer:
             notes.clear()  # The thread is where it was; the next instance reads why.
             raise
         finally:
-            self.counts.returned(work)
+            stuck = self.counts.returned(work)
+            if stuck and not records:
+                self.log.warning("no longer stuck", step=stuck.step)
             for before, note in notes:
                 self.log.warning("no longer stuck", pod=str(note.pod), claim=str(note.claim))
                 self._swap(note, before)
 
     def _note(self, records: tuple[Attachment, ...], step: str) -> list[Note]:
         """Say and record that a thread is stuck at the step."""
-        message = (
-            f"{step} has not returned for {self.patience_s:g} s; its devices are left alone until"
-            " it does; the kernel's log names hung tasks"
+        late, hint = (
+            f"{step} has not returned for {self.patience_s:g} s",
+            "the kernel's log names hung tasks",
         )
+        if not records:
+            self.log.error("stuck in the kernel", reason=f"{late}; {hint}")
+        message = f"{late}; its devices are left alone until it does; {hint}"
         notes: list[Note] = []
         for record in records:
             self.log.error(

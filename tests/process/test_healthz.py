@@ -95,6 +95,16 @@ def test_a_stuck_thread_is_told_and_fails_no_probe(
     )
 
 
+def test_a_stuck_thread_of_no_claim_is_told_without_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(tmp_path, stuck=(Stuck(ago(312), "", "ask for TCX programs"),))
+
+    status, said = probed(tmp_path, capsys)
+
+    assert (status, said) == (0, "ok; stuck in the kernel for 312 s: ask for TCX programs")
+
+
 def test_no_heartbeat_at_all_is_said_with_the_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

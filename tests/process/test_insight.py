@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError,
 from dranet_nri.files import RealFs
 from dranet_nri.insight import Programs
 from dranet_nri.lookout import Lookout
+from dranet_nri.threads import in_thread
 
 SOME: Programs = {3: ("count", "drop"), 11: ("count",)}
 
@@ -89,7 +91,7 @@ class Host:
 
 def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
     host = Host()
-    lookout = Lookout(RealFs(), tmp_path, host.ask)
+    lookout = Lookout(RealFs(), tmp_path, partial(in_thread, host.ask))
     file = tmp_path / "facts.json"
 
     async def scene() -> None:
@@ -108,7 +110,7 @@ def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
 def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: Path) -> None:
     host = Host()
     host.programs = SOME
-    lookout = Lookout(RealFs(), tmp_path / "run", host.ask)
+    lookout = Lookout(RealFs(), tmp_path / "run", partial(in_thread, host.ask))
     no_thread = RuntimeError("can't start new thread")  # of the kind that nobody thinks of
     refusal = KernelError("ask for the TCX programs of link 3", 1)
 
@@ -137,7 +139,7 @@ def test_it_looks_again_and_again_until_it_is_cancelled(
     host = Host()
 
     async def scene() -> None:
-        task = asyncio.create_task(Lookout(RealFs(), tmp_path, host.ask).run())
+        task = asyncio.create_task(Lookout(RealFs(), tmp_path, partial(in_thread, host.ask)).run())
         host.programs = SOME
         while insight.load(tmp_path) != SOME:  # the test's timeout bounds the wait
             await asyncio.to_thread(time.sleep, 0.001)

@@ -229,6 +229,27 @@ def test_a_full_disk_changes_nothing_about_the_work(
     assert recorded(node, record) == record
 
 
+def test_a_thread_of_no_claim_is_told_too(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    hang, one = Hang(), overseer(node)
+
+    async def scene() -> list[tuple[str, str]]:
+        task = asyncio.create_task(one.done(hang.work))
+        while not one.counts.stuck:  # noqa: ASYNC110 (of a thread)
+            await asyncio.sleep(0)
+        during = [(each.claim, each.step) for each in one.counts.stuck.values()]
+        hang.go.set()
+        await task
+        return during
+
+    ((claim, step),) = asyncio.run(scene())
+
+    assert claim == ""
+    assert step.startswith("add address 10.0.1.5/24 (thread ")
+    said = "".join(capsys.readouterr())
+    assert said.count("stuck in the kernel") == said.count("no longer stuck") == 1
+    assert one.counts.stuck == {}
+
+
 def test_a_thread_is_counted_as_stuck_until_it_returns(node: Node) -> None:
     record = attached(node)
     hang = Hang()

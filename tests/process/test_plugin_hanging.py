@@ -4,6 +4,7 @@ import asyncio
 import selectors
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -31,8 +32,8 @@ class TarKernel(FakeKernel):
     def __init__(self) -> None:
         """Begin without any."""
         super().__init__()
-        self.tar: set[NetnsId] = set()
-        self.entered: list[NetnsId] = []
+        self.tar: set[NetnsId | None] = set()  # None: the host's
+        self.entered: list[NetnsId | None] = []
         self.go = threading.Event()
 
     def session(self, netns: NetnsId | None) -> FakeSession:
@@ -135,6 +136,24 @@ def test_a_claim_whose_way_home_hangs_keeps_no_other_of_its_pod(tmp_path: Path) 
 
     assert (node.phase(first), node.phase(second)) == (Phase.HOME, Phase.HOME)
     node.close()
+
+
+def test_a_look_for_stray_links_that_hangs_is_told(node: Node, kernel: TarKernel) -> None:
+    attacher = node.plugin.attacher
+    work = attacher.meter.work
+    attacher.overseer = replace(attacher.overseer, patience_s=0)
+    kernel.tar, node.plugin.patience_s = {None}, 0
+
+    async def scene() -> list[str]:
+        assert await node.plugin.reconcile()
+        await until(lambda: bool(work.stuck))
+        told = [each.step for each in work.stuck.values()]
+        kernel.go.set()
+        await until(lambda: not work.stuck)
+        return told
+
+    (step,) = node.run(scene)
+    assert step.startswith("look for links of pods that are gone (thread ")
 
 
 # --------------------------------------------------------------------------- by the clock
