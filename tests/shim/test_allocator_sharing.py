@@ -101,6 +101,14 @@ def test_admin_access_draws_counters_as_well() -> None:
     assert refused(busy, claim(looks))[1].endswith("whole: counter pf/vfs: needs 2, 0 is left")
 
 
+def test_a_look_at_what_another_claim_of_the_pod_gets_draws_again() -> None:
+    looks = exactly("look", admin_access=True)
+    half, whole = supply(vf("a"), counters=PF), supply(vf("a", 2), counters=PF)
+
+    assert given(half, claim(exactly()), claim(looks, label="a/d")) == [("r", "a"), ("look", "a")]
+    assert refused(whole, claim(exactly()), claim(looks, label="a/d"))
+
+
 def test_a_pool_with_an_overdrawn_counter_gives_nothing_that_draws() -> None:
     other = Counter("far", "vfs", Fraction(1))
     far = replace(offer("far"), counters=(other,))
