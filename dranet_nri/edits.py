@@ -262,19 +262,20 @@ def _device_node(char: CharDevice) -> dict[str, object]:
 
 
 def metadata(allocation: Allocation, attachment: Attachment, request: str) -> bytes:
-    """Return the DeviceMetadata file of one request: one JSON object per supported version."""
+    """Return the DeviceMetadata file of one request: one JSON object per supported version.
+
+    In it an alternative of firstAvailable has its full name, and each its own entry. The scheduler
+    gives a request devices of one alternative.
+    """
     pools = {each.device.name: each.pool for each in allocation.devices}
-    devices = [
-        {
-            "driver": DRIVER_NAME,
-            "pool": pools[each.device.name],
-            "name": each.device.name,
-            "attributes": {name: _tagged(value) for name, value in each.device.attributes},
-            "networkData": _network_data(each),
-        }
-        for each in attachment.devices
-        if each.request == request
-    ]
+    given = [each for each in allocation.devices if each.request == request]
+    names = {each.device.name: each.full_request for each in given}
+    devices: dict[str, list[object]] = {}
+    for each in attachment.devices:
+        name = each.device.name
+        if each.request == request:
+            found = devices.setdefault(names.get(name, request), [])
+            found.append(_metadata_device(pools[name], each))
     body = {
         "kind": "DeviceMetadata",
         "metadata": {
@@ -283,7 +284,7 @@ def metadata(allocation: Allocation, attachment: Attachment, request: str) -> by
             "uid": allocation.claim.uid,
             "generation": attachment.attempt,
         },
-        "requests": [{"name": request, "devices": devices}],
+        "requests": [{"name": name, "devices": found} for name, found in devices.items()],
     }
     if allocation.pod_claim_name:
         body["podClaimName"] = allocation.pod_claim_name
@@ -291,6 +292,16 @@ def metadata(allocation: Allocation, attachment: Attachment, request: str) -> by
         json.dumps({"apiVersion": version, **body}).encode() + b"\n"
         for version in METADATA_VERSIONS
     )
+
+
+def _metadata_device(pool: str, device: AttachedDevice) -> dict[str, object]:
+    return {
+        "driver": DRIVER_NAME,
+        "pool": pool,
+        "name": device.device.name,
+        "attributes": {name: _tagged(value) for name, value in device.device.attributes},
+        "networkData": _network_data(device),
+    }
 
 
 def _network_data(device: AttachedDevice) -> dict[str, object]:

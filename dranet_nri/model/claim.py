@@ -54,6 +54,14 @@ class ObjectRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Consumed:
+    """Part of a shared device's capacity, in whole units of it ("dra.net/bandwidth": bit/s)."""
+
+    capacity: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
 class AllocatedDevice:
     """One device given to one request of the claim.
 
@@ -64,6 +72,8 @@ class AllocatedDevice:
         config: validated parameters.
         admin_access: the result only observes the device; it is not moved.
         share_id: UUID of a share of a multi-allocation device, "" if exclusive.
+        subrequest: the alternative of firstAvailable that got it, "" of a request without any.
+        consumed: what the share has of the device's capacities.
     """
 
     request: str
@@ -72,6 +82,13 @@ class AllocatedDevice:
     config: NetworkConfig = NetworkConfig()
     admin_access: bool = False
     share_id: str = ""
+    subrequest: str = ""
+    consumed: tuple[Consumed, ...] = ()
+
+    @property
+    def full_request(self) -> str:
+        """Return "request", or "request/subrequest", as the claim's allocation has it."""
+        return f"{self.request}/{self.subrequest}" if self.subrequest else self.request
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,13 @@ from dranet_nri.state.rules import RULES
 R = TypeVar("R", Allocation, Attachment)
 Json = dict[str, object]
 
-VERSION: Final = 2
+VERSION: Final = 3
 MAX_RECORD: Final = 64 << 10  # bytes; 512 routes of one NIC fit
 
 # Records of version v (the key) become records of version v + 1. None was written before 1.
-# Version 2 knows RDMA devices that move, and warnings; a record without them is one of both.
-UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {1: lambda record: record}
+# Version 3 knows which alternative of a request got a device, and what its share consumes of it; a
+# record without them is one of both.
+UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {2: lambda record: record}
 
 _CODECS: Final[dict[type, Codec]] = {
     kind: codec_of(kind, RULES) for kind in (Allocation, Attachment)

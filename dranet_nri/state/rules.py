@@ -20,6 +20,7 @@ from dranet_nri.model import (
     AttachedDevice,
     Attachment,
     CharDevice,
+    Consumed,
     ContainerClaim,
     Device,
     DeviceKey,
@@ -51,6 +52,7 @@ from dranet_nri.state.codec import WHOLE, Rules
 
 MAX_ROUTES: Final = 512  # per NIC, so that a record stays below its size limit
 MAX_U32: Final = (1 << 32) - 1
+MAX_I64: Final = (1 << 63) - 1  # of a Quantity, k8s.io/apimachinery/pkg/api/resource
 PARSED: Final = 1024  # texts known to be right; a record says the same from intent to home
 
 # Directories of /proc/sys/net/*/conf/ that stand for every interface, and the loopback.
@@ -174,6 +176,10 @@ _mac = _matches(
 _label = _matches(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", "a DNS label")
 _token = _matches(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}", "1 to 253 of letters, digits, . _ -")
 _pool = _matches(r"[A-Za-z0-9][A-Za-z0-9./_-]{0,252}", "a pool name")
+_capacity = _matches(
+    r"([a-z0-9][-.a-z0-9]{0,62}/)?[A-Za-z_][A-Za-z0-9_]{0,31}",
+    "a capacity name like dra.net/bandwidth",
+)
 _sysfs_name = _matches(r"[A-Za-z0-9_][!-.0-~]{0,63}", "1 to 64 printable characters without /")
 _nonce = _matches(r"[A-Za-z0-9]{1,64}", "1 to 64 letters and digits")
 _hex_id = _matches(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", "an id of letters, digits, _ -")
@@ -202,7 +208,13 @@ RULES: Final[Rules] = {
         WHOLE: _known_device,
     },
     Device: {"name": _label, "rdma_devices": _sysfs_name},
-    AllocatedDevice: {"request": _label, "pool": _pool, "share_id": _optional(_hex_id)},
+    Consumed: {"capacity": _capacity, "amount": _between(0, MAX_I64)},
+    AllocatedDevice: {
+        "request": _label,
+        "pool": _pool,
+        "share_id": _optional(_hex_id),
+        "subrequest": _optional(_label),
+    },
     ContainerClaim: {"container": _token, "request": _optional(_label)},
     Allocation: {
         "nonce": _nonce,

@@ -189,6 +189,37 @@ def test_metadata_is_a_stream_of_one_object_a_version_newest_first() -> None:
     }
 
 
+def test_metadata_names_the_alternative_that_got_the_device_and_its_path_does_not() -> None:
+    data, storage, look = ALLOCATION.devices
+    either = replace(ALLOCATION, devices=(replace(data, subrequest="fast"), storage, look))
+
+    first = json.loads(metadata(either, ATTACHMENT, "data").splitlines()[0])
+    other = json.loads(metadata(either, ATTACHMENT, "storage").splitlines()[0])
+
+    assert [each["name"] for each in first["requests"]] == ["data/fast"]
+    assert [each["name"] for each in other["requests"]] == ["storage"]
+    assert cdi_ids(either) == cdi_ids(ALLOCATION)
+    assert spec_of(either) == spec_of()
+    assert given_to(APP, either) == given_to(APP)
+
+
+def test_metadata_of_devices_of_several_alternatives_tells_them_apart() -> None:
+    data, storage, _ = ALLOCATION.devices
+    fast = replace(data, subrequest="fast")
+    slow = replace(storage, request="data", subrequest="slow")
+    attached = tuple(replace(each, request="data") for each in ATTACHMENT.devices)
+
+    content = metadata(
+        replace(ALLOCATION, devices=(fast, slow)), replace(ATTACHMENT, devices=attached), "data"
+    )
+
+    found = json.loads(content.splitlines()[0])["requests"]
+    assert [(each["name"], [one["name"] for one in each["devices"]]) for each in found] == [
+        ("data/fast", ["pci-0000-8a-00-0"]),
+        ("data/slow", ["pci-0000-8b-00-0"]),
+    ]
+
+
 def test_metadata_of_a_direct_claim_names_no_pod_claim() -> None:
     first = json.loads(metadata(ALLOCATION, ATTACHMENT, "storage").splitlines()[0])
 

@@ -38,6 +38,7 @@ def swapped(old: bytes, new: bytes) -> bytes:
 
 NIC = ("devices", 0)
 INTERFACE = (*NIC, "config", "interface")
+CONSUMED = (*NIC, "consumed", 0)
 ROUTE = (*NIC, "config", "routes", 0)
 MANY_ROUTES = [{"destination": f"10.{i >> 8}.{i & 255}.0/24"} for i in range(513)]
 
@@ -64,7 +65,7 @@ _CASES: tuple[tuple[str, bytes, str], ...] = (
     ("version-true", bent("version", value=True), "$.version: must be an integer"),
     ("no-kind", without("kind"), "$.kind: must be 'Allocation'"),
     ("other-kind", bent("kind", value="Attachment"), "$.kind: must be 'Allocation'"),
-    ("top-key-twice", swapped(b'{"version":2,', b'{"version":2,"version":2,'), "'version' stands"),
+    ("top-key-twice", swapped(b'{"version":3,', b'{"version":3,"version":3,'), "'version' stands"),
     # structure
     ("unknown-field", bent("hooks", value=[]), "$: unknown field 'hooks'"),
     ("unknown-deep", bent(*INTERFACE, "dhcp", value=True), "$.devices[0].config.interface: unkn"),
@@ -87,6 +88,10 @@ _CASES: tuple[tuple[str, bytes, str], ...] = (
     ("beyond-64-bits", bent(*ROUTE, "table", value=1 << 64), "table: must fit in 64 bits"),
     ("nul-in-text", bent("pod", "name", value="a\0b"), "$.pod.name: 'a\\x00b': must not con"),
     ("lone-surrogate", bent("pod", "name", value="\ud800"), "$.pod.name: '\\ud800': must be Un"),
+    # amounts
+    ("capacity-unnamed", bent(*CONSUMED, "capacity", value=""), "consumed[0].capacity: ''"),
+    ("amount-negative", bent(*CONSUMED, "amount", value=-1), "consumed[0].amount: -1: must be 0"),
+    ("amount-huge", bent(*CONSUMED, "amount", value=1 << 63), "consumed[0].amount: 92233"),
     # attributes
     ("attributes-list", bent(*NIC, "device", "attributes", value=[]), "attributes: is a list"),
     ("attribute-bare", bent(*NIC, "device", "attributes", value={"a": 1}), "attributes.a: is int"),
@@ -116,6 +121,7 @@ _CASES: tuple[tuple[str, bytes, str], ...] = (
     ("claim-name-path", bent("claim", "name", value="a/b"), "$.claim.name: 'a/b'"),
     ("claim-unnamed", bent("claim", "name", value=""), "claim: namespace and name must not be"),
     ("request-path", bent(*NIC, "request", value=".."), "$.devices[0].request: '..'"),
+    ("subrequest-path", bent(*NIC, "subrequest", value="../x"), "$.devices[0].subrequest: '../x'"),
     ("nonce-path", bent("nonce", value="../x"), "$.nonce: '../x'"),
     ("pool-traversal", bent(*NIC, "pool", value="../node"), "$.devices[0].pool: '../node'"),
     ("rdma-path", bent(*NIC, "device", "rdmaDevices", value=["mlx5_0", "../x"]), "rdmaDevices[1]"),

@@ -15,6 +15,7 @@ from dranet_nri.model import (
     Attachment,
     AttributeValue,
     CharDevice,
+    Consumed,
     ContainerClaim,
     Device,
     DeviceKey,
@@ -45,6 +46,7 @@ NUMBER = st.integers(0, 255)  # what every number of a record may be, unless its
 U32 = st.integers(0, (1 << 32) - 1)
 TOKEN = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
 LABEL = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True)
+CAPACITY = st.from_regex(r"([a-z0-9][-.a-z0-9]{0,9}/)?[A-Za-z_][A-Za-z0-9_]{0,9}", fullmatch=True)
 IFNAME = st.from_regex(r"(net|é)[A-Za-z0-9_.@-]{0,11}", fullmatch=True)
 PCI = st.from_regex(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", fullmatch=True)
 MAC = st.from_regex(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", fullmatch=True)
@@ -72,7 +74,13 @@ _FIELDS: dict[type, dict[str, Strategy[object]]] = {
         "pci": _or_empty(PCI),
     },
     Device: {"name": LABEL, "rdma_devices": TOKEN},
-    AllocatedDevice: {"request": LABEL, "pool": TOKEN, "share_id": _or_empty(LABEL)},
+    Consumed: {"capacity": CAPACITY, "amount": st.integers(0, (1 << 63) - 1)},
+    AllocatedDevice: {
+        "request": LABEL,
+        "pool": TOKEN,
+        "share_id": _or_empty(LABEL),
+        "subrequest": _or_empty(LABEL),
+    },
     ContainerClaim: {"container": LABEL, "request": _or_empty(LABEL)},
     Allocation: {"nonce": LABEL.filter(str.isalnum), "boot_id": LABEL, "pod_claim_name": LABEL},
     InterfaceConfig: {

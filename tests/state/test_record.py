@@ -10,14 +10,9 @@ from hypothesis import strategies as st
 
 from dranet_nri.errors import InvalidValueError, StateCorruptError, StateVersionError
 from dranet_nri.model import (
-    AllocatedDevice,
     Allocation,
-    AttachedDevice,
     Attachment,
-    Device,
-    EthtoolConfig,
     NetworkConfig,
-    RdmaConfig,
     Route,
     RouteConfig,
 )
@@ -160,9 +155,9 @@ def test_a_record_above_64_kib_is_refused_and_one_of_64_kib_is_not() -> None:
 
 
 def test_a_newer_version_is_refused_with_a_remedy_whatever_else_it_holds() -> None:
-    data = b'{"version": 3, "kind": "Future", "shape": ["unknown"]}'
+    data = b'{"version": 4, "kind": "Future", "shape": ["unknown"]}'
 
-    with pytest.raises(StateVersionError, match="reads up to 2; upgrade it, or remove the claim"):
+    with pytest.raises(StateVersionError, match="reads up to 3; upgrade it, or remove the claim"):
         decode_allocation(data)
 
 
@@ -189,68 +184,32 @@ def test_exactly_the_version_before_this_one_can_be_upgraded() -> None:
     assert set(UPGRADES) == set(range(max(1, VERSION - 1), VERSION))
 
 
-def test_version_2_of_an_allocation_stays_readable_and_is_what_we_write() -> None:
-    golden = (GOLDEN / "allocation-v2.json").read_bytes()
+def test_version_3_of_an_allocation_stays_readable_and_is_what_we_write() -> None:
+    golden = (GOLDEN / "allocation-v3.json").read_bytes()
 
     assert decode_allocation(golden) == ALLOCATION
     assert json.loads(encode_allocation(ALLOCATION)) == json.loads(golden)
 
 
-def test_version_1_stays_readable() -> None:
-    granted = tuple(_as_once_configured(each) for each in ALLOCATION.devices)
-    attached = tuple(_as_once_attached(each) for each in ATTACHMENT.devices)
-
-    assert decode_allocation((GOLDEN / "allocation-v1.json").read_bytes()) == replace(
-        ALLOCATION, devices=granted
-    )
-    assert decode_attachment((GOLDEN / "attachment-v1.json").read_bytes()) == replace(
-        ATTACHMENT, devices=attached
-    )
-
-
-def _as_once_configured(device: AllocatedDevice) -> AllocatedDevice:
-    interface = replace(device.config.interface, ipoib=None)
-    config = replace(device.config, interface=interface, rdma=RdmaConfig(), ethtool=EthtoolConfig())
-    return replace(device, device=_as_once_published(device.device), config=config)
-
-
-def _as_once_published(device: Device) -> Device:
-    return replace(device, key=replace(device.key, port=None))
-
-
-def _as_once_attached(device: AttachedDevice) -> AttachedDevice:
-    snapshot = device.snapshot
-    if snapshot is not None:
-        link = replace(snapshot.link, perm_mac="", dev_port=None, flags=None, group=None, xdp=None)
-        link = replace(link, ipoib=None)
-        routes = tuple(each for each in snapshot.routes if not each.tos)
-        snapshot = replace(
-            snapshot, link=link, routes=routes, ethtool=None, unrestorable=(), tcx=None
-        )
-    return AttachedDevice(
-        device.request,
-        _as_once_published(device.device),
-        snapshot,
-        device.snapshot_s,
-        device.pod_name,
-        mac=device.mac,
-        mtu=device.mtu,
-        addresses=device.addresses,
-        char_devices=device.char_devices,
-        home=device.home,
-    )
-
-
-def test_version_2_of_an_attachment_stays_readable_and_is_what_we_write() -> None:
-    golden = (GOLDEN / "attachment-v2.json").read_bytes()
+def test_version_3_of_an_attachment_stays_readable_and_is_what_we_write() -> None:
+    golden = (GOLDEN / "attachment-v3.json").read_bytes()
 
     assert decode_attachment(golden) == ATTACHMENT
     assert json.loads(encode_attachment(ATTACHMENT)) == json.loads(golden)
 
 
-def test_fields_left_out_mean_what_they_meant_in_version_2() -> None:
-    least = decode_attachment((GOLDEN / "attachment-least-v2.json").read_bytes())
-    spelled_out = decode_attachment((GOLDEN / "attachment-spelled-out-v2.json").read_bytes())
+def test_version_2_stays_readable_and_tells_of_no_alternative_and_no_consumption() -> None:
+    granted = tuple(replace(each, subrequest="", consumed=()) for each in ALLOCATION.devices)
+
+    assert decode_allocation((GOLDEN / "allocation-v2.json").read_bytes()) == replace(
+        ALLOCATION, devices=granted
+    )
+    assert decode_attachment((GOLDEN / "attachment-v2.json").read_bytes()) == ATTACHMENT
+
+
+def test_fields_left_out_mean_what_they_meant_in_version_3() -> None:
+    least = decode_attachment((GOLDEN / "attachment-least-v3.json").read_bytes())
+    spelled_out = decode_attachment((GOLDEN / "attachment-spelled-out-v3.json").read_bytes())
 
     assert least == spelled_out
 
