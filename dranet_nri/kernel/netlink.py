@@ -18,6 +18,7 @@ from dranet_nri.kernel import addresses, ipoib, links, neighbours, rdma, routes,
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.space import Space
+from dranet_nri.kernel.sysctl import Defaults
 from dranet_nri.model import (
     CharDevice,
     DefaultRoute,
@@ -86,6 +87,7 @@ class NetlinkKernel:
         self._host = host
         self._proc_root = proc_root
         self._sys_root = sys_root
+        self._defaults = Defaults(proc_root)
         self._held: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
 
@@ -130,7 +132,7 @@ class NetlinkKernel:
             for space in opened.values():
                 space.close()
             raise
-        return NetlinkSession(opened, self._sys_root)
+        return NetlinkSession(opened, self._sys_root, self._defaults)
 
     def _open_host(self) -> Space:
         fd = _open_same(self._host)
@@ -166,10 +168,11 @@ def _open_same(netns: NetnsId) -> int | None:
 class NetlinkSession:
     """One pod's namespace and the host's, or the host's alone."""
 
-    def __init__(self, spaces: dict[Ns, Space], sys_root: str) -> None:
+    def __init__(self, spaces: dict[Ns, Space], sys_root: str, defaults: Defaults) -> None:
         """Take over the open namespaces."""
         self._spaces = spaces
         self._sys_root = sys_root
+        self._defaults = defaults
 
     def observe(
         self, key: DeviceKey, pod_name: str, known: Known | None = None, *, bare: bool = False
@@ -187,7 +190,7 @@ class NetlinkSession:
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace."""
-        return self._space(Ns.HOST, "read default sysctls").default_sysctls()
+        return self._defaults.read(self._space(Ns.HOST, "read default sysctls").fd)
 
     def default_routes(self) -> tuple[DefaultRoute, ...]:
         """Return the host's default routes of table main."""

@@ -48,13 +48,9 @@ class Space:
         self._links: tuple[Seen, ...] | None = None
         self._rules: tuple[Rule, ...] | None = None
         self._indexes: dict[str, int] = {}
-        self._defaults: tuple[Sysctl, ...] | None = None
 
     def forget(self) -> None:
-        """Read everything anew from now on, for something is about to change.
-
-        The defaults of sysctls stay: they are an administrator's, no op is theirs.
-        """
+        """Read everything anew from now on, for something is about to change."""
         self._links = None
         self._rules = None
 
@@ -140,13 +136,6 @@ class Space:
                     bpf.detach(what, index, program)
 
         run_inside(self.fd, work)
-
-    def default_sysctls(self) -> tuple[Sysctl, ...]:
-        """Return what a link gets that enters the namespace."""
-        if self._defaults is None:
-            proc_root = self._proc_root
-            self._defaults = run_inside(self.fd, lambda: sysctl.read_defaults(proc_root))
-        return self._defaults
 
     def set_sysctl(self, what: str, name: str, wanted: Sysctl) -> None:
         """Write one sysctl of the link of that name."""

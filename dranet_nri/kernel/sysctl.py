@@ -8,14 +8,18 @@ Rules:
 
 import os
 import struct
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from errno import EINVAL, EROFS
+from itertools import chain
 from pathlib import Path
 from socket import AF_INET, AF_INET6
 from typing import Final
+from weakref import finalize
 
 from dranet_nri.errors import InvalidValueError, KernelError
+from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import Sysctl
 from dranet_nri.netlink.codec import attributes
 
@@ -101,33 +105,79 @@ def check_root(proc_root: Path) -> None:
         )
 
 
-def read_defaults(proc_root: str) -> tuple[Sysctl, ...]:
-    """Return what a link gets that enters the namespace: the values to which a move resets.
+class Defaults:
+    """What a link gets that enters a namespace: the values to which a move resets it.
 
-    Keys that the kernel lacks are left out; so is all of IPv6 where it is switched off.
+    Its files stay open as long as it is there: to open one takes twenty times as long as to read
+    it, and every attach reads them all. Safe to use from several threads.
     """
-    found: list[Sysctl] = []
-    for family, keys in RESET_BY_A_MOVE.items():
-        try:
-            directory = os.open(_path(proc_root, "default", family), os.O_PATH | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            for key in keys:
-                with suppress(OSError):
-                    found.append(Sysctl(family, key, _read(directory, key)))
-        finally:
-            os.close(directory)
-    return tuple(found)
+
+    def __init__(self, proc_root: str) -> None:
+        """Open nothing yet; proc_root is as NetlinkKernel takes it."""
+        self._proc_root = proc_root
+        self._files: dict[str, _Files] = {}
+        self._lock = threading.Lock()
+        finalize(self, _close, self._files)
+
+    def read(self, nsfd: int) -> tuple[Sysctl, ...]:
+        """Return the values of the namespace, which is the same at every call.
+
+        Keys that the kernel lacks are left out; so is all of IPv6 where it is switched off.
+
+        Raises:
+            KernelError: the namespace cannot be entered, or there is a value that can't be read.
+        """
+        if len(self._files) < len(RESET_BY_A_MOVE):
+            self._keep(run_inside(nsfd, self._open))
+        with self._lock:
+            files = tuple(self._files.items())
+        return tuple(
+            Sysctl(family, key, os.pread(fd, VALUE_LEN, 0).decode().strip())
+            for family, opened in files
+            for key, fd in opened
+        )
+
+    def _open(self) -> dict[str, "_Files"]:
+        found: dict[str, _Files] = {}
+        for family, keys in RESET_BY_A_MOVE.items():
+            directory = Path(_path(self._proc_root, "default", family))
+            if family not in self._files and directory.is_dir():
+                found[family] = _opened(directory, keys)
+        return found
+
+    def _keep(self, found: dict[str, "_Files"]) -> None:
+        """Keep what no other thread has opened meanwhile."""
+        with self._lock:
+            for family in RESET_BY_A_MOVE:
+                if family in found and family not in self._files:
+                    self._files[family] = found.pop(family)
+        _close(found)
 
 
-def _read(directory: int, key: str) -> str:
-    """Return one value; with a directory's descriptor this takes a third of what a path does."""
-    fd = os.open(key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        return os.read(fd, VALUE_LEN).decode().strip()
-    finally:
+_Files = tuple[tuple[str, int], ...]  # key and descriptor of each
+
+
+def _close(files: dict[str, _Files]) -> None:
+    for _, fd in chain.from_iterable(files.values()):
         os.close(fd)
+
+
+def _opened(directory: Path, keys: Iterable[str]) -> _Files:
+    """Return keys with descriptors; on an error none is left open.
+
+    Raises:
+        KernelError: there is a file that cannot be opened.
+    """
+    opened: list[tuple[str, int]] = []
+    try:
+        for key in keys:
+            with suppress(FileNotFoundError):  # the kernel lacks it
+                opened.append((key, os.open(directory / key, os.O_RDONLY | os.O_CLOEXEC)))
+    except OSError as error:
+        for _, fd in opened:
+            os.close(fd)
+        raise KernelError(f"read {error.filename}", error.errno or EINVAL) from error
+    return tuple(opened)
 
 
 def told(af_spec: bytes) -> tuple[Sysctl, ...]:
@@ -157,15 +207,9 @@ def stable_secret(proc_root: str, name: str) -> tuple[Sysctl, ...]:
     """
     key = "stable_secret"
     try:
-        directory = os.open(_path(proc_root, name, "ipv6"), os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return ()
-    try:
-        return (Sysctl("ipv6", key, _read(directory, key)),)
+        return (Sysctl("ipv6", key, Path(_path(proc_root, name, "ipv6"), key).read_text().strip()),)
     except OSError:
         return ()  # EIO: there is none
-    finally:
-        os.close(directory)
 
 
 def set_by_claims(sysctls: Iterable[Sysctl]) -> tuple[Sysctl, ...]:

@@ -59,7 +59,11 @@ class Session(Protocol):
         """
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
-        """Return what a link gets that enters the host's namespace: what a move resets."""
+        """Return what a link gets that enters the host's namespace: what a move resets.
+
+        Raises:
+            KernelError: there is such a sysctl, and it could not be read.
+        """
 
     def default_routes(self) -> tuple[DefaultRoute, ...]:
         """Return the host's unicast default routes of table main, both families.

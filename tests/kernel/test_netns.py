@@ -255,11 +255,15 @@ def test_two_hundred_sessions_leave_no_descriptor(nsfd: int, no_fork: None) -> N
     assert netns is not None
     before = open_descriptors()
 
-    for _ in range(200):
+    def cycle(kernel: NetlinkKernel, netns: NetnsId) -> None:
         assert kernel.hold(netns)
         with closing(kernel.session(netns)) as session:
             session.default_sysctls()
         kernel.release(netns)
+
+    for _ in range(200):
+        cycle(kernel, netns)
+    del kernel  # with what stays open between sessions
 
     assert open_descriptors() == before
 

@@ -1,16 +1,20 @@
+import os
 import struct
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from errno import EINVAL, ENOENT
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.kernel.sysctl import read_defaults, set_by_claims, told, write_value
+from dranet_nri.kernel.sysctl import Defaults, set_by_claims, told, write_value
 from dranet_nri.model import Sysctl
 from dranet_nri.netlink.codec import attribute
+from tests.kernel.descriptors import open_descriptors
 from tests.kernel.namespaces import open_netns
 
 
@@ -23,21 +27,62 @@ def conf(root: Path, family: str, name: str, **values: str) -> Path:
     return directory
 
 
-def test_only_the_defaults_of_what_a_move_resets_are_read(tmp_path: Path) -> None:
+@pytest.fixture
+def here() -> Iterator[int]:
+    """Return a descriptor of the namespace that we are in."""
+    fd = os.open("/proc/self/ns/net", os.O_RDONLY)
+    yield fd
+    os.close(fd)
+
+
+def test_only_the_defaults_of_what_a_move_resets_are_read(tmp_path: Path, here: int) -> None:
     conf(tmp_path, "ipv4", "default", arp_ignore="1", rp_filter="2", mc_forwarding="1")
     conf(tmp_path, "ipv6", "default", accept_ra="0")
 
-    assert read_defaults(str(tmp_path)) == (
+    assert Defaults(str(tmp_path)).read(here) == (
         Sysctl("ipv4", "arp_ignore", "1"),
         Sysctl("ipv4", "rp_filter", "2"),
         Sysctl("ipv6", "accept_ra", "0"),
     )
 
 
-def test_a_kernel_without_ipv6_has_no_ipv6_defaults(tmp_path: Path) -> None:
-    conf(tmp_path, "ipv4", "default", arp_ignore="1")
+def test_defaults_are_read_anew_and_ipv6_may_come_late(tmp_path: Path, here: int) -> None:
+    directory = conf(tmp_path, "ipv4", "default", arp_ignore="1")
+    defaults = Defaults(str(tmp_path))
 
-    assert read_defaults(str(tmp_path)) == (Sysctl("ipv4", "arp_ignore", "1"),)
+    assert defaults.read(here) == (Sysctl("ipv4", "arp_ignore", "1"),)
+    (directory / "arp_ignore").write_text("2\n")
+    conf(tmp_path, "ipv6", "default", accept_ra="0")
+
+    assert defaults.read(here) == (
+        Sysctl("ipv4", "arp_ignore", "2"),
+        Sysctl("ipv6", "accept_ra", "0"),
+    )
+
+
+def test_a_default_that_cannot_be_opened_is_not_taken_for_none(tmp_path: Path, here: int) -> None:
+    directory = conf(tmp_path, "ipv4", "default", accept_local="0")
+    (directory / "arp_ignore").symlink_to("arp_ignore")  # ELOOP
+    before = open_descriptors()
+
+    with pytest.raises(KernelError, match="arp_ignore"):
+        Defaults(str(tmp_path)).read(here)
+
+    assert open_descriptors() == before
+
+
+def test_many_threads_open_the_defaults_once(tmp_path: Path, here: int) -> None:
+    conf(tmp_path, "ipv4", "default", arp_ignore="1")
+    before = open_descriptors()
+    defaults, together = Defaults(str(tmp_path)), Barrier(8)
+
+    with ThreadPoolExecutor(8, initializer=together.wait) as pool:
+        read_by = [*pool.map(defaults.read, [here] * 8)]
+
+    assert read_by == [(Sysctl("ipv4", "arp_ignore", "1"),)] * 8
+    assert len(open_descriptors() - before) == 1
+    del defaults
+    assert open_descriptors() == before
 
 
 def test_a_link_tells_the_families_and_the_values_that_it_has() -> None:
