@@ -132,7 +132,7 @@ class Defaults:
         with self._lock:
             files = tuple(self._files.items())
         return tuple(
-            Sysctl(family, key, os.pread(fd, VALUE_LEN, 0).decode().strip())
+            Sysctl(family, key, _value(f"{family} {key}", fd))
             for family, opened in files
             for key, fd in opened
         )
@@ -155,6 +155,18 @@ class Defaults:
 
 
 _Files = tuple[tuple[str, int], ...]  # key and descriptor of each
+
+
+def _value(what: str, fd: int) -> str:
+    """Return what an open file says.
+
+    Raises:
+        KernelError: it can't be read.
+    """
+    try:
+        return os.pread(fd, VALUE_LEN, 0).decode().strip()
+    except OSError as error:
+        raise KernelError(f"read the default of {what}", error.errno or EINVAL) from error
 
 
 def _close(files: dict[str, _Files]) -> None:

@@ -71,6 +71,14 @@ def test_a_default_that_cannot_be_opened_is_not_taken_for_none(tmp_path: Path, h
     assert open_descriptors() == before
 
 
+def test_a_default_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path, here: int) -> None:
+    directory = conf(tmp_path, "ipv4", "default", accept_local="0")
+    (directory / "arp_ignore").mkdir()  # EISDIR
+
+    with pytest.raises(KernelError, match="ipv4 arp_ignore"):
+        Defaults(str(tmp_path)).read(here)
+
+
 def test_many_threads_open_the_defaults_once(tmp_path: Path, here: int) -> None:
     conf(tmp_path, "ipv4", "default", arp_ignore="1")
     before = open_descriptors()
