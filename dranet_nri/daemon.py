@@ -1,6 +1,7 @@
 """The plugin process: everything put together, and the loops that run until it is stopped."""
 
 import asyncio
+import gc
 import os
 import signal
 import time
@@ -200,6 +201,7 @@ class Daemon:
         with AllocationReader(settings.allocations, owner=None) as allocations:
             plugin = self._plugin(kernel, attachments, allocations)
             self._clear(plugin.attacher.gate, attachments)
+            gc.freeze()  # what is here by now stays; to look it over would halt all hooks for 30 ms
             await self._serve(plugin, stop)
         self._log.info("stopped")
 

@@ -3,8 +3,8 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,11 +61,16 @@ class Site:
             return records.get(CLAIM.uid)
 
 
-@contextmanager
-def daemon(site: Site, *flags: str) -> Iterator[subprocess.Popen[str]]:
+def daemon(site: Site, *flags: str) -> AbstractContextManager[subprocess.Popen[str]]:
     """Run a daemon; kill what is left of it."""
+    return launched(site.command(*flags))
+
+
+@contextmanager
+def launched(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """Run a command; kill what is left of it."""
     with subprocess.Popen(
-        site.command(*flags), cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             yield process

@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from tests.process.daemon_bench import (
     connected,
     daemon,
     ended,
+    launched,
     play,
     until_logged,
 )
@@ -241,6 +243,20 @@ def test_a_launched_instance_serves_its_socket_and_ends_with_it(site: Site) -> N
             play(scene(process, ours))
         finally:
             process.kill()
+
+
+def test_what_was_imported_is_no_matter_of_the_garbage_collector(site: Site) -> None:
+    told = "sys.exit(cli.main() or gc.get_freeze_count() < 9)"
+    command = [sys.executable, "-c", f"import gc, sys; from dranet_nri import cli; {told}"]
+
+    async def scene() -> None:
+        async with RuntimeServer(str(site.socket)) as server:
+            with launched([*command, *site.command()[3:]]) as process:
+                await connected(server, process)
+                process.terminate()
+                assert (await asyncio.to_thread(ended, process))[0] == 0
+
+    play(scene())
 
 
 @pytest.mark.parametrize(
