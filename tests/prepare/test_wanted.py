@@ -5,53 +5,29 @@ from typing import Any
 
 import pytest
 
-from dra_shim.claims import AllocatedClaim, PodUse, read_allocated
+from dra_shim.claims import PodUse
 from dra_shim.prepare.errors import NotYetError, UnavailableError
 from dra_shim.prepare.wanted import (
     PreparedDevice,
-    Terms,
     allocation_of,
     claim_asked_for,
     consumer_of,
     is_gated,
-    is_recorded,
     pod_asked_for,
     prepared_devices,
-    why_orphaned,
 )
 from dranet_nri.errors import ConfigError, RefusedError
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
     ContainerClaim,
-    Device,
     DeviceKey,
     InterfaceConfig,
     NetworkConfig,
     ObjectRef,
 )
-from tests.fakes.cluster import POOL, Document, claim_document, config, nic, result, user
-
-REF = ObjectRef("ai", "nics", "u1")
-POD = ObjectRef("ai", "train", "p1")
-TERMS = Terms(POOL, "boot1")
-USE = PodUse("p1", True, "fast", (ContainerClaim("main", "nic"),))  # noqa: FBT003 refers
-NICS = {name: nic(name) for name in ("a", "b", "c")}
-HCA = replace(nic("a"), rdma_devices=("mlx5_0",))
-
-
-def document(*results: Document, users: Any = None, configs: Any = ()) -> Document:
-    return claim_document("nics", "u1", results, users or [user("train", "p1")], configs)
-
-
-def claim(*results: Document, users: Any = None, configs: Any = ()) -> AllocatedClaim:
-    return read_allocated(document(*results, users=users, configs=configs))
-
-
-def recorded(
-    wanted: AllocatedClaim, terms: Terms = TERMS, pod: ObjectRef = POD, **others: Device
-) -> Allocation:
-    return allocation_of(wanted, pod, USE, NICS | others, terms, "n0nce")
+from tests.fakes.cluster import POOL, Document, claim_document, config, result, user
+from tests.prepare.claims import HCA, NICS, POD, REF, TERMS, USE, claim, document, recorded
 
 
 def mtu(number: int) -> Document:
@@ -300,67 +276,6 @@ def test_another_nodes_device_of_the_same_name_is_refused() -> None:
         RefusedError, match="device a: is of pool node-2, and this node's is node-1"
     ):
         recorded(claim(result("a", pool="node-2")))
-
-
-# --------------------------------------------------------------------------- asked again
-
-
-SAME = claim(result("a", "nic/fast"), result("b", "look", adminAccess=True))
-
-
-def test_a_record_of_the_same_devices_pod_and_boot_is_kept() -> None:
-    assert is_recorded(recorded(SAME), SAME, "p1", TERMS)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "pod_uid", "boot"),
-    [
-        (SAME, "p2", "boot1"),
-        (SAME, "p1", "boot2"),
-        (claim(result("a", "nic/fast")), "p1", "boot1"),
-        (claim(result("a", "other"), result("b", "look", adminAccess=True)), "p1", "boot1"),
-        (claim(result("c", "nic"), result("b", "look", adminAccess=True)), "p1", "boot1"),
-        (claim(result("a", "nic"), result("b", "look")), "p1", "boot1"),
-        (
-            claim(result("a", "nic", shareID="5a"), result("b", "look", adminAccess=True)),
-            "p1",
-            "boot1",
-        ),
-        (
-            claim(result("a", "nic", pool="p"), result("b", "look", adminAccess=True)),
-            "p1",
-            "boot1",
-        ),
-    ],
-    ids=["pod", "boot", "fewer", "request", "device", "admin", "share", "pool"],
-)
-def test_a_record_that_says_something_else_is_not_kept(
-    wanted: AllocatedClaim, pod_uid: str, boot: str
-) -> None:
-    assert not is_recorded(recorded(SAME), wanted, pod_uid, Terms(POOL, boot))
-
-
-# --------------------------------------------------------------------------- nobody's
-
-
-@pytest.mark.parametrize(
-    ("found", "reason"),
-    [
-        (document(result("a")), ""),
-        (document(result("b"), result("a", "other")), ""),
-        (None, "the claim does not exist any more"),
-        (claim_document("nics", "u2", [], []), "there is another claim of that name (UID u2)"),
-        ({**document(), "status": {}}, "the claim is not allocated any more"),
-        (document(result("b")), "the claim has other devices now"),
-        (document(result("a", pool="node-2")), "the claim has other devices now"),
-    ],
-)
-def test_a_record_is_an_orphan_when_its_allocation_is_gone(found: Any, reason: str) -> None:
-    assert why_orphaned(recorded(claim(result("a"))), found) == reason
-
-
-def test_a_record_of_which_one_device_is_still_allocated_is_no_orphan() -> None:
-    assert why_orphaned(recorded(claim(result("a"), result("b"))), document(result("b"))) == ""
 
 
 # --------------------------------------------------------------------------- the answer
