@@ -42,6 +42,15 @@ def programs() -> Path:
 
 
 @pytest.fixture(scope="session")
+def helm() -> Path:
+    """Return the program of Helm."""
+    path = os.environ.get("BOX_HELM")
+    if not path:
+        lacking("Go 1.26 or newer", "install it and run ./hack/test cluster")
+    return Path(path)
+
+
+@pytest.fixture(scope="session")
 def cluster(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Return the control plane that the tests of a session share. Logs stay in the directory."""
     with ControlPlane(programs, tmp_path_factory.mktemp("control-plane")) as plane:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 import yaml
 
 from dra_shim.commands import run
-from tests.capability import lacking
 from tests.cluster.installed import BASE, MANIFESTS
 from tests.cluster.policies import asking, usernames
 
@@ -45,15 +43,6 @@ FLAGS = {
 }
 # A version of resource.k8s.io that a Kubernetes serves where DRA is on; before 1.34 by choice.
 SERVED = [("1.32.0", "v1beta1"), ("1.33.4-gke.1", "v1beta1"), ("1.34.0", "v1"), ("1.37.1", "v1")]
-
-
-@pytest.fixture(scope="session")
-def helm() -> Path:
-    """Return the program."""
-    path = os.environ.get("BOX_HELM")
-    if not path:
-        lacking("Go 1.26 or newer", "install it and run ./hack/test cluster")
-    return Path(path)
 
 
 def said(helm: Path, *words: str) -> tuple[int, str]:
