@@ -1,5 +1,6 @@
 """NICs into a pod and home again: against bare messages, and as part of a runtime's call."""
 
+import gc
 import random
 import statistics
 import time
@@ -154,6 +155,7 @@ def executing(claim: Allocation) -> Iterator[Subject]:
     netns = kernel.identify(SPACE_PATH)
     assert netns is not None
     assert kernel.hold(netns)
+    gc.freeze()  # as the daemon does
     attachments = SharedAttachments(AttachmentStore(Path("/run/bench/attachments")))
     try:
         yield Subject(Executor(kernel, attachments, SystemClock(), RdmaOptions()), netns, claim)

@@ -1,6 +1,7 @@
 """What a pod without claims pays: our own time in a hook, and the runtime's with and without us."""
 
 import asyncio
+import gc
 import socket
 import statistics
 import tempfile
@@ -155,6 +156,7 @@ def plugin(kind: type[Plugin], *, other: bool) -> Iterator[Plugin]:
         clock=SystemClock(),
         allocation=allocations.get,
     )
+    gc.freeze()  # as the daemon does
     try:
         yield kind(attacher, allocations, logger("bench"), lambda: None, boot_id())
     finally:
