@@ -10,7 +10,7 @@ Rules:
 import errno
 import secrets
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from dra_shim.allocator import Uses
 from dra_shim.settings import State
 from dranet_nri.errors import RefusedError
 from dranet_nri.files import Fs
-from dranet_nri.model import Allocation, Attachment, Device, ObjectRef, Phase
+from dranet_nri.model import AllocatedDevice, Allocation, Attachment, Device, ObjectRef, Phase
 from dranet_nri.state.damage import Damage, of_allocations
 from dranet_nri.state.lock import OperationLock
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
@@ -278,8 +278,12 @@ def new_nonce() -> str:
     return secrets.token_hex(_NONCE_BYTES)
 
 
-def observe(state: State) -> tuple[tuple[Device, ...], Uses]:
+def observe(state: State, counted: Collection[str] = ()) -> tuple[tuple[Device, ...], Uses]:
     """Return what `known_devices` and `in_use` of a ledger would, without lock and without writing.
+
+    Args:
+        state: where records are.
+        counted: claims, as namespace/name, of which the caller knows what their shares consume.
 
     Raises:
         StateError: inotify is not to be had.
@@ -288,7 +292,7 @@ def observe(state: State) -> tuple[tuple[Device, ...], Uses]:
     with AllocationReader(state.allocations, owner=None) as reader:
         records = tuple(reader.records())
     with AttachmentReader(state.attachments, owner=None) as attachments:
-        return _devices(records), _in_use(records, attachments.records())
+        return _devices(records), _in_use(records, attachments.records(), counted=counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,9 +313,11 @@ def _in_use(
     records: Iterable[Allocation],
     attachments: Iterable[Attachment],
     besides: tuple[ObjectRef, ObjectRef] | None = None,
+    counted: Collection[str] = (),
 ) -> Uses:
     whole: dict[str, str] = {}
     shares: dict[str, str] = {}
+    consumed: dict[str, dict[str, int]] = {}
     claim_uid, pod_uid = (each.uid for each in besides) if besides else ("", "")
     for held in attachments:
         own = (held.claim.uid, held.pod.uid) == (claim_uid, pod_uid)
@@ -326,7 +332,14 @@ def _in_use(
         for each in record.devices:
             if not each.admin_access and record.claim.uid != claim_uid:
                 (shares if each.share_id else whole)[each.device.name] = who
-    return Uses(whole, shares)
+                if str(record.claim) not in counted:
+                    _add(consumed.setdefault(each.device.name, {}), each)
+    return Uses(whole, shares, consumed)
+
+
+def _add(amounts: dict[str, int], device: AllocatedDevice) -> None:
+    for each in device.consumed:
+        amounts[each.capacity] = amounts.get(each.capacity, 0) + each.amount
 
 
 @contextmanager

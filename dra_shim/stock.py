@@ -54,7 +54,7 @@ def stock_of(
         {**partly, **uses.whole},
         (*merged.excluded, *_dropped(merged.devices, devices)),
         frozenset(both),
-        frozenset(both & uses.shares.keys()),
+        {name: uses.consumed.get(name, {}) for name in both & uses.shares.keys()},
         ailments(facts, devices) if facts else {},
         physical_functions(facts) if facts else {},
         near,

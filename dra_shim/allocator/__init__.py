@@ -28,7 +28,7 @@ from dra_shim.allocator.report import PartReport, report
 from dra_shim.allocator.search import Search
 from dra_shim.allocator.supply import Pool, Stock, Supply, Uses, pools_of, supply_of, without
 from dra_shim.cel import SelectorError
-from dra_shim.claims import ClaimSpec, DeviceClass, Offer
+from dra_shim.claims import ClaimSpec, DeviceClass, Offer, recorded_amounts
 from dranet_nri.config import ConfigEntry, select_config, violations_for_device, why_bare
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import AllocatedDevice, Device, NetworkConfig
@@ -114,11 +114,23 @@ def allocate(
         if not grant.admin_access:  # else whoever has the device configures it
             config = config_for(claim, classes, grant.request, first_valid=first_valid_config)
             _check_device(claim.label, device, config, share=grant.offer.shared)
-        main = grant.request.partition("/")[0]
-        results[grant.claim].append(
-            AllocatedDevice(main, node, device, config, grant.admin_access, grant.share_id)
-        )
+        results[grant.claim].append(_given(grant, node, device, config))
     return tuple(map(tuple, results))
+
+
+def _given(grant: Grant, node: str, device: Device, config: NetworkConfig) -> AllocatedDevice:
+    """Return a device as it is recorded."""
+    request, _, subrequest = grant.request.partition("/")
+    return AllocatedDevice(
+        request,
+        node,
+        device,
+        config,
+        grant.admin_access,
+        grant.share_id,
+        subrequest,
+        recorded_amounts(grant.consumed),
+    )
 
 
 def choose(

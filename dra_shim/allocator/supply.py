@@ -18,10 +18,12 @@ class Uses:
     Attributes:
         whole: has the device for itself.
         shares: the last one who has a share of it.
+        consumed: what shares consume of each of its capacities, as far as records tell.
     """
 
     whole: Mapping[str, str] = field(default_factory=dict)
     shares: Mapping[str, str] = field(default_factory=dict)
+    consumed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Stock:
         in_use: device name → who has it, as messages say it.
         excluded: (name, why) of what the inventory does not publish.
         shared: names of devices that several claims may have at once.
-        given: those of them of which somebody has a share.
+        given: those of them of which somebody has a share → what is consumed of each capacity.
         ills: device name → what is wrong with it, one word.
         physical: address of a VF → address of its PF.
         near: NUMA node → the list that is published for it; None where no lists are.
@@ -43,7 +45,7 @@ class Stock:
     in_use: Mapping[str, str] = field(default_factory=dict)
     excluded: tuple[tuple[str, str], ...] = ()
     shared: frozenset[str] = frozenset()
-    given: frozenset[str] = frozenset()
+    given: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     ills: Mapping[str, str] = field(default_factory=dict)
     physical: Mapping[str, str] = field(default_factory=dict)
     near: Near | None = None
@@ -101,16 +103,16 @@ def without(supply: Supply, taken: Iterable[tuple[str, Taken]]) -> Supply:
 
 
 def supply_of(stock: Stock, node: str) -> Supply:
-    """Return a node's own devices as the pool that our driver publishes.
-
-    Records do not tell how much of a capacity a share has; what other claims consume is not known.
-    """
+    """Return a node's own devices as the pool that our driver publishes."""
     goods = goods_of(node, stock.devices, stock.shared, stock.ills, stock.physical, stock.near)
     return Supply(
         (Pool(DRIVER_NAME, node, goods.offers, goods.counters),),
         {(DRIVER_NAME, node, name): who for name, who in stock.in_use.items()},
         stock.excluded,
-        {(DRIVER_NAME, node, name): {} for name in stock.given},
+        {
+            (DRIVER_NAME, node, name): {each: Fraction(value) for each, value in amounts.items()}
+            for name, amounts in stock.given.items()
+        },
     )
 
 

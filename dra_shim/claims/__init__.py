@@ -42,6 +42,7 @@ from dra_shim.claims.offers import (
 )
 from dra_shim.claims.parse import parse_document, parse_manifests
 from dra_shim.claims.pods import PodUse, is_over, read_pod_use
+from dra_shim.claims.taken import recorded_amounts
 
 __all__ = [
     "MAX_DEVICES",
@@ -76,4 +77,5 @@ __all__ = [
     "parse_subdomain",
     "read_allocated",
     "read_pod_use",
+    "recorded_amounts",
 ]

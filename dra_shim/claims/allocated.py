@@ -6,11 +6,12 @@ read: whatever counts on the node stands in `status`. Only the parameters are a 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from dra_shim.claims.devices import required
 from dra_shim.claims.offers import DeviceId
-from dra_shim.claims.taken import device_of, present, result_items
+from dra_shim.claims.taken import consumed_of, device_of, present, result_items
 from dranet_nri.config import ConfigEntry, ConfigSource, Findings, Node
 from dranet_nri.model import DRIVER_NAME, ObjectRef, parse_uid
 
@@ -27,12 +28,14 @@ class Result:
         device: driver, pool, device.
         share_id: of a share of a device that several claims may have, "" if it is the claim's.
         admin_access: the claim only observes the device.
+        consumed: (capacity, amount) of a share.
     """
 
     request: str
     device: DeviceId
     share_id: str = ""
     admin_access: bool = False
+    consumed: tuple[tuple[str, Fraction], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,8 @@ def _results(status: Node) -> Iterator[Result]:
         fields = present(item)
         device, share, admin = device_of(item, fields)
         if device[0] == DRIVER_NAME:
-            yield Result(_text(item, fields, "request"), device, share, admin)
+            request = _text(item, fields, "request")
+            yield Result(request, device, share, admin, consumed_of(fields))
 
 
 def _configs(allocation: Node) -> Iterator[ConfigEntry]:

@@ -1,12 +1,15 @@
 """`status.allocation` of a claim: the devices it has. The server writes it; only that is read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from math import ceil
 from typing import Final
 
 from dra_shim.claims.devices import required
 from dra_shim.claims.needs import amount
 from dra_shim.claims.offers import DeviceId, Taken
 from dranet_nri.config import Node
+from dranet_nri.model import Consumed
 
 _NAMES: Final = ("driver", "pool", "device")
 
@@ -36,6 +39,18 @@ def device_of(node: Node, fields: dict[str, Node]) -> tuple[DeviceId, str, bool]
     return (driver, pool, device), share, bool(admin)
 
 
+def consumed_of(fields: dict[str, Node]) -> tuple[tuple[str, Fraction], ...]:
+    """Read of a result (capacity, amount) of what its share consumes."""
+    entries = present(fields["consumedCapacity"]) if "consumedCapacity" in fields else {}
+    amounts = ((name, amount(entry)) for name, entry in entries.items())
+    return tuple((name, value) for name, value in amounts if value is not None)
+
+
+def recorded_amounts(consumed: Iterable[tuple[str, Fraction]]) -> tuple[Consumed, ...]:
+    """Return what a record says of (capacity, amount): whole units, none lost by rounding."""
+    return tuple(Consumed(name, ceil(value)) for name, value in sorted(consumed))
+
+
 def present(node: Node) -> dict[str, Node]:
     """Return what an object of the server's says; null is not said."""
     return {name: entry for name, entry in node.entries().items() if entry.value is not None}
@@ -44,8 +59,6 @@ def present(node: Node) -> dict[str, Node]:
 def _result(node: Node) -> Iterator[Taken]:
     fields = present(node)
     device, share, admin = device_of(node, fields)
-    consumed = present(fields["consumedCapacity"]) if "consumedCapacity" in fields else {}
-    amounts = [(name, amount(entry)) for name, entry in consumed.items()]
+    consumed = consumed_of(fields)
     if not admin:
-        known = tuple((name, value) for name, value in amounts if value is not None)
-        yield Taken(device, share, known)
+        yield Taken(device, share, consumed)

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
@@ -20,7 +20,7 @@ from dra_shim.allocator import (
     without,
 )
 from dra_shim.cel.values import show_amount
-from dra_shim.claims import DeviceClass, Document, ResourceClaim, ResourceClaimTemplate, Taken
+from dra_shim.claims import DeviceClass, Document, ResourceClaim, ResourceClaimTemplate
 from dra_shim.commands.documents import read_files
 from dra_shim.ledger import observe
 from dra_shim.podclaims import classes_of
@@ -127,7 +127,11 @@ def main(args: argparse.Namespace) -> int:
     others = tuple(each for documents in files.values() for each in documents)
     claims = _claims(asked)
     classes = classes_of((*asked, *others))
-    supply = without(_supply(args, (*asked, *others)), _taken(others, asked))
+    holders = {_label(each): each.taken for each in _holders(others, asked)}
+    supply = without(
+        _supply(args, (*asked, *others), holders),
+        ((f"claim {label}", each) for label, taken in holders.items() for each in taken),
+    )
     parts, grants, why = explained(claims, classes, supply, new_uid=lambda: str(uuid4()))
     found = _configured(parts, grants, why, claims, classes)
     print(json.dumps(_document(found), indent=2) if args.output == "json" else _text(found))
@@ -149,22 +153,25 @@ def _label(claim: ResourceClaim | ResourceClaimTemplate) -> str:
     return f"{claim.namespace or DEFAULT_NAMESPACE}/{claim.name}"
 
 
-def _taken(others: Sequence[Document], asked: Sequence[Document]) -> Iterator[tuple[str, Taken]]:
-    """Yield who has what; a claim that is asked about is taken to have nothing yet."""
+def _holders(others: Sequence[Document], asked: Sequence[Document]) -> Iterator[ResourceClaim]:
+    """Yield the claims that have devices; one that is asked about is taken to have none yet."""
     own = {_label(each) for each in asked if isinstance(each, ResourceClaim)}
     for claim in others:
-        if isinstance(claim, ResourceClaim) and _label(claim) not in own:
-            yield from ((f"claim {_label(claim)}", each) for each in claim.taken)
+        if isinstance(claim, ResourceClaim) and claim.taken and _label(claim) not in own:
+            yield claim
 
 
-def _supply(args: argparse.Namespace, documents: Sequence[Document]) -> Supply:
+def _supply(
+    args: argparse.Namespace, documents: Sequence[Document], counted: Collection[str]
+) -> Supply:
+    """Return what there is; what the shares of counted claims consume is counted elsewhere."""
     slices = slices_among(documents)
     from_inventory = args.inventory is not None or not args.slices
     node = node_of_slices(slices, args.node) if args.slices else ""
     pools = pools_of(slices, node) if args.slices else ()
     if not from_inventory:
         return Supply(pools)
-    known, uses = observe(state_from(args))
+    known, uses = observe(state_from(args), counted)
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
     stock = stock_of(inventory, known, uses, args.filter, args.shared, facts, near)

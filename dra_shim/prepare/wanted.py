@@ -18,6 +18,7 @@ from dra_shim.claims import (
     is_over,
     read_allocated,
     read_pod_use,
+    recorded_amounts,
 )
 from dra_shim.prepare.errors import NotYetError
 from dranet_nri.config import select_config, violations_for_device, why_bare
@@ -152,15 +153,23 @@ def is_recorded(record: Allocation, claim: AllocatedClaim, pod_uid: str, terms: 
 
 
 def _has_devices_of(record: Allocation, claim: AllocatedClaim) -> bool:
+    """Whether the devices are the same.
+
+    An older record does not know its alternatives, nor what its shares consume: the one counts
+    where it is known, the other never, for a share that is allocated anew has another id.
+    """
     recorded = [
         (each.request, each.pool, each.device.name, each.share_id, each.admin_access)
         for each in record.devices
     ]
     allocated = [
-        (_main(each), each.device[1], each.device[2], each.share_id, each.admin_access)
+        (_named(each)[0], each.device[1], each.device[2], each.share_id, each.admin_access)
         for each in claim.results
     ]
-    return recorded == allocated
+    return recorded == allocated and all(
+        given.subrequest in {"", _named(each)[1]}
+        for given, each in zip(record.devices, claim.results, strict=True)
+    )
 
 
 def why_orphaned(record: Allocation, document: Mapping[str, object] | None) -> str:
@@ -302,8 +311,16 @@ def _given(
     share = bool(result.share_id) and not result.admin_access
     found = violations_for_device(config, device, share=share)
     violations += (f"device {device.name}: {violation}" for violation in found)
+    request, subrequest = _named(result)
     return AllocatedDevice(
-        _main(result), result.device[1], device, config, result.admin_access, result.share_id
+        request,
+        result.device[1],
+        device,
+        config,
+        result.admin_access,
+        result.share_id,
+        subrequest,
+        recorded_amounts(result.consumed),
     )
 
 
@@ -331,5 +348,7 @@ def prepared_devices(record: Allocation) -> tuple[PreparedDevice, ...]:
     )
 
 
-def _main(result: Result) -> str:
-    return result.request.partition("/")[0]
+def _named(result: Result) -> tuple[str, str]:
+    """Return the request and its alternative, "" where it has none."""
+    request, _, subrequest = result.request.partition("/")
+    return request, subrequest

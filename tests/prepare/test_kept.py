@@ -1,5 +1,6 @@
 """Which records are kept when a claim is asked for again, and which are nobody's."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,13 +8,25 @@ import pytest
 from dra_shim.claims import AllocatedClaim
 from dra_shim.prepare.wanted import Terms, is_recorded, why_orphaned
 from tests.fakes.cluster import POOL, claim_document, result
-from tests.prepare.claims import TERMS, claim, document, recorded
+from tests.prepare.claims import HCA, TERMS, claim, document, recorded
 
 SAME = claim(result("a", "nic/fast"), result("b", "look", adminAccess=True))
 
 
 def test_a_record_of_the_same_devices_pod_and_boot_is_kept() -> None:
     assert is_recorded(recorded(SAME), SAME, "p1", TERMS)
+
+
+def test_a_record_of_an_older_version_is_kept_though_it_tells_less() -> None:
+    consumed = {"dra.net/bandwidth": "20G"}
+    wanted = claim(result("a", "nic/fast", shareID="5a", consumedCapacity=consumed))
+    record = recorded(wanted, a=HCA)
+    (device,) = record.devices
+    older = replace(record, devices=(replace(device, subrequest="", consumed=()),))
+
+    assert device.subrequest
+    assert device.consumed
+    assert is_recorded(older, wanted, "p1", TERMS)
 
 
 @pytest.mark.parametrize(
@@ -23,20 +36,21 @@ def test_a_record_of_the_same_devices_pod_and_boot_is_kept() -> None:
         (SAME, "p1", "boot2"),
         (claim(result("a", "nic/fast")), "p1", "boot1"),
         (claim(result("a", "other"), result("b", "look", adminAccess=True)), "p1", "boot1"),
-        (claim(result("c", "nic"), result("b", "look", adminAccess=True)), "p1", "boot1"),
-        (claim(result("a", "nic"), result("b", "look")), "p1", "boot1"),
+        (claim(result("c", "nic/fast"), result("b", "look", adminAccess=True)), "p1", "boot1"),
+        (claim(result("a", "nic/fast"), result("b", "look")), "p1", "boot1"),
+        (claim(result("a", "nic/slow"), result("b", "look", adminAccess=True)), "p1", "boot1"),
         (
-            claim(result("a", "nic", shareID="5a"), result("b", "look", adminAccess=True)),
+            claim(result("a", "nic/fast", shareID="5a"), result("b", "look", adminAccess=True)),
             "p1",
             "boot1",
         ),
         (
-            claim(result("a", "nic", pool="p"), result("b", "look", adminAccess=True)),
+            claim(result("a", "nic/fast", pool="p"), result("b", "look", adminAccess=True)),
             "p1",
             "boot1",
         ),
     ],
-    ids=["pod", "boot", "fewer", "request", "device", "admin", "share", "pool"],
+    ids=["pod", "boot", "fewer", "request", "device", "admin", "alternative", "share", "pool"],
 )
 def test_a_record_that_says_something_else_is_not_kept(
     wanted: AllocatedClaim, pod_uid: str, boot: str

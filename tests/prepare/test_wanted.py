@@ -20,6 +20,7 @@ from dranet_nri.errors import ConfigError, RefusedError
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
+    Consumed,
     ContainerClaim,
     DeviceKey,
     InterfaceConfig,
@@ -167,15 +168,27 @@ def test_a_pod_on_the_hosts_network_may_observe() -> None:
 # --------------------------------------------------------------------------- the record
 
 
-def test_devices_are_recorded_with_their_facts_and_the_main_requests_name() -> None:
-    wanted = claim(result("b", "nic/fast"), result("a", "rdma", shareID="5a"))
+def test_devices_are_recorded_with_their_facts_and_what_the_allocation_says_of_them() -> None:
+    consumed = {"dra.net/bandwidth": "20G", "dra.net/a": "1500m", "dra.net/b": 0}
+    share = result("a", "rdma", shareID="5a", consumedCapacity=consumed)
+    wanted = claim(result("b", "nic/fast"), share)
 
     assert recorded(wanted, a=HCA) == Allocation(
         REF,
         POD,
         (
-            AllocatedDevice("nic", POOL, NICS["b"]),
-            AllocatedDevice("rdma", POOL, HCA, share_id="5a"),
+            AllocatedDevice("nic", POOL, NICS["b"], subrequest="fast"),
+            AllocatedDevice(
+                "rdma",
+                POOL,
+                HCA,
+                share_id="5a",
+                consumed=(
+                    Consumed("dra.net/a", 2),
+                    Consumed("dra.net/b", 0),
+                    Consumed("dra.net/bandwidth", 20 * 10**9),
+                ),
+            ),
         ),
         "n0nce",
         "boot1",

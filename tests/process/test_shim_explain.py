@@ -80,6 +80,24 @@ status:
     devices:
       results: [{request: nic, driver: dra.net, pool: gke-a4-0, device: %s}]
 """
+PART = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: %s}
+spec:
+  devices:
+    requests:
+    - name: nic
+      exactly: {deviceClassName: dranet, capacity: {requests: {dra.net/bandwidth: 40G}}}
+"""
+PART_STATUS = """
+status:
+  allocation:
+    devices:
+      results:
+      - {request: nic, driver: dra.net, pool: n1, device: hca, shareID: 5e0f,
+         consumedCapacity: {dra.net/bandwidth: 40G}}
+"""
 SELF = "{devices: {requests: [{name: nic, exactly: {deviceClassName: dranet}}]}}"
 INVENTORY = {
     "devices": [
@@ -245,6 +263,25 @@ def test_an_inventory_shows_who_has_what_and_what_is_not_published(shim: Shim) -
     assert "  device dra.net/n1/eth1\n    failed  availability: in use by claim" in done.stdout
     assert "device eth9: not published: carries the default route" in done.stdout
     assert sorted(path.name for path in shim.home.rglob("*")) == before
+
+
+def test_what_a_share_consumes_counts_once_though_its_record_and_its_claim_tell(shim: Shim) -> None:
+    hca = {"name": "hca", "rdmaDevices": ["mlx5_0"],
+           "attributes": {"dra.net/ifName": "eth0", "dra.net/linkSpeed": 100_000}}  # fmt: skip
+    (shim.home / "hca.json").write_text(json.dumps({"devices": [hca]}))
+    for name in ("first", "second"):
+        (shim.home / f"{name}.yaml").write_text(PART % name)
+    for name, other in (("same", "first"), ("foreign", "third")):
+        (shim.home / f"{name}.yaml").write_text(PART % other + PART_STATUS)
+    node = ("--inventory", "hca.json", "--node", "n1", "--shared", "true")
+
+    allocated = shim.run("allocate", "--claim", "first.yaml", "--pod", "p1", *node)
+    same = shim.explain("--claim", "second.yaml", "--claims", "same.yaml", *node)
+    foreign = shim.explain("--claim", "second.yaml", "--claims", "foreign.yaml", *node)
+
+    assert allocated.returncode == 0, allocated.stderr
+    assert same.returncode == 0, same.stdout
+    assert "capacity dra.net/bandwidth: needs 40G, 20G is left" in foreign.stdout
 
 
 def test_an_inventory_stands_in_for_our_driver_s_slices(shim: Shim) -> None:

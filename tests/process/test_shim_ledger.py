@@ -19,6 +19,7 @@ from dranet_nri.model import (
     Allocation,
     AttachedDevice,
     Attachment,
+    Consumed,
     Device,
     DeviceKey,
     NetnsId,
@@ -44,6 +45,24 @@ def device(name: str) -> Device:
 def allocation(name: str, uid: str, *devices: str, pod: ObjectRef = POD) -> Allocation:
     given = tuple(AllocatedDevice("nic", "node", device(each)) for each in devices)
     return Allocation(ObjectRef("default", name, uid), pod, given, "abc", "boot")
+
+
+def shares(
+    name: str, uid: str, *amounts: tuple[str, int], admin_access: bool = False
+) -> Allocation:
+    """Return a record of shares, each of so much of the device's capacity x, and 1 of y."""
+    given = (
+        AllocatedDevice(
+            "nic",
+            "node",
+            device(each),
+            admin_access=admin_access,
+            share_id=f"{uid}-{each}",
+            consumed=(Consumed("x", amount), Consumed("y", 1)),
+        )
+        for each, amount in amounts
+    )
+    return replace(allocation(name, uid), devices=tuple(given))
 
 
 class FailingFs(RealFs):
@@ -225,6 +244,25 @@ def test_an_adminaccess_result_neither_holds_its_device_nor_keeps_its_facts(stat
         assert ledger.in_use().whole == {}
         assert ledger.known_devices() == ()
     assert observe(state) == ((), Uses())
+
+
+def test_what_shares_consume_is_summed_but_for_those_that_do_not_count(state: State) -> None:
+    ours, theirs = ObjectRef("default", "a", "u1"), ObjectRef("default", "b", "u2")
+    older = shares("older", "u4", ("d3", 1))
+    with Ledger(state) as ledger:
+        ledger.record([shares("a", "u1", ("d1", 20), ("d2", 3)), shares("b", "u2", ("d1", 30))])
+        ledger.record([shares("look", "u3", ("d1", 50), admin_access=True)])
+        ledger.record([replace(older, devices=(replace(older.devices[0], consumed=()),))])
+
+        everybodys = ledger.in_use().consumed
+        without_ours = ledger.in_use((ours, POD)).consumed
+
+    assert everybodys == {"d1": {"x": 50, "y": 2}, "d2": {"x": 3, "y": 1}, "d3": {}}
+    assert without_ours == {"d1": {"x": 30, "y": 1}, "d3": {}}
+    assert observe(state)[1].consumed == everybodys
+    counted_elsewhere = observe(state, {str(theirs)})[1]
+    assert counted_elsewhere.consumed["d1"] == {"x": 20, "y": 1}
+    assert counted_elsewhere.shares.keys() == {"d1", "d2", "d3"}
 
 
 TOUCHED = AttachedDevice("nic", device("d1"), snapshot=SNAPSHOT, snapshot_s=1)

@@ -1,5 +1,6 @@
 """Claims as the API server gives them: what is read, what is passed over, what is refused."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -20,11 +21,12 @@ def broken_by(document: Document) -> tuple[str, ...]:
 
 
 def test_our_devices_are_read_in_their_order_and_others_are_passed_over() -> None:
+    consumed = {"dra.net/bandwidth": "20G", "dra.net/none": None}
     document = claim_document(
         "nics",
         "u1",
         [
-            result("a", "nic/fast", shareID="5a", adminAccess=False),
+            result("a", "nic/fast", shareID="5a", adminAccess=False, consumedCapacity=consumed),
             result("gpu0", "gpu", driver="gpu.example.com", consumedCapacity={"odd": "1!"}),
             result("b", "look", adminAccess=True),
         ],
@@ -41,7 +43,12 @@ def test_our_devices_are_read_in_their_order_and_others_are_passed_over() -> Non
         REF,
         allocated=True,
         results=(
-            Result("nic/fast", ("dra.net", "node-1", "a"), "5a"),
+            Result(
+                "nic/fast",
+                ("dra.net", "node-1", "a"),
+                "5a",
+                consumed=(("dra.net/bandwidth", Fraction(20 * 10**9)),),
+            ),
             Result("look", ("dra.net", "node-1", "b"), admin_access=True),
         ),
         consumers=(
@@ -106,7 +113,7 @@ def test_what_no_server_writes_is_refused_with_the_place() -> None:
     document = claim_document(
         "nics",
         "u/1",
-        [{**result("a"), "request": None}, result("a", pool=3)],
+        [{**result("a"), "request": None}, result("a", pool=3, consumedCapacity={"x": "1!"})],
         [{"resource": "pods", "uid": "p1"}],
         [
             config("text"),
@@ -125,6 +132,7 @@ def test_what_no_server_writes_is_refused_with_the_place() -> None:
         "metadata.uid",
         "status.allocation.devices.results[0]",
         "status.allocation.devices.results[1].pool",
+        "status.allocation.devices.results[1].consumedCapacity.x",
         f"{config_path}[0].opaque.parameters",
         f"{config_path}[1].source",
         f"{config_path}[2]",

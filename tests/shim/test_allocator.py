@@ -2,18 +2,28 @@
 """The embedded allocator: who gets what, configured how."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.allocator import AllocationError, Stock
+from dra_shim.allocator import AllocationError, Stock, Wanted
 from dra_shim.allocator import allocate as allocate_with
-from dra_shim.claims import Cel, Constraint, DeviceClass
+from dra_shim.claims import Cel, ClaimSpec, Constraint, DeviceClass, DeviceRequest, Request
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.errors import ConfigError
-from dranet_nri.model import AttributeValue, Device, DeviceKey, InterfaceConfig, Version
+from dranet_nri.model import (
+    AllocatedDevice,
+    AttributeValue,
+    Consumed,
+    Device,
+    DeviceKey,
+    InterfaceConfig,
+    Version,
+)
 from tests.shim.inventory_shorthand import (
     CLASSES,
     NUMA,
@@ -179,6 +189,26 @@ def test_a_share_is_given_where_a_pod_has_something_of_it() -> None:
 
     with pytest.raises(ConfigError, match="device a: a share of it gives a pod nothing"):
         allocate_with([wanted(request())], CLASSES, stock, "n", new_uid=lambda: "5e0f")
+
+
+def test_what_is_given_tells_the_alternative_and_what_the_share_consumes() -> None:
+    hca = replace(nic("a", {"dra.net/linkSpeed": 100_000}), rdma_devices=("mlx5_0",))  # Mbit/s
+    stock = Stock((hca,), shared=frozenset({"a"}))
+    asked = (("dra.net/bandwidth", Fraction(30 * 10**9 - 1)),)  # rounded up to whole Mbit/s
+    fast = DeviceRequest("nic/fast", "dranet", capacity=asked)
+    none = DeviceRequest("nic/none", "dranet", (Cel("false"),))
+    claim = Wanted("default/nics", ClaimSpec((Request("nic", (none, fast)),)))
+
+    ((device,),) = allocate_with([claim], CLASSES, stock, "n", new_uid=lambda: "5e0f")
+
+    assert device == AllocatedDevice(
+        "nic",
+        "n",
+        hca,
+        share_id="5e0f",
+        subrequest="fast",
+        consumed=(Consumed("dra.net/bandwidth", 30 * 10**9),),
+    )
 
 
 # --------------------------------------------------------------------------- the law

@@ -65,6 +65,17 @@ def test_a_share_is_no_larger_than_the_link() -> None:
     assert "the device gives at most 100G" in " ".join(refused(there, claim(more)))
 
 
+def test_a_share_is_no_larger_than_what_other_shares_leave() -> None:
+    fast = replace(PHYSICAL, attributes=(("dra.net/linkSpeed", 100_000),))  # Mbit/s
+    uses = Uses(shares={"pf": "claim a/b"}, consumed={"pf": {"dra.net/bandwidth": 60 * 10**9}})
+    there = node(fast, uses=uses, shared="true")
+    left = exactly("left", 1, **asks(40 * 10**9, "dra.net/bandwidth"))
+    more = exactly("more", 1, **asks(41 * 10**9, "dra.net/bandwidth"))
+
+    assert given(there, claim(left)) == [("left", "pf")]
+    assert "capacity dra.net/bandwidth: needs 41G, 40G is left" in refused(there, claim(more))[1]
+
+
 def test_without_facts_no_device_is_ill_or_part_of_another() -> None:
     stock = stock_of(Inventory((PHYSICAL, *PARTS)), [], Uses(), "")
 
