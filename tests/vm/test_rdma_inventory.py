@@ -5,6 +5,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,8 @@ from dranet_nri.facts.scan import read_host
 from tests.box import rdma
 from tests.box.nics import IGB, ip
 from tests.box.place import NODE, Node, checked
+from tests.box.plugin import Plugin
+from tests.box.rdma import Driver, soft_rdma
 from tests.box.rdma_facts import shown_by_both
 from tests.box.waiting import wait_until
 
@@ -176,3 +179,20 @@ def test_doctor_names_the_module_of_a_file_that_is_missing(stock_rdma: None, net
     assert missing in before
     assert missing not in after
     assert any(str(text).startswith("shared: ") for text in before)
+
+
+@pytest.mark.timeout(480)
+def test_all_of_rdma_can_be_loaded_anew_beside_the_plugin(plugin: Plugin, netdev: str) -> None:
+    for _ in range(2):  # as who updates a vendor's drivers does
+        with soft_rdma(Driver.STOCK, "shared"):
+            rdma.add_link("rxe0", netdev)
+            wait_until("the plugin to hear of RDMA", listeners)
+            rdma.delete_link("rxe0")
+            wait_until("nobody to listen", lambda: not listeners())
+        assert not rdma.modules() & set(rdma.LOADED)
+
+
+def listeners() -> list[str]:
+    """Return the port ids of who has a socket of NETLINK_RDMA (linux/netlink.h), but the kernel."""
+    rows = [line.split() for line in Path("/proc/net/netlink").read_text().splitlines()[1:]]
+    return [row[2] for row in rows if row[1] == "20" and row[2] != "0"]
