@@ -1,7 +1,7 @@
 """What a kubelet hears of dranet: each claim is prepared, with no device and no CDI id.
 
 `python3 -m tests.cluster.predecessor` serves it until it is killed. What dranet does to NICs and in
-the API, tests do. Origin: kubernetes-sigs/dranet, pkg/driver/dra_hooks.go.
+the API, tests do (tests.cluster.dranet). Origin: kubernetes-sigs/dranet, pkg/driver/dra_hooks.go.
 """
 
 from __future__ import annotations

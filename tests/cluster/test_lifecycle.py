@@ -15,6 +15,7 @@ import pytest
 
 from tests.box.place import checked
 from tests.box.waiting import wait_until
+from tests.cluster import dranet
 from tests.cluster.api import Object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.daemons import Daemons
@@ -42,17 +43,6 @@ spec:
           - cel:
               expression: device.attributes["dra.net"].?ifName.orValue("") == "NIC"
 """
-DRANET: Final = "python3 -m tests.cluster.predecessor >>/io/predecessor.log 2>&1 & echo $!"
-# As dranet leaves a NIC in a pod: inherited are its name, its MTU and its IPv4 address.
-MOVE: Final = """
-for netns in $(ls /run/netns); do
-    ip -n $netns -o addr 2>/dev/null | grep -qF " $0/" && break
-done
-ip link set $1 down
-ip link set $1 netns $netns
-ip -n $netns addr add $2 dev $1
-ip -n $netns link set $1 up
-"""
 # What is left of a wire that ended with its namespace, and another one.
 WIRE: Final = """
 ip rule del priority 2001 2>/dev/null
@@ -77,19 +67,16 @@ def test_a_pod_of_dranet_keeps_its_nic_and_gives_it_back(daemons: Daemons, pods:
     node = daemons.node
     daemons.uninstall()
     daemons.forget()
-    pid = node.run("sh", "-c", DRANET).stdout.strip()
-    wait_until("a driver before us", lambda: "Registered(reason='')" in node.log("predecessor"), 60)
+    pid = dranet.start(node)
     pods.api.create(SLICES, slice_of_dranet(node))
     apply(pods, "train", "nic7")
     pods.wait_running("train")
     before = node.run("ip", "-o", "-4", "addr", "show", "nic7").stdout
-    found = pods.get("train")
-    assert found is not None
-    checked(node, "sh", "-ec", MOVE, found["status"]["podIP"], "nic7", "10.107.0.5/24")
+    dranet.move(node, pods, "train", "nic7", "10.107.0.5/24")
     links = links_of(pods, "train")
     assert "10.107.0.5/24" in links["nic7"]
 
-    checked(node, "sh", "-c", 'kill "$0"', pid)
+    dranet.stop(node, pid)
     daemons.install()
     daemons.wait_published()
 
