@@ -96,9 +96,6 @@ class Scene:
 
         Of a share nothing leaves the host, so the records are asked as well.
         """
-        held = self.held()
-        if held:
-            return f"recorded as in the pod: {held}"
         left = [
             str(path)
             for root in (self.site.settings.cdi, self.site.settings.metadata)
@@ -110,13 +107,17 @@ class Scene:
         away = [nic.name for nic in self.nics if not Path("/sys/class/net", nic.name).exists()]
         if away:
             return f"not on the host: {away}"  # spares the poll a look at everything
-        return self.stage.changed()
+        changed = self.stage.changed()
+        if changed:
+            return changed
+        held = self.held()
+        return f"recorded as in the pod: {held}" if held else ""
 
     def held(self) -> list[str]:
         """Return the claims that a pod has by their records."""
         directory = self.site.settings.attachments
-        if not directory.exists():
-            return []
+        if not any(directory.glob("*")):
+            return []  # a reader watches the directory, and the kernel is slow to end a watch
         with AttachmentReader(directory, owner=None) as attachments:
             return [each.claim.name for each in attachments.records() if each.holds_devices]
 

@@ -67,12 +67,14 @@ class Stage:
         return self.tier != "host"
 
     def changed(self) -> str:
-        """Return what of the host is not as it was, "" if all is."""
-        now = looks.host_state()
+        """Return the first that is not as it was of what the host shows, "" if all is."""
+        return next(filter(None, map(self._changed, looks.parts())), "")
+
+    def _changed(self, part: dict[str, object]) -> str:
         return "; ".join(
-            f"{kind}: {differences(frozenset(_rows(was)), frozenset(_rows(now[kind])))}"
-            for kind, was in self.before.items()
-            if was != now[kind]
+            f"{kind}: {differences(frozenset(_rows(self.before[kind])), frozenset(_rows(now)))}"
+            for kind, now in part.items()
+            if self.before[kind] != now
         )
 
     def restore(self) -> None:
