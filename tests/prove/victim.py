@@ -9,7 +9,6 @@ each event once is dying everywhere.
 from __future__ import annotations
 
 import asyncio
-import gc
 import multiprocessing
 import os
 import signal
@@ -126,7 +125,6 @@ def _lay_in_files(burn: Callable[[str], None]) -> None:
 
 def serve(site: Site, last: int, word: str) -> None:
     """Be the plugin, until told to stop or until the fuse has burnt down."""
-    gc.freeze()  # a collection would copy, page by page, what the server imported
     site.log.parent.mkdir(parents=True, exist_ok=True)
     log = os.open(site.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, 1)
