@@ -11,6 +11,7 @@ from tests.cluster.daemons import Daemons
 from tests.cluster.driver import apply, links_of
 from tests.cluster.pods import Pods
 from tests.cluster.workload import SLICES, slice_of
+from tests.cluster_vm.claims import conditions, told
 from tests.cluster_vm.hardware import Facts
 from tests.cluster_vm.machine import Machine
 
@@ -43,6 +44,7 @@ def test_a_function_and_its_rdma_device_that_dranet_moved_come_home(
     daemons.install()
 
     wait_until("the function to be ours", lambda: "attached" in row(daemons, device), 120)
+    wait_until("word of RDMA", lambda: has_rdma(pods, device), 60)
     assert links_of(pods, "train") == given
     assert hca not in rdma.links(node)
     pods.delete("train")
@@ -53,7 +55,7 @@ def test_a_function_and_its_rdma_device_that_dranet_moved_come_home(
 
 
 def slice_of_dranet(node: str, functions: dict[str, Facts]) -> Object:
-    """Return a slice of the functions as dranet writes it."""
+    """Return a slice of the functions with RDMA as dranet writes it."""
     devices = [
         {
             "name": name,
@@ -61,14 +63,21 @@ def slice_of_dranet(node: str, functions: dict[str, Facts]) -> Object:
                 "dra.net/ifName": {"string": facts["dra.net/ifName"]},
                 "dra.net/mac": {"string": facts["dra.net/mac"]},
                 "dra.net/pciAddress": {"string": facts["dra.net/pciAddress"]},
-                "dra.net/rdma": {"bool": bool(facts["dra.net/rdmaDevice"])},
+                "dra.net/rdma": {"bool": facts["dra.net/rdma"]},
+                "dra.net/rdmaDevice": {"string": facts["dra.net/rdmaDevice"]},
                 "dra.net/virtual": {"bool": False},
             },
         }
         for name, facts in functions.items()
+        if facts["dra.net/rdma"]
     ]
     document = slice_of(node, {"devices": devices})
     return document | {"metadata": {"name": f"00000000-dra.net-{node}-x7k2p"}}
+
+
+def has_rdma(pods: Pods, device: str) -> bool:
+    """Tell whether the claim says that its pod has the RDMA device."""
+    return conditions(told(pods, "train").get(device, {})).get("RDMALinkReady") == "True"
 
 
 def row(daemons: Daemons, device: str) -> str:
