@@ -8,6 +8,7 @@ from tests.box.place import checked
 from tests.box.waiting import wait_until
 from tests.cluster.node import Node
 from tests.cluster.pods import Pods
+from tests.cluster.workload import RESOURCES
 
 _SERVE: Final = "python3 -m tests.cluster.predecessor >>/io/predecessor.log 2>&1 & echo $!"
 # As dranet leaves a NIC in a pod: inherited are its name, its MTU and its IPv4 address.
@@ -40,3 +41,15 @@ def move(node: Node, pods: Pods, pod: str, nic: str, address: str, rdma: str = "
     found = pods.get(pod)
     assert found is not None
     checked(node, "sh", "-ec", _MOVE, found["status"]["podIP"], nic, address, rdma)
+
+
+def tell(pods: Pods, claim: str, nic: str, address: str, mac: str) -> None:
+    """Write into the status of a claim for one device what its interface in the pod is."""
+    found = pods.claim(claim)
+    assert found is not None
+    (result,) = found["status"]["allocation"]["devices"]["results"]
+    place = {key: result[key] for key in ("driver", "pool", "device")}
+    network = {"interfaceName": nic, "ips": [address], "hardwareAddress": mac}
+    found["status"]["devices"] = [{**place, "networkData": network}]
+    path = f"{RESOURCES}/namespaces/{pods.namespace}/resourceclaims/{claim}/status"
+    pods.api.replace(path, found)
