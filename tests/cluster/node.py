@@ -31,7 +31,7 @@ from tests.cluster.workload import NODES
 BOX: Final = Path(__file__).parents[2] / "hack/box"
 HELLO: Final = "uplink.sock"
 DISK: Final = "disk"  # of a machine
-INSIDE: Final = ("--limit", "3600", "--", "python3", "-m", "tests.cluster.inside")
+INSIDE: Final = ("--limit", "5400", "--", "python3", "-m", "tests.cluster.inside")
 ANSWER_S: Final = 120.0 * PATIENCE  # the longest that a part takes to start
 BOOT_S: Final = 5.0  # a node that is reset between question and answer never says that it was
 Maker = Callable[[Path], tuple[str | Path, ...]]
