@@ -24,6 +24,7 @@ def stage(nics: tuple[Nic, ...], before: dict[str, object]) -> Stage:
         ("undo 2 claims", After.GONE, 3, "move link"),  # the first on its way back
         ("detach parameters", After.GONE, 2, " link "),  # down, then on its way home
         ("supersede 1 NIC", After.LISTED, 2, "move link"),  # into the second sandbox
+        ("left parameters", After.LISTED, 1, "move link"),  # out behind our back, then in again
     ],
 )
 def test_a_plugin_killed_in_the_middle_costs_neither_pod_nor_host_anything(

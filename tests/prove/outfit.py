@@ -42,6 +42,11 @@ def wear(nics: Sequence[Nic]) -> tuple[Nic, ...]:
     return tuple(nics)
 
 
+def take_out(netns: str, name: str, host_name: str) -> None:
+    """Move the NIC to the host under a name, as somebody does who knows nothing of us."""
+    ip("-n", netns, "link", "set", name, "netns", str(os.getpid()), "name", host_name)
+
+
 def spoil(netns: str, name: str) -> None:
     """Do to the NIC in a pod what a move takes along: flags, a group, programs of XDP and TCX."""
     ip("-n", netns, "link", "set", name, "promisc", "on", "allmulticast", "off", "group", "99")

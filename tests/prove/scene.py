@@ -18,11 +18,12 @@ from tests.box.waiting import PATIENCE, wait_until
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
 from tests.prove import looks, namespaces, outfit
 from tests.prove.shapes import Act, Shape, allocations, device_of
-from tests.prove.site import Site
+from tests.prove.site import SWEEP_S, Site
 from tests.prove.stage import After, Failed, Loss, Stage, differences
 from tests.prove.victim import Victim, plugin
 
 SETTLED_S: Final = 40.0 * PATIENCE
+LEFT_SWEEP_S: Final = 1.0  # only a sweep sees that a NIC left its pod
 LONG_NANO: Final = 600_000_000_000
 ROOT: Final = Path("/run/prove")
 
@@ -35,7 +36,8 @@ class Scene:
         self.stage, self.shape = stage, shape
         self.number = next(stage.numbers)
         self.nics = stage.nics[: shape.count]
-        self.site = Site(ROOT / str(self.number))
+        sweep_s = LEFT_SWEEP_S if shape.act is Act.LEFT else SWEEP_S
+        self.site = Site(ROOT / str(self.number), sweep_s)
         self.site.root.mkdir(parents=True)
         self.uid = f"uid{self.number}"
         self.pods: list[nri_pb2.PodSandbox] = []
@@ -269,6 +271,10 @@ class Scene:
         if act is Act.SUPERSEDE:
             pod = self.sandbox()
         self.site.armed.touch()
+        if act is Act.LEFT:
+            self._take_out()
+            await self.until(lambda: self.problem_in_pod() if victim.alive else "", "a NIC left")
+            return
         if act is Act.UNLINKED:
             namespaces.delete(self.netns)
         if act in (Act.DETACH, Act.UNLINKED):
@@ -276,6 +282,15 @@ class Scene:
             await self._call(runtime, PodEventKind.REMOVE, pod)
         else:
             await self._call(runtime, PodEventKind.RUN, pod)
+
+    def _take_out(self) -> None:
+        """Take the NICs out of the pod. Under another name than its own nobody knows a virtual
+        one, and udev gives hardware another alternative name.
+        """
+        for claim in self.claims:
+            for each in claim.devices:
+                own = each.device.key.name
+                outfit.take_out(self.netns, each.config.interface.name or own, own)
 
     async def _take_over(self, server: RuntimeServer, after: After) -> None:
         listed = after is After.LISTED and looks.exists(self.netns)

@@ -59,6 +59,7 @@ class Act(StrEnum):
     RECOVER = "recover"  # takes over from a plugin that died amid an attach
     UNLINKED = "unlinked"  # the namespace loses its path, then StopPodSandbox; hardware only
     DESTROYED = "destroyed"  # nothing; the namespace died while no plugin ran; hardware only
+    LEFT = "left"  # nothing; somebody moves the pod's NICs to the host
 
 
 HARDWARE_ONLY: Final = frozenset({Act.UNLINKED, Act.DESTROYED})
@@ -115,6 +116,8 @@ SHAPES: Final = (
     Shape("unlinked 1 NIC", Act.UNLINKED, ((NOTHING,),)),
     Shape("destroyed 1 NIC", Act.DESTROYED, ((NOTHING,),)),
     Shape("destroyed parameters", Act.DESTROYED, ((EVERYTHING,),)),
+    Shape("left 1 NIC", Act.LEFT, ((NOTHING,),)),
+    Shape("left parameters", Act.LEFT, ((EVERYTHING,),)),
     *(Shape(f"{act} share", act, ((NOTHING,),), shared=True) for act in (Act.ATTACH, Act.DETACH)),
     *(
         Shape(f"{act} renamed RDMA", act, ((RENAMED,),))

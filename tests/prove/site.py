@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from dranet_nri.settings import Settings
+
+SWEEP_S: Final = Settings().sweep_s
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The directories of one row, none of them the machine's; on tmpfs, as the real ones are."""
+    """The directories of one row, none of them the machine's; on tmpfs, as the real ones are.
+
+    Attributes:
+        sweep_s: seconds between the plugin's reconciliations.
+    """
 
     root: Path
+    sweep_s: float = SWEEP_S
 
     @property
     def settings(self) -> Settings:
@@ -23,6 +31,7 @@ class Site:
             run=self.root / "run",
             cdi=self.root / "cdi",
             verbose=True,
+            sweep_s=self.sweep_s,
         )
 
     @property
