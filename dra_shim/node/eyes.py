@@ -65,4 +65,5 @@ class Eyes:
         known = tuple((before | held.devices()).values())
         self._uplinks = uplinks_of(facts, addresses, self._uplinks)
         node = self._reach.node
-        return await in_thread(partial(view_of, node, facts, known, self._choice, self._uplinks))
+        seen = partial(view_of, node, facts, known, self._choice, self._uplinks, held.failing())
+        return await in_thread(seen)

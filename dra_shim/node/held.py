@@ -7,7 +7,7 @@ from typing import Self
 
 from dra_shim.settings import State
 from dranet_nri.errors import StateError
-from dranet_nri.model import Device
+from dranet_nri.model import Device, Phase
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
 
@@ -67,6 +67,19 @@ class Held:
             for each in reader.unread:
                 raise each.error
         return {device.name: device for device in self._devices()}
+
+    def failing(self) -> dict[str, str]:
+        """Return of devices that the plugin could not bring into their pod, by name, why not.
+
+        Of a share nobody knows: what one pod does not get, others may have.
+        """
+        return {
+            each.device.name: record.failure.message
+            for record in self._attachments.records()
+            if record.failure and record.phase is Phase.INTENT
+            for each in record.devices
+            if not each.share_id
+        }
 
     def _devices(self) -> Iterator[Device]:
         """Yield them, those of our own records last; who has adminAccess only looks at them."""

@@ -6,14 +6,15 @@ Rules:
    stays if it only lost its driver.
 4. The administrator's choice is of what is offered. What was allocated before it changed, or before
    the device did, is prepared all the same, as dranet does.
-3. The health of what is out of sight, in a pod, is unknown. It is tainted for nothing that nobody
-   sees.
+3. The health of what is out of sight, in a pod, is unknown, unless the plugin failed to bring it
+   in: then its words are the kubelet's. It is tainted for nothing that nobody sees.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Final
 
 from dra_shim.allocator import Uses
@@ -45,6 +46,7 @@ from dranet_nri.inventory.names import interface_device_name, port_device_name
 from dranet_nri.model import Device, is_representor
 
 AWAY: Final = "in a pod: its link cannot be seen from the node"
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 WORDS: Final[Mapping[str, str]] = {
     NO_CARRIER: "its link is up and has no carrier",
     NO_INTERFACE: "its interface is not on the host: its driver, or another namespace, has it",
@@ -118,6 +120,7 @@ def view_of(
     known: Sequence[Device],
     choice: Choice,
     uplinks: Uplinks | None = None,
+    failing: Mapping[str, str] = _NONE,
 ) -> View:
     """Return what is there.
 
@@ -127,6 +130,7 @@ def view_of(
         known: devices that records give to pods, as they were then.
         choice: what is wanted.
         uplinks: of the same facts; None where facts tell all that is known of them.
+        failing: device → why its pod doesn't have it, though it should.
 
     Raises:
         SelectorError: an expression cannot be compiled.
@@ -137,6 +141,7 @@ def view_of(
     unwanted = dict(_unwanted(stock.devices, choice))
     devices = {each.name: each for each in stock.devices if each.name not in unwanted}
     ills = ailments(facts, devices.values())
+    troubles = {**failing, **{name: f"{ill}: {WORDS[ill]}" for name, ill in ills.items()}}
     away = _away(facts, devices, {each.name for each in known})
     left_out = (*stock.excluded, *unwanted.items())
     hardware = _hardware(facts, (*inventory.devices, *known)) & dict(left_out).keys()
@@ -145,7 +150,7 @@ def view_of(
         devices,
         goods_of(node, devices.values(), stock.shared, ills, physical_functions(facts), near),
         ills,
-        tuple(_health(node, name, ills.get(name, ""), name in away) for name in devices),
+        tuple(_health(node, name, troubles.get(name, ""), name in away) for name in devices),
         tuple(sorted(left_out)),
         frozenset(hardware),
         Counter(why for name, why in chosen if name not in hardware),
@@ -199,9 +204,9 @@ def _away(facts: HostFacts, devices: Mapping[str, Device], known: Collection[str
     }
 
 
-def _health(node: str, name: str, ill: str, away: bool) -> DeviceHealth:  # noqa: FBT001
-    if ill:
-        return DeviceHealth(node, name, healthy=False, message=f"{ill}: {WORDS[ill]}")
+def _health(node: str, name: str, trouble: str, away: bool) -> DeviceHealth:  # noqa: FBT001
+    if trouble:
+        return DeviceHealth(node, name, healthy=False, message=trouble)
     if away:
         return DeviceHealth(node, name, healthy=None, message=AWAY)
     return DeviceHealth(node, name, healthy=True)

@@ -131,6 +131,18 @@ def test_an_rdma_device_that_is_gone_from_under_a_pod_is_told() -> None:
     )
 
 
+def test_what_the_plugin_cannot_bring_into_its_pod_is_told_in_its_words_and_not_tainted() -> None:
+    choice, failing = Choice(filter=""), {PCI: "device pci-0000-8a-00-0: its RDMA device is gone"}
+    facts = HostFacts((function(),))
+
+    found = view_of(NODE, facts, (HELD,), choice, failing=failing)
+    gone = view_of(NODE, HostFacts(), (HELD,), choice, failing=failing)
+
+    assert found.health == (DeviceHealth(NODE, PCI, healthy=False, message=failing[PCI]),)
+    assert found.goods.offers[0].taints == ()
+    assert gone.health[0].message == f"Vanished: {WORDS[VANISHED]}", "what is seen counts first"
+
+
 def test_hardware_that_vanished_and_is_nobodys_is_offered_no_longer() -> None:
     assert view(HostFacts()).devices == {}
 

@@ -18,6 +18,7 @@ from dranet_nri.model import (
     AttachedDevice,
     Attachment,
     Device,
+    Failure,
     NetnsId,
     ObjectRef,
     Phase,
@@ -133,6 +134,12 @@ class Bench:
         with AttachmentStore(self.state.attachments) as store:
             store.put(Attachment(CLAIM, POD, "box", NETNS, phase, attached))
 
+    def fail(self, *devices: Device, share_id: str = "", phase: Phase = Phase.INTENT) -> None:
+        """Record as the plugin does that it could not bring devices in, or home."""
+        lost = tuple(AttachedDevice("nic", each, share_id=share_id) for each in devices)
+        with AttachmentStore(self.state.attachments) as store:
+            store.put(Attachment(CLAIM, POD, "box", NETNS, phase, lost, failure=FAILURE))
+
     def _take(self, goods: Goods) -> None:
         self.goods = goods
         self.offers.append([each.name for each in goods.offers])
@@ -145,4 +152,5 @@ def facts_with(name: str) -> HostFacts:
     return host.facts
 
 
+FAILURE = Failure("NetworkDeviceAttachFailed", "its RDMA device mlx5_0 is not on the host", 1)
 NETNS = NetnsId("/run/netns/a", 4, 4026532801)

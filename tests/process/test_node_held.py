@@ -8,7 +8,8 @@ import pytest
 from dra_shim.goods import VANISHED
 from dra_shim.node import Ailing, LookFailed, Seen
 from dra_shim.node.pace import FIRST_PAUSE_S, QUIET_S
-from tests.process.node_bench import CLAIM, Bench
+from dranet_nri.model import Phase
+from tests.process.node_bench import CLAIM, FAILURE, Bench
 from tests.process.plugin_bench import finish
 from tests.state.places import no_descriptors
 
@@ -89,6 +90,47 @@ def test_an_rdma_device_that_vanishes_from_its_pod_is_ill_without_an_interface_t
 
             assert bench.ailing() == {PCI: VANISHED}
             assert (await bench.health())[PCI] is False
+
+    finish(scene())
+
+
+def test_a_device_that_its_pod_lost_is_ill_until_the_plugin_has_brought_it_in_again(
+    bench: Bench,
+) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            here = await bench.device(PCI)
+            bench.allocate(here)
+            bench.attach(here)
+            bench.host.take_link("eth1")
+            await bench.settle()
+            assert (await bench.health())[PCI] is None
+
+            bench.fail(here)
+            await bench.settle()
+            report = await bench.devices.health(None)
+            told = {each.device: each.message for each in report.devices if each.healthy is False}
+            assert told == {PCI: FAILURE.message}
+
+            bench.attach(here)
+            await bench.settle()
+            assert (await bench.health())[PCI] is None
+
+    finish(scene())
+
+
+@pytest.mark.parametrize(
+    ("share_id", "phase"), [("a-share", Phase.INTENT), ("", Phase.ATTACHED), ("", Phase.DETACHING)]
+)
+def test_a_failure_that_is_not_the_devices_makes_none_ill(
+    bench: Bench, share_id: str, phase: Phase
+) -> None:
+    async def scene() -> None:
+        async with bench.running():
+            bench.fail(await bench.device(PCI), share_id=share_id, phase=phase)
+            await bench.settle()
+
+            assert (await bench.health())[PCI] is True
 
     finish(scene())
 
