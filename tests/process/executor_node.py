@@ -21,6 +21,8 @@ from dranet_nri.model import (
     EthtoolState,
     Failure,
     InterfaceConfig,
+    IpoibConfig,
+    IpoibMode,
     IpoibState,
     Link,
     LinkState,
@@ -30,6 +32,7 @@ from dranet_nri.model import (
     Phase,
     Pod,
     RdmaConfig,
+    RdmaMode,
     Route,
     Switches,
     TcxProgram,
@@ -134,6 +137,24 @@ FABRIC_CLAIMS = (
     claim(DATA, given(replace(pci(5), key=replace(pci(5).key, name="ibs5")), IB_CONFIG)),
     claim(STORAGE, given(RDMA_ONLY)),
 )
+IB = Device(
+    "pci-0000-0a-00-0",
+    DeviceKey("pci", "0000:0a:00.0", "ib0", "0000:0a:00.0"),
+    rdma_devices=("mlx5_ib0",),
+)
+CHILD_CLAIMS = tuple(
+    claim(uid, replace(given(IB, child), share_id=uid))
+    for number, uid in enumerate((DATA, STORAGE), 1)
+    for child in [
+        NetworkConfig(
+            InterfaceConfig(
+                name=f"net{number}",
+                addresses=(f"192.168.0.{number}/24",),
+                ipoib=IpoibConfig(0x8001, IpoibMode.CONNECTED),
+            )
+        )
+    ]
+)
 EVERYWHERE = ("eth1", "eth2", "eth3", "dummy0")
 
 
@@ -146,7 +167,7 @@ class Node:
         options: the operator's, for RDMA devices; a restart takes them in.
     """
 
-    claims = CLAIMS
+    claims: tuple[Allocation, ...] = CLAIMS
     watched: tuple[str, ...] = EVERYWHERE
     options = RdmaOptions()
 
@@ -253,7 +274,7 @@ class Node:
 class FabricNode(Node):
     """The same host with an InfiniBand device, whose IPoIB link and RDMA device go together."""
 
-    claims = FABRIC_CLAIMS
+    claims: tuple[Allocation, ...] = FABRIC_CLAIMS
     watched: tuple[str, ...] = ("ibs5",)
 
     def arrange(self) -> None:
@@ -280,6 +301,35 @@ class FabricNode(Node):
         assert self.kernel.open_sessions == 0
 
 
+class ChildNode(Node):
+    """The same host with an InfiniBand interface of which two claims have a child each."""
+
+    claims: tuple[Allocation, ...] = CHILD_CLAIMS
+    watched: tuple[str, ...] = ("ib0",)
+
+    def arrange(self) -> None:
+        link = Link(0, "ib0", kind="ipoib", arphrd=ARPHRD_INFINIBAND, up=True)
+        self.kernel.add_link("ib0", parent=IB.key.parent, link=link)
+        self.kernel.add_rdma("mlx5_ib0", parent=IB.key.parent)
+        self.kernel.rdma.mode = RdmaMode.SHARED
+        self.kernel.rdma.pkeys["mlx5_ib0", 1] = (0x7FFF, 0x8001)
+
+    def assert_home(self) -> None:
+        super().assert_home()
+        for netns in filter(self.kernel.alive, (HOST_NETNS, self.netns)):
+            assert self.kernel.state("net1", netns) is self.kernel.state("net2", netns) is None
+
+    def assert_attached(self) -> None:
+        assert self.journal.phases() == {DATA: Phase.ATTACHED, STORAGE: Phase.ATTACHED}
+        assert self.host() == self.start
+        for name, cidr in (("net1", "192.168.0.1/24"), ("net2", "192.168.0.2/24")):
+            state = self.kernel.state(name, self.netns)
+            assert state is not None
+            assert state.link.up
+            assert [each.cidr for each in state.addresses] == [cidr]
+        assert self.kernel.open_sessions == 0
+
+
 def comparable(state: LinkState | None) -> LinkState | None:
     """Return the state without indexes and the order of things."""
     if state is None:
@@ -303,6 +353,15 @@ def attached_ops(make: type[Node]) -> int:
     """Return how many operations an attach without failures takes."""
     node = make()
     node.attach()
+    return len(node.kernel.log)
+
+
+def detached_ops(make: type[Node]) -> int:
+    """Return how many operations the way back takes."""
+    node = make()
+    node.attach()
+    node.kernel.log.clear()
+    node.detach()
     return len(node.kernel.log)
 
 

@@ -13,8 +13,6 @@ from dranet_nri.model import (
     TENANT_PKEY,
     AllocatedDevice,
     Attachment,
-    Device,
-    DeviceKey,
     InterfaceConfig,
     IpoibConfig,
     IpoibMode,
@@ -26,10 +24,9 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.ops import AddAddress, AddIpoib, MoveLink, Op, SetUp
-from tests.process.executor_node import DATA, POD, STORAGE, Node, claim, given
+from tests.process.executor_node import DATA, IB, POD, STORAGE, Node, claim, given
 
-PARENT = "0000:0a:00.0"
-IB = Device("pci-0000-0a-00-0", DeviceKey("pci", PARENT, "ib0", PARENT), rdma_devices=("mlx5_ib0",))
+PARENT = IB.key.parent
 OTHER_POD = Pod("sandbox-2", "uid-db", "default", "db", "/run/netns/2")
 
 
