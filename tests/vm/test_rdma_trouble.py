@@ -203,6 +203,30 @@ def test_a_device_that_its_driver_makes_anew_while_its_pod_runs_comes_after_it(
     assert at_home == {anew: hca.nic.name, **homes(hcas[1:])}
 
 
+def test_hardware_that_vanishes_under_its_pod_comes_back_with_its_rdma_device(
+    cri: Cri, functions: tuple[Path, ...], hcas: tuple[Hca, ...], before: dict[str, object]
+) -> None:
+    hca = hcas[0]
+    count = (functions[0] / "physfn" / "sriov_numvfs").resolve()
+    with serving(cri, *SELDOM):
+        pod = start_rdma_pod(cri, "unplugged", hcas[:1], 1)
+
+        count.write_text("0")
+        wait_until("the loss to be told", lambda: told("unplugged")["STATE"] == "failed")
+        lost, left = told("unplugged"), rdma.links(pod.container)
+        count.write_text("1")
+        wait_until("it to be back", Path("/sys/class/net", hca.nic.name).exists, 60)
+        rdma.add_link(hca.device, hca.nic.name)
+        wait_until("the pod to have it", lambda: told("unplugged")["STATE"] == "attached", 60)
+        found = rdma.links(pod.container)
+        remove(cri, pod.pod)
+
+    assert hca.device in lost["REASON"]
+    assert left == {}
+    assert found == homes(hcas[:1])
+    assert_all_home(before, hcas)
+
+
 def told(pod: str) -> dict[str, str]:
     """Return what `dranet-nri status` says of the pod's one device."""
     shown = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))
