@@ -12,14 +12,15 @@ from tests.cluster.api import Object
 from tests.cluster.driver import Driver, links_of
 from tests.cluster.pods import Pods
 
-EXTENDED: Final = """
+EXTENDED_CLASS: Final = """
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
 metadata: {name: extended}
 spec:
   extendedResourceName: example.com/nic
   selectors: [{cel: {expression: 'device.driver == "dra.net" && !device.allowMultipleAllocations'}}]
----
+"""
+EXTENDED: Final = """
 apiVersion: v1
 kind: Pod
 metadata: {name: extended}
@@ -61,7 +62,11 @@ spec:
 
 
 def test_a_pod_gets_nics_as_extended_resources(driver: Driver, pods: Pods) -> None:
+    # One that the scheduler looks at while the class appears, it may bind without any device: its
+    # plugins ask one after the other whether there is such a class.
     pods.apply(EXTENDED)
+    wait_until("the scheduler to miss the class", lambda: "Unschedulable" in waits(pods))
+    pods.apply(EXTENDED_CLASS)
     pods.wait_running("extended")
 
     assert {"nic0", "nic1"} <= set(links_of(pods, "extended"))
@@ -88,6 +93,14 @@ def test_a_pod_gets_the_first_of_a_requests_alternatives_that_there_is(
     wait_until("the claim's status", lambda: ready(pods, "either"))
     pods.delete("either")
     driver.wait_home()
+
+
+def waits(pods: Pods) -> list[str]:
+    """Return why the pod that asks for extended resources has no node."""
+    found = pods.get("extended")
+    assert found is not None
+    conditions: list[Object] = found["status"].get("conditions", [])
+    return [each.get("reason", "") for each in conditions if each["type"] == "PodScheduled"]
 
 
 def told(pods: Pods, pod: str, container: str = "main") -> list[str]:
