@@ -8,7 +8,7 @@ import pytest
 
 from tests.box.containerd import Containerd
 from tests.box.cri import Cri
-from tests.box.runtime import Runtime
+from tests.box.runtime import Options, Runtime
 
 
 @pytest.fixture(scope="session")
@@ -25,11 +25,18 @@ def running(installed: Runtime) -> Iterator[Runtime]:
     installed.stop()
 
 
+@pytest.fixture(scope="session")
+def runtime_options() -> Options:
+    """Return those that the runtime runs with; a module whose tests need others has its own."""
+    return Options()
+
+
 @pytest.fixture
-def runtime(running: Runtime) -> Iterator[Runtime]:
+def runtime(running: Runtime, runtime_options: Options) -> Iterator[Runtime]:
     """Return the running runtime; whatever a test did to it is undone."""
+    running.heal(runtime_options)
     yield running
-    running.heal()
+    running.heal(runtime_options)
 
 
 @pytest.fixture

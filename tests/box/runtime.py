@@ -92,15 +92,15 @@ class Runtime(ABC):
         self.stop()
         self.start(options)
 
-    def heal(self) -> None:
-        """Have it run with its default options, whatever a test that failed half way left."""
+    def heal(self, options: Options) -> None:
+        """Have it run with the options, whatever a test that failed half way left."""
         if self._process is None:
-            self.start(Options())
+            self.start(options)
         elif self._process.poll() is not None or not self._serves():
             self.kill()
-            self.start(Options())
-        elif self.options != Options():
-            self.restart(Options())
+            self.start(options)
+        elif self.options != options:
+            self.restart(options)
 
     def log(self) -> str:
         """Return everything it has logged since the box was made, over all its starts."""

@@ -4,7 +4,7 @@ import pytest
 
 from tests.box.attach import absent, plugin
 from tests.box.cri import Cri
-from tests.box.fixtures import cri, installed, running, runtime
+from tests.box.fixtures import cri, installed, running, runtime, runtime_options
 from tests.box.nics import Nic, host_state, make_wires, settled
 from tests.box.report import pytest_runtest_makereport
 
@@ -16,6 +16,7 @@ __all__ = [
     "pytest_runtest_makereport",
     "running",
     "runtime",
+    "runtime_options",
 ]
 
 

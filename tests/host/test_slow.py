@@ -22,12 +22,20 @@ from tests.box.cri import Cri, CriError, Pod
 from tests.box.faults import FaultyPlugin, fault
 from tests.box.nics import Nic, ip
 from tests.box.plugin import status
+from tests.box.runtime import Options
 from tests.box.waiting import wait_until
 
 Words = tuple[str, ...]
 
 INTO_THE_POD = ("move link", "from host to pod as nic0")
 HOME = ("move link", "from pod to host as nic0")
+ROOMY = Options(request_timeout_s=5)  # a second for the answer's way, where 2 leave 0.4
+
+
+@pytest.fixture(scope="module")
+def runtime_options() -> Options:
+    """Return those of a runtime that has patience with a machine that does other things too."""
+    return ROOMY
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from tests.box.attach import absent, plugin
 from tests.box.crio import Crio
-from tests.box.fixtures import cri, running, runtime
+from tests.box.fixtures import cri, running, runtime, runtime_options
 from tests.box.report import pytest_runtest_makereport
 from tests.box.runtime import Runtime
 from tests.capability import lacking
@@ -21,6 +21,7 @@ __all__ = [
     "pytest_runtest_makereport",
     "running",
     "runtime",
+    "runtime_options",
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.box.attach import absent, plugin
 from tests.box.cri import Cri
-from tests.box.fixtures import cri, installed, running, runtime
+from tests.box.fixtures import cri, installed, running, runtime, runtime_options
 from tests.box.nics import (
     Nic,
     dress_functions,
@@ -29,6 +29,7 @@ __all__ = [
     "pytest_runtest_makereport",
     "running",
     "runtime",
+    "runtime_options",
     "stock_rdma",
 ]
 
