@@ -37,6 +37,11 @@ class DranetError(Exception):
 
     kind: ClassVar[str] = "internal"
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return what a terminal shows, one reason each."""
+        return (str(self),)
+
 
 def described(error: Exception) -> str:
     """Return what a pod's event or a record says of an error; one not of ours tells its type."""
@@ -62,6 +67,11 @@ class ConfigError(DranetError):
         """Keep every violation; the text joins them with "; "."""
         super().__init__("; ".join(violations))
         self.violations = tuple(violations)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return the violations."""
+        return self.violations
 
 
 class ProtocolError(DranetError):

@@ -1,0 +1,61 @@
+"""A command line as a table of verbs.
+
+A verb is imported when it is asked for: a probe that runs every few seconds must stay light, and
+whoever types a verb shall not wait for all the others.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol, cast
+
+
+class Verb(Protocol):
+    """A module that is named as its verb."""
+
+    def add_flags(self, parser: argparse.ArgumentParser) -> None:
+        """Add the verb's flags."""
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Do it; return the exit status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a program is called, and what it can do.
+
+    Attributes:
+        name: as it is typed.
+        description: one sentence for its help.
+        package: of the verbs' modules, absolute.
+        verbs: name and one line of help each.
+        epilog: what its exit status says.
+    """
+
+    name: str
+    description: str
+    package: str
+    verbs: tuple[tuple[str, str], ...]
+    epilog: str
+
+    def parse(self, words: Sequence[str]) -> tuple[Verb, argparse.Namespace]:
+        """Return the verb that the words ask for, and its flags.
+
+        Raises:
+            SystemExit: they are wrong, or ask for help; argparse has said what there is to say.
+        """
+        parser = argparse.ArgumentParser(
+            prog=self.name, description=self.description, epilog=self.epilog
+        )
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        asked = next((word for word in words if not word.startswith("-")), "")
+        for name, text in self.verbs:
+            verb = verbs.add_parser(name, help=text, description=text, epilog=self.epilog)
+            if name == asked:
+                self._module(name).add_flags(verb)
+        args = parser.parse_args(words)
+        return self._module(args.verb), args
+
+    def _module(self, verb: str) -> Verb:
+        return cast("Verb", import_module(f"{self.package}.{verb}"))
