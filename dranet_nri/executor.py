@@ -5,13 +5,14 @@ Rules:
    the two the kernel is the journal: a restart observes and finishes or undoes.
 2. A snapshot is taken once and carried from record to record until the device is verified home,
    so a second attach can't overwrite it with emptiness.
-3. All devices of a pod are attached, or none is: on a failure every one is planned home.
+3. All devices of a pod are attached, or none is: on a failure every one is planned home, but
+   for those that were in the pod before: containers that run there may use them.
 4. Everything here runs on one thread, without waiting for anything but the kernel.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from dranet_nri.errors import AttachError, DranetError, KernelError
@@ -51,6 +52,19 @@ class Clock(Protocol):
 
     def boot(self) -> int:
         """Return seconds of CLOCK_BOOTTIME."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Undone:
+    """What became of the devices of an attach that failed.
+
+    Attributes:
+        away: names of those that are not home.
+        failures: why, of those that should be.
+    """
+
+    away: frozenset[str]
+    failures: tuple[str, ...]
 
 
 class Executor:
@@ -95,7 +109,7 @@ class Executor:
             The records, one a claim, all of phase ATTACHED.
 
         Raises:
-            AttachError: an operation failed; what was done is undone, and recorded.
+            AttachError: an operation failed; what was brought in is home again, and recorded.
             RefusedError: the wanted state cannot be had; nothing was done, and recorded.
             InvalidValueError: the record would break a rule, as too many routes do; the same.
         """
@@ -169,8 +183,7 @@ class Executor:
             undone = self._undo(session, targets)
             message = f"{step} failed: {error}"
             self._fail(records, message, undone)
-            failures = tuple(text for _, text in undone if text)
-            raise AttachError(step, str(error), failures) from error
+            raise AttachError(step, str(error), undone.failures) from error
         return done
 
     def _attached(
@@ -180,37 +193,42 @@ class Executor:
         devices = tuple(target.attached(session, self._rdma) for target in own)
         return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
 
-    def _undo(self, session: Session, targets: tuple[Target, ...]) -> tuple[tuple[str, str], ...]:
-        """Plan every device home, last first. Return (device name, "" or what failed)."""
-        results: list[tuple[str, str]] = []
+    def _undo(self, session: Session, targets: tuple[Target, ...]) -> _Undone:
+        """Plan every device home that was not in the pod before, last first."""
+        away: set[str] = set()
+        failures: list[str] = []
         for target in reversed(targets):
+            name = target.record.device.name
+            if target.was_in_pod:
+                away.add(name)
+                continue
             try:
                 back = self._bring_home(session, target.record)
-                name = target.record.device.name
                 text = "" if back.home else back.text or f"device {name} is not home yet"
             except DranetError as error:
                 text = str(error)
-            results.append((target.record.device.name, text))
-        return tuple(results)
+            if text:
+                away.add(name)
+                failures.append(text)
+        return _Undone(frozenset(away), tuple(failures))
 
     def _fail(
         self,
         records: tuple[Attachment, ...],
         message: str,
-        undone: tuple[tuple[str, str], ...] | None = None,
+        undone: _Undone | None = None,
     ) -> None:
         """Record the failure; with undone, also which devices are home again.
 
         Raises:
             OSError: a record could not be written; the others are.
         """
-        away = {name for name, text in undone or () if text}
         unwritten: OSError | None = None
         for record in records:
             devices = record.devices
             if undone is not None:
                 devices = tuple(
-                    replace(each, home=each.device.name not in away) for each in devices
+                    replace(each, home=each.device.name not in undone.away) for each in devices
                 )
             count = record.failure.count + 1 if record.failure else 1
             wall_s = self._clock.wall()

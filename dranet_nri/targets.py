@@ -61,6 +61,12 @@ class Target:
     network: PodNetwork | None = None
     child: Child | None = None
 
+    @property
+    def was_in_pod(self) -> bool:
+        """Whether any of it is in the pod already, as it is when a driver made the rest anew."""
+        there = self.observed.rdma.pod
+        return self.observed.pod is not None or any(same(link, there) for link in self.record.rdma)
+
     def plan(self) -> Plan:
         """Return the way into the pod.
 

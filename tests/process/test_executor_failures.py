@@ -1,16 +1,16 @@
 """Every failure and every crash of an attach: both ends can still be reached."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from errno import EBUSY, EIO
 from itertools import count
 
 import pytest
 
 from dranet_nri.errors import AttachError
-from dranet_nri.model import (
-    Phase,
-)
+from dranet_nri.model import Allocation, Phase, RdmaMode
 from dranet_nri.plan.ops import AddAddress, AddRoute
+from tests.fakes.world import HOST_NETNS
 from tests.process.executor_node import (
     DATA,
     STORAGE,
@@ -19,8 +19,11 @@ from tests.process.executor_node import (
     FabricNode,
     Node,
     attached_ops,
+    claim,
     detached_ops,
     failure_of,
+    given,
+    pci,
 )
 
 MAKES = {Node: "ethernet", FabricNode: "fabric", ChildNode: "children"}
@@ -112,6 +115,52 @@ def test_device_files_that_cannot_be_resolved_undo_the_attach(node: Node) -> Non
 
     node.assert_home()
     assert node.journal.phases() == {DATA: Phase.FAILED, STORAGE: Phase.FAILED}
+
+
+def pod_that_runs(mode: RdmaMode) -> tuple[Node, tuple[Allocation, ...]]:
+    """Return a node whose pod lost the RDMA device of one of its two NICs; it is back on the host.
+
+    In shared mode the NIC went with it, as it does when the driver is loaded anew.
+    """
+    node = Node()
+    node.kernel.rdma.mode = mode
+    claims = (claim(DATA, given(pci(1)), given(pci(2))),)
+    (record,) = node.attach(claims)
+    node.kernel.rdma.remove("mlx5_1")
+    if mode is RdmaMode.SHARED:
+        pod = node.kernel.space(node.netns)
+        pod.drop(pod.named("take", "eth1"))
+        node.kernel.add_link("eth1", parent="0000:01:00.0")
+    node.kernel.add_rdma("mlx5_1", parent="0000:01:00.0")
+    node.journal.put(replace(record, phase=Phase.INTENT))
+    node.kernel.log.clear()
+    return node, claims
+
+
+@pytest.mark.parametrize("mode", [RdmaMode.EXCLUSIVE, RdmaMode.SHARED])
+def test_whatever_fails_of_an_attach_anew_a_running_pod_keeps_what_it_has(mode: RdmaMode) -> None:
+    whole, claims = pod_that_runs(mode)
+    whole.attach(claims)
+    for n in range(1, len(whole.kernel.log) + 1):
+        node, claims = pod_that_runs(mode)
+        node.kernel.fail_at(n, EBUSY)
+
+        with pytest.raises(AttachError):
+            node.attach(claims)
+
+        assert node.kernel.state("eth2", node.netns) == whole.kernel.state("eth2", node.netns)
+        first, second = node.journal.records[DATA].devices
+        assert first.home is (node.kernel.state("eth1", node.netns) is None)
+        assert not second.home
+        node.attach(claims)
+        assert node.journal.phases() == {DATA: Phase.ATTACHED}
+        assert node.rdma(node.netns) == whole.rdma(whole.netns)
+        node.restart()
+        node.detach()
+        assert {*node.kernel.rdma.names(HOST_NETNS)} == {*whole.rdma_at_start}
+        assert node.journal.phases() == {DATA: Phase.HOME}
+
+    assert n > 0, "some operation failed"
 
 
 # --------------------------------------------------------------------------- every crash
