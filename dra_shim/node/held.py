@@ -69,16 +69,17 @@ class Held:
         return {device.name: device for device in self._devices()}
 
     def failing(self) -> dict[str, str]:
-        """Return of devices that the plugin could not bring into their pod, by name, why not.
+        """Return of devices that the plugin could not bring back into their pod, by name, why not.
 
-        Of a share nobody knows: what one pod does not get, others may have.
+        What is at home was refused, or undone, which may be the pod's fault. Of a share nobody
+        knows: what one pod does not get, others may have.
         """
         return {
             each.device.name: record.failure.message
             for record in self._attachments.records()
-            if record.failure and record.phase is Phase.INTENT
+            if record.failure and record.phase is Phase.FAILED
             for each in record.devices
-            if not each.share_id
+            if each.touched and not each.share_id
         }
 
     def _devices(self) -> Iterator[Device]:

@@ -134,9 +134,20 @@ class Bench:
         with AttachmentStore(self.state.attachments) as store:
             store.put(Attachment(CLAIM, POD, "box", NETNS, phase, attached))
 
-    def fail(self, *devices: Device, share_id: str = "", phase: Phase = Phase.INTENT) -> None:
+    def fail(
+        self,
+        *devices: Device,
+        share_id: str = "",
+        phase: Phase = Phase.FAILED,
+        home: bool = False,
+    ) -> None:
         """Record as the plugin does that it could not bring devices in, or home."""
-        lost = tuple(AttachedDevice("nic", each, share_id=share_id) for each in devices)
+        lost = tuple(
+            AttachedDevice(
+                "nic", each, snapshot=SNAPSHOT, snapshot_s=1, share_id=share_id, home=home
+            )
+            for each in devices
+        )
         with AttachmentStore(self.state.attachments) as store:
             store.put(Attachment(CLAIM, POD, "box", NETNS, phase, lost, failure=FAILURE))
 

@@ -7,8 +7,12 @@ import pytest
 
 from dra_shim.goods import VANISHED
 from dra_shim.node import Ailing, LookFailed, Seen
+from dra_shim.node.held import Held
 from dra_shim.node.pace import FIRST_PAUSE_S, QUIET_S
+from dranet_nri.errors import RefusedError
 from dranet_nri.model import Phase
+from dranet_nri.state.store import AttachmentStore
+from tests.process.executor_node import DATA, Node, claim, failure_of, given, pci
 from tests.process.node_bench import CLAIM, FAILURE, Bench
 from tests.process.plugin_bench import finish
 from tests.state.places import no_descriptors
@@ -120,19 +124,48 @@ def test_a_device_that_its_pod_lost_is_ill_until_the_plugin_has_brought_it_in_ag
 
 
 @pytest.mark.parametrize(
-    ("share_id", "phase"), [("a-share", Phase.INTENT), ("", Phase.ATTACHED), ("", Phase.DETACHING)]
+    ("phase", "share_id", "home"),
+    [
+        (Phase.FAILED, "a-share", False),
+        (Phase.FAILED, "", True),
+        (Phase.ATTACHED, "", False),
+        (Phase.DETACHING, "", False),
+    ],
 )
 def test_a_failure_that_is_not_the_devices_makes_none_ill(
-    bench: Bench, share_id: str, phase: Phase
+    bench: Bench, phase: Phase, share_id: str, *, home: bool
 ) -> None:
     async def scene() -> None:
         async with bench.running():
-            bench.fail(await bench.device(PCI), share_id=share_id, phase=phase)
+            bench.fail(await bench.device(PCI), share_id=share_id, phase=phase, home=home)
             await bench.settle()
 
             assert (await bench.health())[PCI] is True
 
     finish(scene())
+
+
+def test_whom_the_plugins_own_records_make_ill(bench: Bench) -> None:
+    node = Node()
+    wanted = claim(DATA, given(pci(1)), given(pci(2)))
+    (attached,) = node.attach((wanted,))
+    node.kernel.rdma.remove("mlx5_1")
+    assert node.executor.verify(attached, wanted) is None
+    with pytest.raises(RefusedError):
+        node.attach((wanted,))
+    again = Node()
+    again.kernel.rdma.remove("mlx5_1")
+    with pytest.raises(RefusedError):
+        again.attach((wanted,))
+
+    with AttachmentStore(bench.state.attachments) as store, Held(bench.state) as held:
+        store.put(again.journal.records[DATA])
+        held.take_in()
+        assert held.failing() == {}, "the pod had none of it yet"
+
+        store.put(node.journal.records[DATA])
+        held.take_in()
+        assert held.failing() == {name: failure_of(node).message for name in ("nic-1", "nic-2")}
 
 
 def test_a_device_that_comes_home_is_offered_as_it_is_then(bench: Bench) -> None:
