@@ -106,6 +106,7 @@ def test_pods_that_share_a_device_pass_traffic_but_rdma_cm_finds_it_by_no_addres
     cri: Cri, plugin: Plugin, netdevs: tuple[str, str]
 ) -> None:
     ip("link", "set", netdevs[0], "up")
+    wait_until("the port", lambda: "ACTIVE" in checked(NODE, "rdma", "link", "show", "soft0/1"))
     ends = []
     for name in ("one", "two"):
         claim = allocate(name, [Nic(netdevs[0], CIDR)], f"{name}-uid", pod=name, shared="true")
@@ -113,7 +114,6 @@ def test_pods_that_share_a_device_pass_traffic_but_rdma_cm_finds_it_by_no_addres
         container, address = run_container(cri, pod, claim), cri.pod_address(pod)
         ends.append(Endpoint(container, "soft0", CIDR.partition("/")[0], reached_at=address))
     server, client = ends
-    wait_until("the port", lambda: "ACTIVE" in checked(NODE, "rdma", "link", "show", "soft0/1"))
 
     rdma.ib_write_bw(server=server, client=client, iterations=20)
     with pytest.raises(RuntimeError, match="RDMA_CM_EVENT_ADDR_ERROR, error -19"):
