@@ -33,6 +33,7 @@ from dranet_nri.gate import Gate
 from dranet_nri.holders import refuse_held, refuse_unusable
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.locks import DeviceLocks
+from dranet_nri.log import trace_of
 from dranet_nri.meter import Meter
 from dranet_nri.model import (
     Allocation,
@@ -96,7 +97,11 @@ class Attacher:
         task = asyncio.create_task(self._attach(pod, claims), name=f"attach {pod.sandbox_id}")
         self._jobs[pod.sandbox_id] = task
         task.add_done_callback(lambda done: self._forget_job(pod.sandbox_id, done))
-        await asyncio.shield(task)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(partial(self._tell_failure, pod))  # Nobody else will.
+            raise
 
     def is_busy(self, sandbox_id: str) -> bool:
         """Whether something is being attached to the sandbox."""
@@ -113,6 +118,12 @@ class Attacher:
             del self._jobs[sandbox_id]
         if not task.cancelled() and task.exception() is not None:
             self.wake()  # A hook that still waits says why; there may be none.
+
+    def _tell_failure(self, pod: Pod, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            reason = described(error)
+            self.log.error("attach failed", pod=str(pod), reason=reason, exc_info=trace_of(error))
 
     async def _attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         async with self.meter.work.attaching(), self._locks.of(self._device_names(claims)):
@@ -144,9 +155,8 @@ class Attacher:
                 lambda: self.executor.attach(pod, netns, claims, previous),
                 tuple(_blank(pod, netns, each) for each in claims),
             )
-        except Exception as error:
+        except Exception:
             self._release_if_home(netns)
-            self.log.error("attach failed", pod=str(pod), reason=described(error))
             raise
         for claim, attachment in zip(claims, done, strict=True):
             self.open_gate(claim, attachment)

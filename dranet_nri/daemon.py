@@ -28,7 +28,7 @@ from dranet_nri.connection import (
     endpoint_from_environ,
 )
 from dranet_nri.edits import EditOptions
-from dranet_nri.errors import KernelError
+from dranet_nri.errors import KernelError, described
 from dranet_nri.executor import Executor
 from dranet_nri.fabric import RdmaOptions
 from dranet_nri.facts.host import boot_id
@@ -38,11 +38,11 @@ from dranet_nri.gate import Gate
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.sysctl import check_root
-from dranet_nri.log import logger
+from dranet_nri.log import logger, trace_of
 from dranet_nri.lookout import Lookout
 from dranet_nri.meter import GIVING
 from dranet_nri.model import Pod
-from dranet_nri.pauses import pause_after
+from dranet_nri.pauses import FIRST_DELAY_S, pause_after
 from dranet_nri.plugin import Plugin
 from dranet_nri.pulse import Pulse
 from dranet_nri.rdma.listener import RdmaListener
@@ -53,17 +53,17 @@ from dranet_nri.state.lock import PluginLock
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AttachmentStore
 
-FIRST_DELAY_S: Final = 0.2  # before trouble is looked at again; doubles up to the sweep
 LOCK_POLL_S: Final = 0.5
 COMING_OR_GOING: Final = frozenset({EventKind.REGISTER, EventKind.UNREGISTER, EventKind.LOST})
 APPEARING: Final = frozenset({"add", "move", "bind"})  # uevent actions, linux/kobject.h
 DISAPPEARING: Final = frozenset({"remove", "unbind"})
+VIRTUAL: Final = "/devices/virtual/"  # where devices without hardware are, drivers/base/core.c
 
 
 def is_worth_a_look(events: Collection[DeviceEvent], plugin: Plugin) -> bool:
     """Whether events may be about devices of ours.
 
-    One appears while one is missing: it may have come home. An RDMA device appears: a driver's
+    One appears that may be missing: it may have come home. An RDMA device appears: a driver's
     reload gives device files other numbers. What a pod has disappears: it is lost to the pod. Of
     its PCI function and its device files every namespace is told, of its links only its own.
     """
@@ -72,9 +72,25 @@ def is_worth_a_look(events: Collection[DeviceEvent], plugin: Plugin) -> bool:
     appeared = [event for event in events if event.action in APPEARING]
     gone = {event.name for event in events if event.action in DISAPPEARING}
     return (
-        (bool(appeared) and plugin.pending() > 0)
+        _may_be_missing(appeared, plugin)
         or (any(event.subsystem == "infiniband" for event in appeared) and plugin.has_rdma())
         or plugin.has_any(gone)
+    )
+
+
+def _may_be_missing(appeared: Collection[DeviceEvent], plugin: Plugin) -> bool:
+    """Whether something that appeared may be what keeps a claim from being settled.
+
+    Hardware may, under any name. Virtual links come with every pod of the node: one is looked at
+    if a claim that is not settled has its name.
+    """
+    if any(each.subsystem != "net" or not each.path.startswith(VIRTUAL) for each in appeared):
+        return plugin.pending() > 0
+    names = {each.name for each in appeared}
+    return any(
+        one.device.key.name in names or one.pod_name in names
+        for each in plugin.unsettled()
+        for one in each.devices
     )
 
 
@@ -343,7 +359,8 @@ class Daemon:
                     hook=notice.hook,
                     pod=str(notice.pod),
                     told=notice.told,
-                    reason=str(notice.error),
+                    reason=described(notice.error),
+                    exc_info=trace_of(notice.error),
                 )
             case _:
                 assert_never(notice)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from dranet_nri.errors import DranetError
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
@@ -166,3 +168,8 @@ def logger(room: str) -> structlog.typing.FilteringBoundLogger:
     """Return the logger of a room."""
     bound: structlog.typing.FilteringBoundLogger = structlog.get_logger(room=room)
     return bound
+
+
+def trace_of(error: Exception) -> Exception | None:
+    """Return what to log as exc_info: an error that nobody thought of, for it may be a bug."""
+    return None if isinstance(error, DranetError | OSError) else error

@@ -21,6 +21,7 @@ from dranet_nri.errors import DranetError, described
 from dranet_nri.executor import Clock
 from dranet_nri.heartbeat import Stuck
 from dranet_nri.journal import SharedAttachments
+from dranet_nri.log import trace_of
 from dranet_nri.meter import WorkCounts
 from dranet_nri.model import GATE_CLOSED, Attachment, Failure
 from dranet_nri.plan.patience import MAX_MESSAGE
@@ -264,10 +265,9 @@ class Repairs:
         subject = repair.subject.name
         try:
             await repair.work()
-        except (DranetError, OSError) as error:
-            self.log.error(repair.failed, subject=subject, reason=str(error))
         except Exception as error:
-            self.log.exception(repair.failed, subject=subject, reason=repr(error))
-        else:
-            return True
-        return False
+            self.log.error(
+                repair.failed, subject=subject, reason=described(error), exc_info=trace_of(error)
+            )
+            return False
+        return True

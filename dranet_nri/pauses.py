@@ -2,6 +2,7 @@
 
 from typing import Final
 
+FIRST_DELAY_S: Final = 0.2  # before trouble on a node is looked at again; doubles up to the sweep
 _MOST_DOUBLINGS: Final = 64  # above every limit by then; a float overflows at 1024
 
 

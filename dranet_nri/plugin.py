@@ -28,6 +28,7 @@ from dranet_nri.errors import (
     UnusableRecordError,
     described,
 )
+from dranet_nri.log import trace_of
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
 from dranet_nri.overseer import Repair, Repairs, Subject
 from dranet_nri.sandboxes import ENDED, has_ended
@@ -107,6 +108,7 @@ class Plugin:
                 "attach failed, accepting the sandbox; the gate holds its containers",
                 pod=str(pod),
                 reason=described(error),
+                exc_info=trace_of(error),
             )
         else:
             del self.rejections[pod.uid]
@@ -225,8 +227,11 @@ class Plugin:
 
     def pending(self) -> int:
         """Return how many claims are neither home nor attached with open gates, or not known."""
-        unsettled = [each for each in self.attacher.attachments.all() if not self._is_settled(each)]
-        return len(unsettled) + bool(self._unread)
+        return len(self.unsettled()) + bool(self._unread)
+
+    def unsettled(self) -> tuple[Attachment, ...]:
+        """Return the records of claims that are neither home nor attached with open gates."""
+        return tuple(each for each in self.attacher.attachments.all() if not self._is_settled(each))
 
     def has_rdma(self) -> bool:
         """Whether a pod has a device with RDMA, whose device files can change their numbers."""

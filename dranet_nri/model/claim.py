@@ -210,8 +210,8 @@ class Failure:
     Attributes:
         reason: CamelCase word for events and conditions ("NetworkDeviceAttachFailed").
         message: one line: which device, why, what to do.
-        time: Unix seconds.
-        count: tries that failed for this pod.
+        time: Unix seconds, of the last try that counted.
+        count: tries that failed for this pod, but for those that do not count (plan/patience.py).
     """
 
     reason: str

@@ -5,14 +5,20 @@ Rules:
 2. Patience is counted in tries in a row that left nothing but what the host does not take. One
    after which a device is still in its pod, has not its own name, or lacks its RDMA device, is no
    such try.
+3. Only a try counts that came no sooner after the one that counted before it than the back-off
+   would have let it, for hooks and devices that come hurry tries. So ten of them take 98 s or more,
+   while a switch port with spanning tree is shut for 50 s after its link came (IEEE 802.1D: 20 s
+   of age, twice 15 s of delay). A change of the clock can make one try count too early, no more.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Device, Failure, Observed
+from dranet_nri.pauses import FIRST_DELAY_S, pause_after
 from dranet_nri.plan.home import AtHome, in_vain
 from dranet_nri.plan.known import why_unclear
 from dranet_nri.plan.ops import Op
@@ -106,6 +112,8 @@ def is_patient(before: Failure | None) -> bool:
 def why_not_home(returns: Sequence[Return], before: Failure | None, wall_s: int) -> Failure | None:
     """Return what to record of a try, as last before if there is nothing new to tell.
 
+    A try that does not count has the count and the time of the one before it that did.
+
     Args:
         returns: of each device.
         before: why the last try failed, None if it did not.
@@ -118,6 +126,15 @@ def why_not_home(returns: Sequence[Return], before: Failure | None, wall_s: int)
         each.usable for each in told
     )
     reason = RESTORE_FAILED if restoring else DETACH_FAILED
-    count = before.count + 1 if before and before.reason == reason else 1
-    message = "; ".join(each.text for each in told)
-    return Failure(reason, message[:MAX_MESSAGE], wall_s, count)
+    message = "; ".join(each.text for each in told)[:MAX_MESSAGE]
+    if before is None or before.reason != reason:
+        return Failure(reason, message, wall_s)
+    if restoring and _is_hurried(before, wall_s):
+        return replace(before, message=message)
+    return Failure(reason, message, wall_s, before.count + 1)
+
+
+def _is_hurried(before: Failure, wall_s: int) -> bool:
+    """Whether the back-off would have waited for longer after the try that counted last."""
+    pause_s = pause_after(before.count - 1, FIRST_DELAY_S, inf)
+    return 0 <= wall_s - before.time < int(pause_s)  # the record has whole seconds

@@ -175,7 +175,7 @@ def test_an_attach_that_fails_after_the_answer_is_undone_told_and_tried_again(
             again.wait()
             assert nics[0].name in ip("-o", "link"), "undone before it is tried again"
             assert "add address" in status("nic0")["REASON"]
-            assert faulty.said("attach failed", "EBUSY")
+            assert faulty.said("failed", "add address", "EBUSY")
             with pytest.raises(CriError, match=NO_SPEC):
                 cri.create_container(pod, spec=claim.spec())
     container = container_once_open(cri, pod, claim.spec())

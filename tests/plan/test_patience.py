@@ -1,8 +1,13 @@
 """How long the way home is tried, and how its tries are counted."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import accumulate
+
 import pytest
 
 from dranet_nri.model import Failure
+from dranet_nri.pauses import FIRST_DELAY_S, pause_after
 from dranet_nri.plan.patience import (
     DETACH_FAILED,
     MAX_MESSAGE,
@@ -70,6 +75,60 @@ def test_another_reason_is_counted_anew(before: str, count: int) -> None:
     failure = why_not_home((ROUTELESS,), Failure(before, "", 1, 4), NOW)
 
     assert failure == Failure(RESTORE_FAILED, ROUTELESS.text, NOW, count)
+
+
+def tries(times: Iterable[int]) -> tuple[int, Failure]:
+    """Try at these times until patience ends; return how long that took, and the record."""
+    start, before = NOW, Failure(RESTORE_FAILED, ROUTELESS.text, NOW)
+    for wall_s in times:
+        failure = why_not_home((ROUTELESS,), before, wall_s)
+        assert failure is not None
+        before = failure
+        if not is_patient(before):
+            return wall_s - start, before
+    pytest.fail("patience never ends")
+
+
+@pytest.mark.parametrize("every", [1, 2, 7])
+def test_tries_that_are_hurried_do_not_end_patience_sooner(every: int) -> None:
+    took_s, failure = tries(range(NOW, NOW + 1000, every))
+
+    assert took_s >= 98
+    assert failure.count == MAX_RESTORE_TRIES
+
+
+def test_every_try_of_the_back_off_counts() -> None:
+    pauses = [pause_after(number, FIRST_DELAY_S, 60.0) for number in range(MAX_RESTORE_TRIES - 1)]
+
+    took_s, failure = tries(int(each) for each in accumulate(pauses, initial=NOW + 0.9))
+
+    assert failure.count == MAX_RESTORE_TRIES
+    assert took_s == 103
+
+
+def test_a_try_that_is_hurried_leaves_what_it_told_but_no_trace_in_count_and_time() -> None:
+    before = Failure(RESTORE_FAILED, "add route: EBUSY", NOW, MAX_RESTORE_TRIES)
+
+    assert why_not_home((GIVEN_BACK,), before, NOW + 50) == replace(before, message=GIVEN_BACK.text)
+    assert why_not_home((GIVEN_BACK,), before, NOW + 102) == Failure(
+        RESTORE_FAILED, GIVEN_BACK.text, NOW + 102, MAX_RESTORE_TRIES + 1
+    )
+
+
+@pytest.mark.parametrize("change_s", [-(10**9), 10**9])
+def test_a_change_of_the_clock_makes_one_try_count_and_no_more(change_s: int) -> None:
+    before = Failure(RESTORE_FAILED, ROUTELESS.text, NOW, 9)
+
+    changed = why_not_home((ROUTELESS,), before, NOW + change_s)
+
+    assert changed == replace(before, time=NOW + change_s, count=10)
+    assert why_not_home((ROUTELESS,), changed, NOW + change_s + 1) == changed
+
+
+def test_moves_home_that_fail_are_all_counted() -> None:
+    before = Failure(DETACH_FAILED, AWAY.text, NOW, 9)
+
+    assert why_not_home((AWAY,), before, NOW) == replace(before, count=10)
 
 
 def test_what_is_told_of_all_devices_fits_the_record() -> None:

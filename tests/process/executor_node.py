@@ -225,6 +225,11 @@ class Node:
         for record in list(self.journal.records.values()):
             self.executor.detach(record, netns_alive=netns_alive)
 
+    def retry(self) -> None:
+        """Detach after the longest pause that the back-off makes between tries."""
+        self.clock.now += 60
+        self.detach()
+
     def host(self) -> Mapping[str, LinkState | None]:
         """Return the devices' states on the host, without what a move may change."""
         states = {name: comparable(self.kernel.state(name)) for name in self.watched}

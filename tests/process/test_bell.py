@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dranet_nri.daemon import FIRST_DELAY_S, Bell
+from dranet_nri.daemon import Bell
+from dranet_nri.pauses import FIRST_DELAY_S
 
 SWEEP_S = 60.0
 

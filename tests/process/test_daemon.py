@@ -200,6 +200,27 @@ def test_what_a_crash_left_of_the_gate_is_gone_before_it_serves(site: Site) -> N
     play(scene())
 
 
+def test_a_hook_that_fails_says_why_and_only_a_bug_leaves_its_traceback(site: Site) -> None:
+    site.allocate("uid-s1")
+    bug = "plugin.Plugin.is_unclaimed = lambda *_: 1 // 0"  # a refusal follows
+    code = f"import sys; from dranet_nri import cli, plugin; {bug}; sys.exit(cli.main())"
+
+    async def scene() -> str:
+        async with RuntimeServer(str(site.socket)) as server:
+            with launched([sys.executable, "-c", code, *site.command()[3:]]) as process:
+                runtime = await connected(server, process)
+                call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
+                assert (await runtime.answer(call)).status is not None
+                process.terminate()
+                return (await asyncio.to_thread(ended, process))[1]
+
+    log = asyncio.run(scene())
+    surprise, refusal = (part.split("told=")[0] for part in log.split("hook failed")[1:])
+    assert "ZeroDivisionError" in surprise
+    assert "remove hostNetwork or the claim" in refusal
+    assert log.count("Traceback") == 1
+
+
 def test_clearing_that_fails_is_told_and_keeps_it_from_nothing(site: Site) -> None:
     async def scene() -> None:
         (site.root / "cdi" / ".dra.net-gone.json.new").mkdir(parents=True)

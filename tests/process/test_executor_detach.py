@@ -333,9 +333,9 @@ def test_a_route_the_host_no_longer_takes_stops_keeping_the_nic_after_ten_tries(
     node.kernel.fail_on(AddRoute, ENETUNREACH)
 
     for _ in range(MAX_RESTORE_TRIES):
-        node.detach()
+        node.retry()
         assert node.journal.records[DATA].phase is Phase.DETACHING
-    node.detach()
+    node.retry()
 
     record = node.journal.records[DATA]
     assert record.phase is Phase.HOME
@@ -347,11 +347,11 @@ def test_a_route_the_host_no_longer_takes_stops_keeping_the_nic_after_ten_tries(
 def assert_given_back_after_all_tries(node: Node) -> None:
     """Assert that as many tries as may be follow, and are counted, before the NIC is home."""
     for number in range(1, MAX_RESTORE_TRIES + 1):
-        node.detach()
+        node.retry()
         assert node.journal.records[DATA].phase is Phase.DETACHING
         failure = failure_of(node)
         assert (failure.reason, failure.count) == (RESTORE_FAILED, number)
-    node.detach()
+    node.retry()
     assert node.journal.records[DATA].phase is Phase.HOME
 
 
@@ -370,7 +370,7 @@ def test_moves_home_that_failed_are_no_tries_to_restore(node: Node) -> None:
     node.attach()
     node.kernel.fail_on(MoveLink, EBUSY)
     for number in range(1, MAX_RESTORE_TRIES + 3):
-        node.detach()
+        node.retry()
         assert (failure_of(node).reason, failure_of(node).count) == (DETACH_FAILED, number)
     node.kernel.heal()
     node.kernel.fail_on(AddRoute, ENETUNREACH)
@@ -398,6 +398,6 @@ def test_a_nic_that_is_not_on_the_host_is_never_given_back_for_want_of_patience(
     node.kernel.fail_on(MoveLink, EBUSY)
 
     for _ in range(MAX_RESTORE_TRIES + 2):
-        node.detach()
+        node.retry()
 
     assert node.journal.records[DATA].phase is Phase.DETACHING

@@ -43,7 +43,7 @@ def reload_driver(node: Node, *names: str) -> None:
 def outwait(node: Node) -> None:
     """Try more often than a route that the host does not take is tried."""
     for _ in range(MAX_RESTORE_TRIES + 2):
-        node.detach()
+        node.retry()
     assert node.journal.phases() == {DATA: Phase.DETACHING}
 
 
@@ -163,10 +163,10 @@ def test_a_mode_and_mtu_that_the_kernel_no_longer_takes_keep_no_device_for_ever(
     node.kernel.fail_on(SetLink, EINVAL)
 
     for number in range(1, MAX_RESTORE_TRIES + 1):
-        node.detach()
+        node.retry()
         assert node.journal.phases() == {DATA: Phase.DETACHING}
         assert (failure_of(node).reason, failure_of(node).count) == (RESTORE_FAILED, number)
-    node.detach()
+    node.retry()
 
     assert node.journal.phases() == {DATA: Phase.HOME}
     said = "set mode connected, umcast 1 on ibs5 in host: EINVAL"

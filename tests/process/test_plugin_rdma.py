@@ -7,11 +7,8 @@ import pytest
 
 from dranet_nri.cli import main
 from dranet_nri.config import SHARED_MODE_WARNING
-from dranet_nri.daemon import is_worth_a_look
 from dranet_nri.errors import RefusedError
-from dranet_nri.facts.udev import DeviceEvent
 from dranet_nri.model import Allocation, AttachedDevice, Phase, Pod, RdmaMode
-from dranet_nri.plan.ops import MoveRdma
 from tests.fakes.node import Node, pci_key
 from tests.process.heartbeat_bench import beat
 from tests.process.plugin_node import node
@@ -250,70 +247,6 @@ def test_nothing_is_written_while_numbers_stay(node: Node) -> None:
     node.disk.room = 0
 
     assert not node.reconcile()
-
-
-# --------------------------------------------------------------------------- events
-
-
-def test_only_pods_that_have_rdma_are_looked_at_when_an_rdma_device_comes(node: Node) -> None:
-    plain = node.pod("plain")
-    node.allocate(plain, 2, claim="plain")
-    node.run_pod(plain)
-    assert not node.plugin.has_rdma()
-
-    pod, _ = started(node, "web", 1)
-    assert node.plugin.has_rdma()
-
-    node.kernel.fail_on(MoveRdma)
-    node.stop_pod(pod)
-    assert not node.plugin.has_rdma(), "it is on its way home, and looked after anyway"
-
-
-GONE = DeviceEvent("remove", "infiniband_verbs", "uverbs0")
-
-
-@pytest.mark.parametrize(
-    ("event", "looked_at"),
-    [
-        pytest.param(GONE, True, id="its file goes"),
-        pytest.param(replace(GONE, name="uverbs1"), False, id="another's file goes"),
-        pytest.param(replace(GONE, action="add"), False, id="its file comes"),
-        pytest.param(DeviceEvent("remove", "pci", "0000:01:00.0"), True, id="it is pulled"),
-        pytest.param(DeviceEvent("unbind", "pci", "0000:01:00.0"), True, id="it is unbound"),
-        pytest.param(DeviceEvent("unbind", "pci", "0000:02:00.0"), False, id="another is"),
-        pytest.param(DeviceEvent("add", "infiniband", "mlx5_7"), True, id="a new RDMA device"),
-        pytest.param(DeviceEvent("add", "net", "eth7"), False, id="a new link"),
-        pytest.param(DeviceEvent("overflow"), True, id="lost events"),
-    ],
-)
-def test_events_are_looked_at_that_may_be_about_what_a_pod_has(
-    node: Node, event: DeviceEvent, *, looked_at: bool
-) -> None:
-    pod, _ = started(node, "web", 1)
-    assert is_worth_a_look((DeviceEvent("change", "net", "lo"), event), node.plugin) == looked_at
-
-    node.stop_pod(pod)
-    assert is_worth_a_look((event,), node.plugin) == (event.action == "overflow")
-
-
-def test_whatever_appears_is_looked_at_while_a_device_is_missing(node: Node) -> None:
-    pod, _ = started(node, "web", 1)
-    node.kernel.fail_on(MoveRdma)
-    node.stop_pod(pod)
-
-    assert is_worth_a_look((DeviceEvent("add", "net", "eth7"),), node.plugin)
-    assert not is_worth_a_look((GONE,), node.plugin), "that was our own doing"
-
-
-def test_an_rdma_device_that_is_lost_closes_the_gate_once_it_is_looked_at(node: Node) -> None:
-    _, claim = started(node, "web", 1)
-    node.kernel.rdma.remove("mlx5_1")
-    assert is_worth_a_look((GONE,), node.plugin)
-
-    assert node.reconcile()
-
-    assert not node.gate_open(claim)
-    assert node.phase(claim) is not Phase.ATTACHED
 
 
 # --------------------------------------------------------------------------- said aloud
