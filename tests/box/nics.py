@@ -180,6 +180,8 @@ def _lasting(value: object) -> object:
             kept = {key: _lasting(each) for key, each in value.items() if key not in _TRANSIENT}
             if "flags" in value:
                 kept["up"] = "UP" in value["flags"]
+            if "altnames" in value:  # udev gives hardware that is new its own beside us
+                kept["altnames"] = sorted(value["altnames"])
             return kept
         case list():
             return [_lasting(each) for each in value]
