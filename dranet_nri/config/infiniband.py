@@ -1,8 +1,4 @@
-"""`rdma` and `interface.ipoib` of the parameters, and the partition key that follows.
-
-Limits are those of drivers/infiniband/ulp/ipoib: IPOIB_UD_MTU of a 4096-byte InfiniBand MTU,
-IPOIB_CM_MTU, ipoib_change_mtu.
-"""
+"""`rdma` and `interface.ipoib` of the parameters, and the partition key that follows."""
 
 import re
 from collections.abc import Sequence
@@ -11,12 +7,18 @@ from typing import Final
 from dranet_nri.config.document import Fields, Node, given, without_blank
 from dranet_nri.config.values import parse_rdma_name
 from dranet_nri.errors import RefusedError
-from dranet_nri.model import TENANT_PKEY, CharKind, IpoibConfig, IpoibMode, RdmaConfig
+from dranet_nri.model import (
+    IPOIB_MTU,
+    TENANT_PKEY,
+    CharKind,
+    IpoibConfig,
+    IpoibMode,
+    RdmaConfig,
+)
 
 IPOIB: Final = "IPoIB"  # of interface.type
 TENANT: Final = "tenant"
 
-_MTU: Final = {IpoibMode.DATAGRAM: (72, 4092), IpoibMode.CONNECTED: (68, 65520)}
 _PKEY: Final = re.compile(r"0x[0-9a-fA-F]{1,4}")
 _FULL: Final = 0x8000  # member of a partition who may talk to every other (InfiniBand, 10.9)
 _MAX_PKEY: Final = 0xFFFF
@@ -82,7 +84,7 @@ def _pkey(node: Node) -> int | None:
 
 
 def _check_mtu(node: Node, mode: IpoibMode) -> None:
-    low, high = _MTU[mode]
+    low, high = IPOIB_MTU[mode]
     if isinstance(node.value, int) and not low <= node.value <= high:
         other = "" if mode is IpoibMode.CONNECTED else f", or use mode {IpoibMode.CONNECTED}"
         node.complain(

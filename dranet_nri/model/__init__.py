@@ -24,6 +24,7 @@ from dranet_nri.model.claim import (
     Version,
 )
 from dranet_nri.model.config import (
+    IPOIB_MTU,
     TENANT_PKEY,
     CharKind,
     InterfaceConfig,
@@ -91,6 +92,7 @@ __all__ = [
     "FEATURE_ALIASES",
     "FOREVER",
     "GATE_CLOSED",
+    "IPOIB_MTU",
     "MAX_IFNAME",
     "TENANT_PKEY",
     "Address",

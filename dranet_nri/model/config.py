@@ -16,6 +16,11 @@ class IpoibMode(StrEnum):
     CONNECTED = "connected"
 
 
+# Least and most, by drivers/infiniband/ulp/ipoib: IPOIB_UD_MTU of a 4096-byte InfiniBand MTU,
+# IPOIB_CM_MTU, ipoib_change_mtu.
+IPOIB_MTU: Final = {IpoibMode.DATAGRAM: (72, 4092), IpoibMode.CONNECTED: (68, 65520)}
+
+
 @dataclass(frozen=True, slots=True)
 class IpoibConfig:
     """`ipoib` of an interface of type IPoIB: the child that the pod gets.

@@ -5,7 +5,7 @@ from typing import Final
 
 from dranet_nri.model import Address, Link, LinkState, Ns, OffloadSizes, Route
 from dranet_nri.plan.network import effective_metric, interface_of
-from dranet_nri.plan.ops import DelAltname, DetachXdp, LinkSettings, Plan
+from dranet_nri.plan.ops import DelAltname, DetachXdp, LinkSettings, Plan, SetLink
 
 ARPHRD_INFINIBAND: Final = 32  # linux/if_arp.h
 
@@ -48,6 +48,43 @@ def difference(wanted: LinkSettings, link: Link) -> LinkSettings:
 
 def _unless_equal(wanted: int | None, now: int | None) -> int | None:
     return None if wanted == now else wanted
+
+
+def link_with(link: Link, settings: LinkSettings) -> Link:
+    """Return link as it is after settings were applied."""
+    return replace(
+        link,
+        mtu=link.mtu if settings.mtu is None else settings.mtu,
+        mac=link.mac if settings.mac is None else settings.mac,
+        txqlen=link.txqlen if settings.txqlen is None else settings.txqlen,
+        alias=link.alias if settings.alias is None else settings.alias,
+        sizes=_merged(settings.sizes, link.sizes),
+        flags=link.flags if settings.flags is None else settings.flags,
+        group=link.group if settings.group is None else settings.group,
+    )
+
+
+def _merged(given: OffloadSizes, now: OffloadSizes) -> OffloadSizes:
+    return OffloadSizes(
+        gso=now.gso if given.gso is None else given.gso,
+        gro=now.gro if given.gro is None else given.gro,
+        gso_ipv4=now.gso_ipv4 if given.gso_ipv4 is None else given.gso_ipv4,
+        gro_ipv4=now.gro_ipv4 if given.gro_ipv4 is None else given.gro_ipv4,
+    )
+
+
+def settle(ns: Ns, name: str, wanted: LinkSettings, now: Link) -> Plan:
+    """Set what differs; the MTU, and the mode of an IPoIB link, apart from the rest.
+
+    At home a refusal of these must not keep the rest away. The mode comes first, for it sets and
+    limits the MTU (ipoib_set_mode and ipoib_change_mtu, drivers/infiniband/ulp/ipoib). A link
+    whose RDMA device moved is made anew in datagram mode.
+    """
+    missing = difference(wanted, now)
+    mtu = missing.mtu if missing.ipoib is None else wanted.mtu
+    rest = replace(missing, mtu=None, ipoib=None)
+    parts = (rest, LinkSettings(ipoib=missing.ipoib), LinkSettings(mtu=mtu))
+    return tuple(SetLink(ns, name, each) for each in parts if each != LinkSettings())
 
 
 def missing_addresses(wanted: tuple[Address, ...], now: tuple[Address, ...]) -> tuple[Address, ...]:

@@ -26,7 +26,6 @@ from dranet_nri.model import (
     LinkState,
     Ns,
     Observed,
-    OffloadSizes,
     RdmaLink,
     Route,
 )
@@ -34,9 +33,11 @@ from dranet_nri.plan.difference import (
     detach_strange,
     difference,
     drop_altnames,
+    link_with,
     missing_addresses,
     missing_routes,
     settings_of,
+    settle,
     taken_down,
 )
 from dranet_nri.plan.features import back_home
@@ -110,7 +111,7 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
     rename: Plan = ()
     if link.parent and link.name != name and name not in observed.taken_pod_names:
         rename = (RenameLink(Ns.POD, link.index, name),)
-    arrived = LinkState(_with(moved, settings), ethtool=observed.pod.ethtool, tcx=before.tcx)
+    arrived = LinkState(link_with(moved, settings), ethtool=observed.pod.ethtool, tcx=before.tcx)
     after = _restore(before, arrived, observed)
     return (
         *dropped,
@@ -159,29 +160,6 @@ def home_name(wanted: str, link: Link, taken: frozenset[str]) -> str:
     raise RefusedError(f"no free name on the host for device {wanted}; rename what took it")
 
 
-def _with(link: Link, settings: LinkSettings) -> Link:
-    """Return link as it is after settings were applied."""
-    return replace(
-        link,
-        mtu=link.mtu if settings.mtu is None else settings.mtu,
-        mac=link.mac if settings.mac is None else settings.mac,
-        txqlen=link.txqlen if settings.txqlen is None else settings.txqlen,
-        alias=link.alias if settings.alias is None else settings.alias,
-        sizes=_merged(settings.sizes, link.sizes),
-        flags=link.flags if settings.flags is None else settings.flags,
-        group=link.group if settings.group is None else settings.group,
-    )
-
-
-def _merged(given: OffloadSizes, now: OffloadSizes) -> OffloadSizes:
-    return OffloadSizes(
-        gso=now.gso if given.gso is None else given.gso,
-        gro=now.gro if given.gro is None else given.gro,
-        gso_ipv4=now.gso_ipv4 if given.gso_ipv4 is None else given.gso_ipv4,
-        gro_ipv4=now.gro_ipv4 if given.gro_ipv4 is None else given.gro_ipv4,
-    )
-
-
 def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     taken = observed.taken_host_names
     ops: list[Op] = []
@@ -195,7 +173,7 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     ops += detach_strange(Ns.HOST, before.link, now.link)
     if before.tcx is not None and set(now.tcx or ()) - set(before.tcx):
         ops.append(DetachTcx(Ns.HOST, name, before.tcx))
-    ops += _set_back(before.link, now.link, name)
+    ops += settle(Ns.HOST, name, settings_of(before.link), now.link)
     ops += back_home(before, now, name)
     present = {*now.link.altnames, *taken}
     ops += (AddAltname(Ns.HOST, name, each) for each in before.link.altnames if each not in present)
@@ -217,19 +195,6 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
         if each not in now.neighbours
     )
     return tuple(ops)
-
-
-def _set_back(before: Link, now: Link, name: str) -> Plan:
-    """Set the MTU, and the mode of an IPoIB link, apart: a refusal must not keep the rest away.
-
-    The mode comes first, for it sets and limits the MTU (ipoib_set_mode and ipoib_change_mtu,
-    drivers/infiniband/ulp/ipoib). A link whose RDMA device moved is made anew in datagram mode.
-    """
-    missing = difference(settings_of(before), now)
-    mtu = missing.mtu if missing.ipoib is None else before.mtu
-    rest = replace(missing, mtu=None, ipoib=None)
-    parts = (rest, LinkSettings(ipoib=missing.ipoib), LinkSettings(mtu=mtu))
-    return tuple(SetLink(Ns.HOST, name, each) for each in parts if each != LinkSettings())
 
 
 def in_vain(failed: Sequence[tuple[Op, KernelError]]) -> bool:

@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
+    IPOIB_MTU,
+    IpoibMode,
+    IpoibState,
     Link,
     LinkState,
     Ns,
@@ -24,10 +27,12 @@ from dranet_nri.model import (
 from dranet_nri.plan.child import Child, make_child, remove_child
 from dranet_nri.plan.difference import (
     ARPHRD_INFINIBAND,
-    difference,
     drop_altnames,
+    link_with,
     missing_addresses,
     missing_routes,
+    settings_of,
+    settle,
     taken_down,
 )
 from dranet_nri.plan.features import before_the_pod
@@ -170,13 +175,15 @@ def _into_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan
     if observed.pod is not None:
         rename = _rename_in_pod(network, observed.pod.link, observed.taken_pod_names)
         now = taken_down(observed.pod) if rename else observed.pod
-        return *rename, *_configure_pod(network, now, observed.pod_rules)
+        inheriting = replace(network, settings=_inherited(network.settings, state.link))
+        return *rename, *_configure_pod(inheriting, now, observed.pod_rules)
     if observed.host is None:
         raise RefusedError(
             f"device {state.link.name} is neither on the host nor in the pod: its driver was"
             " unbound, or another namespace holds it; see dranet-nri status"
         )
     _check(network, observed.host.link, observed)
+    _check_mtu(network.settings.mtu, observed.host.link, state.link.ipoib)
     link = observed.host.link
     moved = LinkState(link=replace(link, name=network.name, up=False))
     return (
@@ -210,17 +217,41 @@ def _check(network: PodNetwork, link: Link, observed: Observed) -> None:
             f"interface.name {network.name!r} for device {link.name} is taken in the pod;"
             " set interface.name to another one"
         )
-    mtu = network.settings.mtu
-    if mtu is not None and link.max_mtu and mtu > link.max_mtu:
+
+
+def _check_mtu(mtu: int | None, link: Link, ipoib: IpoibState | None) -> None:
+    """Refuse an MTU that the device can't have, an IPoIB link in the mode that it has in the pod.
+
+    The kernel tells the bounds of connected mode in either (ipoib_add_port, ulp/ipoib).
+    """
+    low, high, where, remedy = link.min_mtu, link.max_mtu, "", ""
+    if ipoib is not None:
+        mode = IpoibMode.CONNECTED if ipoib.connected else IpoibMode.DATAGRAM
+        least, most = IPOIB_MTU[mode]
+        low, high, where = max(low, least), min(high or most, most), f" in {mode} mode"
+    if ipoib is not None and not ipoib.connected:
+        remedy = f"; lower it, or put {link.name} into connected mode on the host"
+    if mtu is not None and high and mtu > high:
         raise RefusedError(
-            f"interface.mtu {mtu} is above what device {link.name} can do;"
-            f" its maximum is {link.max_mtu}"
+            f"interface.mtu {mtu} is above what device {link.name} can do{where};"
+            f" its maximum is {high}{remedy}"
         )
-    if mtu is not None and mtu < link.min_mtu:
+    if mtu is not None and mtu < low:
         raise RefusedError(
-            f"interface.mtu {mtu} is below what device {link.name} can do;"
-            f" its minimum is {link.min_mtu}"
+            f"interface.mtu {mtu} is below what device {link.name} can do{where};"
+            f" its minimum is {low}"
         )
+
+
+def _inherited(given: LinkSettings, before: Link) -> LinkSettings:
+    """Return the settings with what the claim leaves out as the host's link had it.
+
+    A move keeps that, but not where an IPoIB link is made anew because its RDMA device moves. One
+    of which no mode was told may not take the MTU.
+    """
+    if before.ipoib is None:
+        return given
+    return replace(settings_of(link_with(before, given)), mac=given.mac)
 
 
 def _leave_master(host: LinkState) -> Plan:
@@ -244,10 +275,7 @@ def _rename_in_pod(network: PodNetwork, link: Link, taken: frozenset[str]) -> Pl
 
 def _configure_pod(network: PodNetwork, now: LinkState, rules: tuple[Rule, ...]) -> Plan:
     name = network.name
-    settings = difference(network.settings, now.link)
-    ops: list[Op] = []
-    if settings != LinkSettings():
-        ops.append(SetLink(Ns.POD, name, settings))
+    ops: list[Op] = [*settle(Ns.POD, name, network.settings, now.link)]
     ops += (SetSysctl(Ns.POD, name, each) for each in network.sysctls if each not in now.sysctls)
     ops += (
         AddAddress(Ns.POD, name, each)

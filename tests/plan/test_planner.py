@@ -168,8 +168,9 @@ def test_a_half_configured_device_in_the_pod_gets_what_is_missing() -> None:
         SetLink(
             Ns.POD,
             "net1",
-            LinkSettings(mtu=8896, sizes=OffloadSizes(gro=65537, gso_ipv4=65538, gro_ipv4=65539)),
+            LinkSettings(sizes=OffloadSizes(gro=65537, gso_ipv4=65538, gro_ipv4=65539)),
         ),
+        SetLink(Ns.POD, "net1", LinkSettings(mtu=8896)),
         SetSysctl(Ns.POD, "net1", Sysctl("ipv4", "arp_announce", "2")),
         SetSysctl(Ns.POD, "net1", Sysctl("ipv4", "forwarding", "1")),
         SetSysctl(Ns.POD, "net1", Sysctl("ipv6", "forwarding", "1")),
