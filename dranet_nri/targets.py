@@ -93,13 +93,12 @@ class Target:
         record = _warned(record)
         if self.network is None:
             return record
-        # What was observed, for hardware that was replaced meanwhile has an address of its own.
-        seen, settings = self.observed.pod or self.observed.host, self.network.settings
+        link = session.pod_link(self.network.name)
         return replace(
             record,
-            pod_index=0 if self.child else session.pod_index(self.network.name),
-            mac=settings.mac or (seen.link.mac if seen else ""),
-            mtu=settings.mtu or (seen.link.mtu if seen else 0),
+            pod_index=0 if self.child else link.index,
+            mac=link.mac,
+            mtu=link.mtu,
             addresses=tuple(each.cidr for each in self.network.addresses),
         )
 

@@ -24,6 +24,7 @@ from dranet_nri.model import (
     DefaultRoute,
     DeviceKey,
     EthtoolState,
+    Link,
     NetnsId,
     Ns,
     Observed,
@@ -32,6 +33,7 @@ from dranet_nri.model import (
     Sysctl,
     TcxProgram,
 )
+from dranet_nri.netlink.links import link_at, link_from
 from dranet_nri.netlink.routes import default_routes
 from dranet_nri.plan.known import Known, KnownRdma
 from dranet_nri.plan.ops import (
@@ -183,10 +185,11 @@ class NetlinkSession:
         pod = self._spaces.get(Ns.POD)
         return observe(host, pod, key, pod_name, self._sys_root, known, bare=bare)
 
-    def pod_index(self, name: str) -> int:
-        """Return the ifindex of the pod's link of that name."""
+    def pod_link(self, name: str) -> Link:
+        """Return the pod's link of that name as it is now."""
         what = f"look for {name} in the pod"
-        return self._space(Ns.POD, what).index(what, name)
+        space = self._space(Ns.POD, what)
+        return link_from(link_at(space.netlink, what, space.index(what, name)))
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace."""

@@ -8,6 +8,7 @@ from dranet_nri.model import (
     DefaultRoute,
     DeviceKey,
     EthtoolState,
+    Link,
     NetnsId,
     Ns,
     Observed,
@@ -51,8 +52,8 @@ class Session(Protocol):
             KernelError: a dump failed.
         """
 
-    def pod_index(self, name: str) -> int:
-        """Return the ifindex of the pod's link of that name.
+    def pod_link(self, name: str) -> Link:
+        """Return the pod's link of that name as it is now.
 
         Raises:
             KernelError: there is none.

@@ -196,9 +196,9 @@ def test_a_link_that_its_pod_renamed_and_addressed_is_known_by_its_index_there(
     world.add_link("eth0", pod)
     host = on_host(session).link
     move_in(session)
-    known = Known(host.index, host.kind, frozenset({host.mac}), session.pod_index("net1"))
+    known = Known(host.index, host.kind, frozenset({host.mac}), session.pod_link("net1").index)
     session.apply(SetLink(Ns.POD, "net1", LinkSettings(mac=MAC)))
-    session.apply(RenameLink(Ns.POD, session.pod_index("net1"), "mine"))
+    session.apply(RenameLink(Ns.POD, session.pod_link("net1").index, "mine"))
 
     observed = session.observe(KEY, "net1", known)
 
@@ -214,7 +214,7 @@ def test_a_link_whose_index_in_the_pod_nobody_recorded_may_be_there(
     move_in(session)
     known = Known(host.index, host.kind, frozenset({host.mac}))
     session.apply(SetLink(Ns.POD, "net1", LinkSettings(mac=MAC)))
-    session.apply(RenameLink(Ns.POD, session.pod_index("net1"), "mine"))
+    session.apply(RenameLink(Ns.POD, session.pod_link("net1").index, "mine"))
 
     observed = session.observe(KEY, "net1", known)
 
@@ -222,9 +222,18 @@ def test_a_link_whose_index_in_the_pod_nobody_recorded_may_be_there(
     assert observed.unclear == ("mine (in the pod)",)
 
 
-def test_an_index_is_that_of_a_link_of_the_pod(session: Session) -> None:
+def test_a_link_of_the_pod_is_told_as_it_is_now(session: Session) -> None:
+    move_in(session)
+    session.apply(SetLink(Ns.POD, "net1", LinkSettings(mtu=1400, mac=MAC)))
+
+    link = session.pod_link("net1")
+
+    assert (link.name, link.mtu, link.mac) == ("net1", 1400, MAC)
+
+
+def test_a_link_that_is_not_the_pods_is_not_told(session: Session) -> None:
     with pytest.raises(KernelError) as caught:
-        session.pod_index("eth1")
+        session.pod_link("eth1")
 
     assert caught.value.already_gone
 

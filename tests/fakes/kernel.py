@@ -17,6 +17,7 @@ and no IPv6 link-local addresses.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from errno import EBUSY, EINTR, EINVAL, ESTALE
+from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.locate import locate, lost_with
@@ -40,9 +41,13 @@ from dranet_nri.plan.known import Known
 from dranet_nri.plan.ops import AddIpoib, MoveRdma, Op, RenameRdma
 from tests.fakes import operations
 from tests.fakes.faults import Fault
+from tests.fakes.operations import IPOIB_FLAGS_RC, MAX_CONNECTED
 from tests.fakes.rdma import FakeRdma, FakeRdmaCore
 from tests.fakes.session import FakeSession
 from tests.fakes.world import HOST_NETNS, NSFS_DEV, SET_BY_CLAIMS, FakeLink, Namespace
+
+IFF_MULTICAST: Final = 0x1000  # linux/if.h
+GID: Final = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a:1e"  # of a port whose links have no MAC
 
 
 @dataclass(slots=True)
@@ -303,8 +308,12 @@ class FakeKernel:
         if parent.arphrd != ARPHRD_INFINIBAND:
             raise KernelError(str(op), EINVAL, "the parent is no IPoIB link")
         if host.find(op.name) is None:
+            mode, mtu = IpoibState(op.connected), MAX_CONNECTED if op.connected else 2044
             child = Link(0, op.name, kind="ipoib", arphrd=ARPHRD_INFINIBAND, lower=parent.index)
-            self.add_link(op.name, link=child)
+            made = self.add_link(op.name, link=replace(child, mtu=mtu, ipoib=mode))
+            # Flags and queue pair are its own, the rest is its parent's (ipoib_ndo_init).
+            mac = f"{IPOIB_FLAGS_RC:02x}:00:{made.index >> 8:02x}:{made.index & 255:02x}"
+            host.named(str(op), op.name).link = replace(made, mac=f"{mac}:{parent.mac[12:] or GID}")
         entry = host.named(str(op), op.name)
         entry.link = replace(entry.link, alias=op.alias)
 
@@ -320,6 +329,7 @@ class FakeKernel:
                 space.drop(entry)
                 anew = replace(entry.link, up=False, altnames=(), mtu=2044, master=0)
                 anew = replace(anew, ipoib=anew.ipoib and IpoibState(connected=False))
+                anew = replace(anew, txqlen=256, alias="", flags=anew.flags and IFF_MULTICAST)
                 self.add_link("ib0", None if target == HOST_NETNS else target, link=anew)
 
     def _drop_children(self, parent: Link) -> None:

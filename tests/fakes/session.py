@@ -11,6 +11,7 @@ from dranet_nri.model import (
     DefaultRoute,
     DeviceKey,
     EthtoolState,
+    Link,
     NetnsId,
     Ns,
     Observed,
@@ -48,10 +49,10 @@ class FakeSession:
         self._open("observe")
         return self.kernel.look(key, pod_name, self.netns, known, bare=bare)
 
-    def pod_index(self, name: str) -> int:
-        """Return the ifindex of the pod's link of that name."""
+    def pod_link(self, name: str) -> Link:
+        """Return the pod's link of that name as it is now."""
         self._open("look for a link")
-        return self.kernel.space(self.netns).named("look for a link", name).link.index
+        return self.kernel.space(self.netns).named("look for a link", name).link
 
     def default_sysctls(self) -> tuple[Sysctl, ...]:
         """Return what a link gets that enters the host's namespace."""

@@ -116,7 +116,7 @@ def test_in_the_pod_such_a_device_is_known_by_its_index_too(session: Session) ->
     host = session.observe(KEY, "net1").host
     assert host is not None
     session.apply(MoveLink(Ns.HOST, host.link.index, Ns.POD, "net1"))
-    index = session.pod_index("net1")
+    index = session.pod_link("net1").index
     session.apply(RenameLink(Ns.POD, index, "mine"))
     known = Known(host.link.index, "veth", frozenset(), index)
 

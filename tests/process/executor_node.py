@@ -132,6 +132,7 @@ CLAIMS = (
     claim(STORAGE, given(pci(3)), replace(given(pci(4)), admin_access=True)),
 )
 GID_MAC = "80:00:10:29:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a:1e"
+IB_MODE = IpoibState(connected=True, umcast=True)
 IB_CONFIG = NetworkConfig(InterfaceConfig(name="net1"), rdma=RdmaConfig(name="hca0"))
 FABRIC_CLAIMS = (
     claim(DATA, given(replace(pci(5), key=replace(pci(5).key, name="ibs5")), IB_CONFIG)),
@@ -256,13 +257,21 @@ class Node:
         assert self.rdma() == self.rdma_at_start
         assert self.kernel.open_sessions == 0
 
+    def in_pod(self, name: str) -> LinkState:
+        """Return what the pod's link has; it is up, and a record tells what it is."""
+        state = self.kernel.state(name, self.netns)
+        assert state is not None
+        assert state.link.up
+        devices = (each for record in self.journal.records.values() for each in record.devices)
+        told = {(each.pod_name, each.mac, each.mtu) for each in devices}
+        assert (name, state.link.mac, state.link.mtu) in told
+        return state
+
     def assert_attached(self) -> None:
         """Check that every device is in the pod, configured."""
         assert self.journal.phases() == {DATA: Phase.ATTACHED, STORAGE: Phase.ATTACHED}
         for name, number in (("net1", 1), ("eth2", 2), ("eth3", 3)):
-            state = self.kernel.state(name, self.netns)
-            assert state is not None
-            assert state.link.up
+            state = self.in_pod(name)
             assert [each.cidr for each in state.addresses] == [
                 f"10.0.{number}.5/24",
                 f"2001:db8:{number}::5/64",
@@ -284,12 +293,11 @@ class FabricNode(Node):
 
     def arrange(self) -> None:
         parent = "0000:05:00.0"
-        link = Link(0, "ibs5", arphrd=ARPHRD_INFINIBAND, mac=GID_MAC, mtu=65520, up=True)
-        link = replace(link, kind="ipoib", ipoib=IpoibState(connected=True, umcast=True))
+        link = Link(0, "ibs5", "ipoib", ARPHRD_INFINIBAND, GID_MAC, 65520, txqlen=256, up=True)
         self.kernel.add_link(
             "ibs5",
             parent=parent,
-            link=replace(link, altnames=("ibp5s0",)),
+            link=replace(link, altnames=("ibp5s0",), ipoib=IB_MODE),
             addresses=(Address("10.0.5.5/24"), Address("2001:db8:5::5/64")),
             routes=(Route("10.5.0.0/16", gateway="10.0.5.1"),),
         )
@@ -297,9 +305,8 @@ class FabricNode(Node):
 
     def assert_attached(self) -> None:
         assert self.journal.phases() == {DATA: Phase.ATTACHED, STORAGE: Phase.ATTACHED}
-        state = self.kernel.state("net1", self.netns)
-        assert state is not None
-        assert state.link.up
+        state = self.in_pod("net1")
+        assert (state.link.ipoib, state.link.mtu) == (IB_MODE, 65520)
         assert [each.cidr for each in state.addresses] == ["10.0.5.5/24", "2001:db8:5::5/64"]
         assert [each.destination for each in state.routes] == ["10.5.0.0/16"]
         assert self.rdma(self.netns) == {"hca0", "mlx5_9"}
@@ -328,10 +335,9 @@ class ChildNode(Node):
         assert self.journal.phases() == {DATA: Phase.ATTACHED, STORAGE: Phase.ATTACHED}
         assert self.host() == self.start
         for name, cidr in (("net1", "192.168.0.1/24"), ("net2", "192.168.0.2/24")):
-            state = self.kernel.state(name, self.netns)
-            assert state is not None
-            assert state.link.up
+            state = self.in_pod(name)
             assert [each.cidr for each in state.addresses] == [cidr]
+            assert (state.link.ipoib, state.link.mtu) == (IpoibState(connected=True), 65520)
         assert self.kernel.open_sessions == 0
 
 

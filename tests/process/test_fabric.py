@@ -11,6 +11,7 @@ from dranet_nri.model import (
     CharDevice,
     CharKind,
     InterfaceConfig,
+    IpoibState,
     Link,
     NetworkConfig,
     Phase,
@@ -21,6 +22,8 @@ from dranet_nri.plan.ops import MoveLink, MoveRdma, RenameLink, RenameRdma
 from tests.fakes.rdma import RDMA_CM
 from tests.process.executor_node import (
     DATA,
+    GID_MAC,
+    IB_MODE,
     RDMA_ONLY,
     FabricNode,
     Node,
@@ -239,6 +242,40 @@ def test_an_ipoib_link_is_looked_at_anew_after_its_rdma_device_moved() -> None:
     node.detach()
     assert kinds_of(node.kernel.log[log:]) == [RenameRdma, MoveRdma, RenameLink]
     node.assert_home()
+
+
+def test_an_ipoib_link_has_the_mtu_of_the_claim_in_the_mode_of_the_host() -> None:
+    node = FabricNode()
+    given_mtu = InterfaceConfig(name="net1", mtu=9000)
+
+    record = attached(node, given(node.claims[0].devices[0].device, NetworkConfig(given_mtu)))
+
+    assert node.in_pod("net1").link.ipoib == IB_MODE
+    assert (record.mac, record.mtu) == (GID_MAC, 9000)
+
+
+def test_the_record_tells_the_mtu_that_the_kernel_gave_an_ipoib_link_and_not_the_hosts() -> None:
+    node = FabricNode()
+    entry = node.kernel.space().named("arrange", "ibs5")
+    entry.link = replace(entry.link, ipoib=None)  # so that nobody dares to set the host's MTU
+
+    record = attached(node, *node.claims[0].devices)
+
+    assert record.snapshot is not None
+    assert (record.snapshot.link.mtu, record.mtu) == (65520, 2044)
+
+
+def test_an_mtu_above_the_mode_of_the_host_is_refused_before_anything_moves() -> None:
+    node = FabricNode()
+    entry = node.kernel.space().named("arrange", "ibs5")
+    entry.link = replace(entry.link, ipoib=IpoibState(connected=False), mtu=2044)
+    node.start = node.host()
+    given_mtu = NetworkConfig(InterfaceConfig(mtu=9000))
+
+    said = refusal(node, given(node.claims[0].devices[0].device, given_mtu))
+
+    assert "interface.mtu 9000 is above what device ibs5 can do in datagram mode" in said
+    assert "put ibs5 into connected mode on the host" in said
 
 
 def test_an_ipoib_link_is_restored_at_once_where_its_rdma_device_moves_at_the_second_try() -> None:

@@ -24,7 +24,7 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.ops import AddAddress, AddIpoib, MoveLink, Op, SetUp
-from tests.process.executor_node import DATA, IB, POD, STORAGE, Node, claim, given
+from tests.process.executor_node import DATA, GID_MAC, IB, POD, STORAGE, Node, claim, given
 
 PARENT = IB.key.parent
 OTHER_POD = Pod("sandbox-2", "uid-db", "default", "db", "/run/netns/2")
@@ -73,6 +73,9 @@ def test_the_pod_gets_a_child_and_its_parent_stays_on_the_host(node: Node) -> No
     assert (made.pkey, made.connected) == (0x8001, False)
     (device,) = record.devices
     assert (device.pod_name, device.snapshot, device.rdma) == ("net1", None, ())
+    link = node.in_pod("net1").link
+    assert (device.mac, device.mtu, device.pod_index) == (link.mac, 2044, 0)
+    assert len(device.mac) == len(GID_MAC)
     assert [each.path for each in device.char_devices] == [
         "/dev/infiniband/rdma_cm",
         "/dev/infiniband/uverbs5",
