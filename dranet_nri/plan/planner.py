@@ -90,8 +90,8 @@ def plan(wanted: Wanted, observed: Observed) -> Plan:
         make a net device, see `is_cut`: observe and plan once more.
 
     Raises:
-        RefusedError: the wanted state cannot be had: a name is taken, an MTU out of range, or
-            the device is not there.
+        RefusedError: the wanted state cannot be had: a name is taken, an MTU out of range, offload
+            features of a link that is made anew, or the device is not there.
     """
     if wanted.child:
         return _plan_child(wanted, observed)
@@ -100,6 +100,8 @@ def plan(wanted: Wanted, observed: Observed) -> Plan:
         if wanted.network is None or state is None:
             return moves
         rest = _into_pod(wanted.network, state, _without_namesake(state.link, observed))
+        if is_cut(state, moves):
+            _require_no_ethtool(wanted.network, state.link)
     else:
         state, moves = wanted.snapshot, rdma_home(wanted.rdma, observed.rdma)
         rest = plan_home(state, wanted.elapsed_s, observed) if state is not None else ()
@@ -240,6 +242,15 @@ def _check_mtu(mtu: int | None, link: Link, ipoib: IpoibState | None) -> None:
         raise RefusedError(
             f"interface.mtu {mtu} is below what device {link.name} can do{where};"
             f" its minimum is {low}"
+        )
+
+
+def _require_no_ethtool(network: PodNetwork, link: Link) -> None:
+    """Refuse what is set on the host's link, where the pod gets one that is made anew."""
+    if network.features or network.private_flags:
+        raise RefusedError(
+            f"ethtool for device {link.name}: the kernel makes this IPoIB interface anew when its"
+            " RDMA device goes to the pod, and features cannot be set there; remove ethtool"
         )
 
 

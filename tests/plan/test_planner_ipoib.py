@@ -16,6 +16,7 @@ from dranet_nri.model import (
     OffloadSizes,
     RdmaLink,
     RdmaMode,
+    Switches,
 )
 from dranet_nri.plan.network import pod_network
 from dranet_nri.plan.ops import LinkSettings, MoveLink, MoveRdma, Plan, SetLink, SetUp
@@ -123,3 +124,23 @@ def test_an_mtu_that_its_mode_does_not_take_is_refused_before_anything_moves(
     with pytest.raises(RefusedError) as caught:
         plan(wanted, observed)
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("features", "flags"),
+    [
+        pytest.param(Switches(on=("tx-gso",)), Switches(), id="feature"),
+        pytest.param(Switches(), Switches(off=("rx_pause",)), id="private flag"),
+    ],
+)
+def test_features_that_the_new_link_would_not_have_are_refused_before_anything_moves(
+    features: Switches, flags: Switches
+) -> None:
+    plain = into_pod()
+    assert plain.network is not None
+    network = replace(plain.network, features=features, private_flags=flags)
+
+    with pytest.raises(RefusedError, match=r"ethtool for device eth1: .* anew .*; remove ethtool"):
+        plan(replace(plain, network=network), ON_HOST)
+    moved = plan(replace(plain, network=network, rdma=()), ON_HOST)
+    assert MoveLink in map(type, moved), "alone it stays the same link"
