@@ -6,7 +6,7 @@ Rules:
 2. A snapshot is taken once and carried from record to record until the device is verified home,
    so a second attach can't overwrite it with emptiness.
 3. All devices of a pod are attached, or none is: on a failure every one is planned home, but
-   for those that were in the pod before: containers that run there may use them.
+   for those that the pod was given before and has: containers that run there may use them.
 4. Everything here runs on one thread, without waiting for anything but the kernel.
 """
 
@@ -194,12 +194,12 @@ class Executor:
         return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
 
     def _undo(self, session: Session, targets: tuple[Target, ...]) -> _Undone:
-        """Plan every device home that was not in the pod before, last first."""
+        """Plan every device home that the pod was not given before, last first."""
         away: set[str] = set()
         failures: list[str] = []
         for target in reversed(targets):
             name = target.record.device.name
-            if target.was_in_pod:
+            if target.is_in_use:
                 away.add(name)
                 continue
             try:

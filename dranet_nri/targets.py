@@ -62,10 +62,11 @@ class Target:
     child: Child | None = None
 
     @property
-    def was_in_pod(self) -> bool:
-        """Whether any of it is in the pod already, as it is when a driver made the rest anew."""
+    def is_in_use(self) -> bool:
+        """Whether the pod was given it, and has some of it still: a driver made the rest anew."""
         there = self.observed.rdma.pod
-        return self.observed.pod is not None or any(same(link, there) for link in self.record.rdma)
+        left = self.observed.pod is not None or any(same(link, there) for link in self.record.rdma)
+        return left and self.record.was_given
 
     def plan(self) -> Plan:
         """Return the way into the pod.
@@ -146,20 +147,12 @@ def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
 
 
 def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
-    """Return the device's record with the snapshot it already has, if it is not home."""
+    """Return the device's record with what is known of it already, if it is not home."""
     fresh = AttachedDevice(request=wanted.request, device=wanted.device)
     for device in before.devices if before else ():
         if device.device.name == wanted.device.name and not device.home:
-            return replace(
-                fresh,
-                snapshot=device.snapshot,
-                snapshot_s=device.snapshot_s,
-                pod_name=device.pod_name,
-                pod_index=device.pod_index,
-                rdma=device.rdma,
-                rdma_name=device.rdma_name,
-                child=device.child,
-            )
+            known = replace(device, shared_rdma=(), warnings=(), share_id="")
+            return replace(known, request=wanted.request, device=wanted.device)
     return fresh
 
 

@@ -163,7 +163,7 @@ class AttachedDevice:
         snapshot_s: when it was taken, seconds of CLOCK_BOOTTIME.
         pod_name: interface name in the pod, "" for a device without a netdev.
         pod_index: its ifindex there, 0 until it is attached.
-        mac, addresses: as they are in the pod, after success.
+        mac, mtu, addresses: as they are in the pod, after success.
         rdma: its RDMA devices as they were on the host, where they move with it (exclusive
             mode); empty in shared mode, in which they stay.
         shared_rdma: names of those that stay, as they were when the files were resolved.
@@ -198,6 +198,11 @@ class AttachedDevice:
     def touched(self) -> bool:
         """Whether something of it may be away from home."""
         return not self.home and (self.snapshot is not None or bool(self.rdma or self.child))
+
+    @property
+    def was_given(self) -> bool:
+        """Whether a pod once had it whole: what is told after success is kept until it is home."""
+        return not self.home and bool(self.mtu or self.char_devices)
 
 
 GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # reason of one that is attached, its gate shut

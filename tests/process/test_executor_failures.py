@@ -117,6 +117,25 @@ def test_device_files_that_cannot_be_resolved_undo_the_attach(node: Node) -> Non
     assert node.journal.phases() == {DATA: Phase.FAILED, STORAGE: Phase.FAILED}
 
 
+@SHAPES
+def test_what_a_crash_left_in_a_pod_that_never_had_it_whole_goes_home_when_the_next_try_fails(
+    make: type[Node],
+) -> None:
+    for n in range(1, OPS[make] + 1):
+        node = make()
+        node.kernel.fail_at(n, Crash(), done=True)
+        with pytest.raises(Crash):
+            node.attach()
+        node.restart()
+        node.kernel.rdma.broken_chars = EIO
+
+        with pytest.raises(AttachError):
+            node.attach()
+
+        node.assert_home()
+        assert node.journal.phases() == {DATA: Phase.FAILED, STORAGE: Phase.FAILED}
+
+
 def pod_that_runs(mode: RdmaMode) -> tuple[Node, tuple[Allocation, ...]]:
     """Return a node whose pod lost the RDMA device of one of its two NICs; it is back on the host.
 
@@ -143,10 +162,10 @@ def test_whatever_fails_of_an_attach_anew_a_running_pod_keeps_what_it_has(mode: 
     whole.attach(claims)
     for n in range(1, len(whole.kernel.log) + 1):
         node, claims = pod_that_runs(mode)
-        node.kernel.fail_at(n, EBUSY)
-
-        with pytest.raises(AttachError):
-            node.attach(claims)
+        for nth in (n, 1):
+            node.kernel.fail_at(nth, EBUSY)
+            with pytest.raises(AttachError):
+                node.attach(claims)
 
         assert node.kernel.state("eth2", node.netns) == whole.kernel.state("eth2", node.netns)
         first, second = node.journal.records[DATA].devices
