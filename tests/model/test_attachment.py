@@ -5,6 +5,7 @@ import pytest
 from dranet_nri.model import (
     AttachedDevice,
     Attachment,
+    CharDevice,
     Device,
     DeviceKey,
     Link,
@@ -17,6 +18,7 @@ from dranet_nri.model import (
 
 NIC = Device("pci-0000-8a-00-0", DeviceKey("pci", "0000:8a:00.0", "eth1", "0000:8a:00.0"))
 ETH1 = LinkState(Link(4, "eth1"))
+FILE = CharDevice("/dev/infiniband/uverbs0", 231, 192)
 
 
 def attachment(phase: Phase, *devices: AttachedDevice) -> Attachment:
@@ -42,6 +44,22 @@ def test_a_device_that_was_touched_is_away_until_it_is_home(
     assert device.touched is away
     assert attachment(Phase.FAILED, AttachedDevice("nic", NIC), device).is_away is away
     assert attachment(Phase.FAILED, device).holds_devices is away
+
+
+@pytest.mark.parametrize(
+    ("device", "given"),
+    [
+        pytest.param(AttachedDevice("nic", NIC, ETH1), False, id="on its way"),
+        pytest.param(AttachedDevice("nic", NIC, ETH1, mtu=1500), True, id="a net device"),
+        pytest.param(AttachedDevice("nic", NIC, char_devices=(FILE,)), True, id="RDMA alone"),
+        pytest.param(AttachedDevice("nic", NIC, ETH1, mtu=1500, home=True), False, id="home"),
+    ],
+)
+def test_a_device_whose_success_is_told_was_given_to_its_pod_until_it_is_home(
+    device: AttachedDevice,
+    given: bool,  # noqa: FBT001
+) -> None:
+    assert device.was_given is given
 
 
 def test_what_is_attached_holds_its_devices_although_none_moved() -> None:
