@@ -39,6 +39,7 @@ class ClaimWriter:
     def __init__(
         self,
         api: Api,
+        node: str,
         notify: notices.Notify,
         timing: Timing = REAL,
     ) -> None:
@@ -46,10 +47,12 @@ class ClaimWriter:
 
         Args:
             api: the server.
+            node: the node's name.
             notify: told what came of it; must not raise.
             timing: what it goes by.
         """
         self._api = api
+        self._node = node
         self._notify = notify
         self._clock = timing.clock
         self._wall = timing.wall
@@ -118,7 +121,7 @@ class ClaimWriter:
         claim = await self._api.get(CLAIM, ref.name, ref.namespace)
         if uid_of(claim) != ref.uid:
             raise NotFoundError(f"get ResourceClaim {ref}", f"UID {ref.uid} is gone")
-        document = claim_document(claim, devices, stamp_of(self._wall()))
+        document = claim_document(claim, devices, stamp_of(self._wall()), self._node)
         if document is None:
             agenda.done(job, self._clock(), wrote=False)
             return

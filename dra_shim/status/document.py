@@ -1,7 +1,10 @@
 """The server-side apply that brings a claim's status.devices up to date.
 
 Rules:
-1. All our devices in one document: what an apply leaves out, it takes away.
+1. All our devices in one document: what an apply leaves out, it takes away. Of another node's
+   nothing is compared and nothing applied: a claim may have moved there. Both at once a claim never
+   has, for a server drops what is told of devices that are no longer allocated to it
+   (dropDeallocatedStatusDevices, pkg/registry/resource/resourceclaim).
 2. Nothing is applied that the server has already. Times that it has of an unchanged status stay.
 3. Only devices of the claim's allocation: of any other a server refuses the whole document.
 """
@@ -18,13 +21,16 @@ _RIGHT: Final = "resourceclaims/driver"
 Entries = Mapping[Key, Mapping[str, object]]
 
 
-def claim_document(claim: Document, wanted: Sequence[DeviceStatus], stamp: str) -> Object | None:
+def claim_document(
+    claim: Document, wanted: Sequence[DeviceStatus], stamp: str, node: str
+) -> Object | None:
     """Return what to apply to the status of a claim, None if the server has it.
 
     Args:
         claim: as the server has it now.
         wanted: what to say of each device; those that are not allocated to it are left out.
         stamp: the time.
+        node: the node's name, and its pool's.
 
     Raises:
         ConfigError: the claim is not what a server writes.
@@ -32,13 +38,13 @@ def claim_document(claim: Document, wanted: Sequence[DeviceStatus], stamp: str) 
     allocated = {
         (each.device[1], each.device[2], each.share_id) for each in read_allocated(claim).results
     }
-    there = _entries(claim)
+    there = {key: each for key, each in _entries(claim).items() if key[0] == node}
     metadata = _object(claim.get("metadata"))
     generation = metadata.get("generation")
     entries = {
         each.key: _entry(each, there.get(each.key, {}), generation, stamp)
         for each in wanted
-        if each.key in allocated
+        if each.key in allocated and each.pool == node
     }
     if entries == {key: _ours(entry) for key, entry in there.items()}:
         return None

@@ -60,7 +60,7 @@ class StatusReporter:
         """
         self._state = state
         self._timing = timing
-        self._writer = ClaimWriter(api, notify, timing)
+        self._writer = ClaimWriter(api, node, notify, timing)
         self._poster = EventPoster(api, node, notify, timing)
         self._alarm = Alarm(timing)
         self._known: dict[str, _Known] = {}

@@ -14,6 +14,7 @@ from tests.fakes.cluster import result
 from tests.status.records import STAMP, attachment, given, held, moved, nic, one
 
 LATER = "2026-09-22T00:00:00Z"
+NODE = "node-1"
 NICS = device_statuses(given(replace(one(nic()), pool="node-1")), attachment())
 GPU = {"driver": "gpu.example.com", "pool": "node-1", "device": "nic-0"}
 
@@ -28,12 +29,12 @@ def claim(*devices: str, **status: Any) -> dict[str, Any]:
 
 def applied(wanted: tuple[DeviceStatus, ...], stamp: str = STAMP) -> list[Any]:
     """Return status.devices of a claim without any, after the document was applied."""
-    document: Any = claim_document(claim("nic-0"), wanted, stamp)
+    document: Any = claim_document(claim("nic-0"), wanted, stamp, NODE)
     return list(document["status"]["devices"])
 
 
 def test_all_is_in_one_document() -> None:
-    assert claim_document(claim("nic-0"), NICS, STAMP) == {
+    assert claim_document(claim("nic-0"), NICS, STAMP, NODE) == {
         "metadata": {"namespace": "ai", "name": "fast", "uid": "claim-1"},
         "status": {
             "devices": [
@@ -75,7 +76,7 @@ def test_a_share_has_its_id() -> None:
     there = claim("nic-0")
     there["status"]["allocation"]["devices"]["results"][0]["shareID"] = "5e0f"
 
-    document: Any = claim_document(there, (share,), STAMP)
+    document: Any = claim_document(there, (share,), STAMP, NODE)
 
     assert document["status"]["devices"][0]["shareID"] == "5e0f"
 
@@ -83,7 +84,7 @@ def test_a_share_has_its_id() -> None:
 def test_what_the_server_has_is_not_applied() -> None:
     there = claim("nic-0", devices=[*reversed(applied(NICS)), GPU])
 
-    assert claim_document(there, NICS, LATER) is None
+    assert claim_document(there, NICS, LATER, NODE) is None
 
 
 def test_what_others_say_of_our_device_is_not_ours() -> None:
@@ -91,7 +92,7 @@ def test_what_others_say_of_our_device_is_not_ours() -> None:
     bound = {"type": "example.com/bound", "status": "True"}
     there = claim("nic-0", devices=[{**entry, "conditions": [bound, *entry["conditions"]], "data": {}}])  # fmt: skip # noqa: E501
 
-    assert claim_document(there, NICS, LATER) is None
+    assert claim_document(there, NICS, LATER, NODE) is None
 
 
 def test_a_time_changes_with_its_status_alone() -> None:
@@ -104,7 +105,9 @@ def test_a_time_changes_with_its_status_alone() -> None:
         ),
     )
 
-    document: Any = claim_document(claim("nic-0", devices=applied((NICS[0],))), (wanted,), LATER)
+    document: Any = claim_document(
+        claim("nic-0", devices=applied((NICS[0],))), (wanted,), LATER, NODE
+    )
 
     (entry,) = document["status"]["devices"]
     assert network.true
@@ -126,23 +129,32 @@ def test_a_time_changes_with_its_status_alone() -> None:
 def test_what_somebody_changed_is_applied_again(change: dict[str, Any]) -> None:
     (entry,) = applied(NICS)
 
-    document: Any = claim_document(claim("nic-0", devices=[{**entry, **change}]), NICS, STAMP)
+    document: Any = claim_document(claim("nic-0", devices=[{**entry, **change}]), NICS, STAMP, NODE)
 
     assert document["status"]["devices"] == [entry]
 
 
 def test_only_what_is_allocated_is_told() -> None:
-    assert claim_document(claim("nic-1", "nic-0"), NICS, STAMP) is not None
-    assert claim_document(claim("nic-1"), NICS, STAMP) is None
-    assert claim_document({"metadata": claim()["metadata"]}, NICS, STAMP) is None
+    assert claim_document(claim("nic-1", "nic-0"), NICS, STAMP, NODE) is not None
+    assert claim_document(claim("nic-1"), NICS, STAMP, NODE) is None
+    assert claim_document({"metadata": claim()["metadata"]}, NICS, STAMP, NODE) is None
 
 
 def test_nothing_is_withdrawn_where_nothing_is() -> None:
-    assert claim_document(claim("nic-0", devices=[GPU]), (), STAMP) is None
+    assert claim_document(claim("nic-0", devices=[GPU]), (), STAMP, NODE) is None
+
+
+@pytest.mark.parametrize("stale", [False, True], ids=["nothing to say", "a record of before"])
+def test_what_another_node_says_of_a_claim_that_went_there_is_left_alone(*, stale: bool) -> None:
+    there = claim("nic-0", devices=applied(NICS))
+    of_before = tuple(replace(each, pool="node-0") for each in NICS)
+
+    assert claim_document(there, of_before if stale else (), LATER, "node-0") is None
+    assert claim_document(there, NICS if stale else (), LATER, "node-0") is None
 
 
 def test_all_is_withdrawn_with_an_empty_list() -> None:
-    document: Any = claim_document(claim("nic-0", devices=applied(NICS)), (), STAMP)
+    document: Any = claim_document(claim("nic-0", devices=applied(NICS)), (), STAMP, NODE)
 
     assert document["status"] == {"devices": []}
 
@@ -170,18 +182,18 @@ def test_a_claim_without_a_generation_is_told_without() -> None:
     there = claim("nic-0")
     del there["metadata"]["generation"]
 
-    document: Any = claim_document(there, NICS, STAMP)
+    document: Any = claim_document(there, NICS, STAMP, NODE)
 
     assert "observedGeneration" not in document["status"]["devices"][0]["conditions"][0]
 
 
 def test_a_document_that_is_no_claim_is_refused() -> None:
     with pytest.raises(ConfigError):
-        claim_document({"status": {}}, NICS, STAMP)
+        claim_document({"status": {}}, NICS, STAMP, NODE)
 
 
 def test_a_server_that_drops_the_status_is_found_out() -> None:
-    document = claim_document(claim("nic-0"), NICS, STAMP)
+    document = claim_document(claim("nic-0"), NICS, STAMP, NODE)
     assert document is not None
 
     assert is_kept(document, claim("nic-0", devices=applied(NICS)))

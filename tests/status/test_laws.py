@@ -77,6 +77,8 @@ def test_whatever_is_told_is_as_the_api_takes_it(records: Standing, age_s: float
 def test_what_was_applied_is_not_applied_again(
     allocation: Allocation, attachment: Attachment
 ) -> None:
+    here = tuple(replace(each, pool="node-1") for each in allocation.devices)
+    allocation = replace(allocation, devices=here)
     wanted = device_statuses(allocation, paired(allocation, attachment))
     results = [
         {"request": "r", "driver": "dra.net", "pool": each.pool, "device": each.device}
@@ -84,9 +86,9 @@ def test_what_was_applied_is_not_applied_again(
         for each in wanted
     ]
     claim = claim_of("fast", "claim-1", results, [])
-    document: Any = claim_document(claim, wanted, STAMP)
+    document: Any = claim_document(claim, wanted, STAMP, "node-1")
 
     claim["status"]["devices"] = document["status"]["devices"] if document else []
 
     assert len(claim["status"]["devices"]) == len(wanted)
-    assert claim_document(claim, wanted, "2030-01-01T00:00:00Z") is None
+    assert claim_document(claim, wanted, "2030-01-01T00:00:00Z", "node-1") is None
