@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.prove.breaking import CHECKOUT, Outcome, line, parse, problem_of, prove
-from tests.prove.breaks import BREAKS, Break
+from tests.prove.breaks import BREAKS
+from tests.prove.promise import Break
 
 REPRESENTATIVE = ("a cut list of pods", "a NIC below the node's uplink")
 REPORT = """<testsuites><testsuite>

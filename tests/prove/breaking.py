@@ -20,7 +20,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from xml.etree import ElementTree
 
-from tests.prove.breaks import BREAKS, Break
+from tests.prove.breaks import BREAKS
+from tests.prove.promise import Break
 from tests.prove.table import say
 
 CHECKOUT: Final = Path(__file__).parents[2]

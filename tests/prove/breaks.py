@@ -1,38 +1,8 @@
 """What the program promises, each promise broken on purpose, and the test that must notice."""
 
-from dataclasses import dataclass
 from typing import Final
 
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """One way to break the program.
-
-    Attributes:
-        what: the promise as it reads when it is broken.
-        file: where, below the checkout.
-        text: what stands there exactly once.
-        by: what stands there instead.
-        test: the pytest id that must fail; it needs neither root nor the node in a box.
-    """
-
-    what: str
-    file: str
-    text: str
-    by: str
-    test: str
-
-    def apply(self, source: str) -> str:
-        """Return the file's text, broken.
-
-        Raises:
-            ValueError: the text does not stand there exactly once; the table is out of date.
-        """
-        count = source.count(self.text)
-        if count != 1:
-            raise ValueError(f"{self.file}: stands there {count} times, not once: {self.text!r}")
-        return source.replace(self.text, self.by)
-
+from tests.prove.promise import Break
 
 _EXECUTOR: Final = "dranet_nri/executor.py"
 _ATTACHER: Final = "dranet_nri/attacher.py"
@@ -65,7 +35,7 @@ _TRANSACTIONS: Final = (
         "a failed attach is not undone",
         _EXECUTOR,
         "undone = self._undo(session, targets)",
-        "undone = ()",
+        "undone = _Undone(frozenset(), ())",
         f"{_TEST_FAILURES}::test_whichever_operation_fails_every_device_is_home_and_restored",
     ),
     Break(
@@ -128,9 +98,16 @@ _NO_NIC_LOST: Final = (
     Break(
         "a second attach forgets the snapshot of the first",
         "dranet_nri/targets.py",
-        "                snapshot=device.snapshot,",
-        "                snapshot=None,",
+        'known = replace(device, shared_rdma=(), warnings=(), share_id="")',
+        'known = replace(device, shared_rdma=(), warnings=(), share_id="", snapshot=None)',
         f"{_TEST_DETACH}::test_a_second_attempt_keeps_the_snapshot_of_the_first",
+    ),
+    Break(
+        "an attach anew that fails takes from a running pod what it has",
+        _EXECUTOR,
+        "            if target.is_in_use:",
+        "            if False:",
+        f"{_TEST_FAILURES}::test_whatever_fails_of_an_attach_anew_a_running_pod_keeps_what_it_has",
     ),
     Break(
         "hardware of a dead namespace counts as home",
