@@ -305,7 +305,8 @@ class Preparer:
     async def _record(self, claim: AllocatedClaim, trial: _Trial) -> Allocation:
         trial.doing = "the records"
         before = await self._transact(lambda ledger: ledger.by_uid(claim.ref.uid))
-        user = consumer_of(claim, before[0] if before else None, await self._over(claim, trial))
+        recorded = before[0] if before else None
+        user = consumer_of(claim, recorded, await self._over(claim, recorded, trial))
         pod = ObjectRef(claim.ref.namespace, user.name, user.uid)
         trial.doing = f"pod {pod} from the API server"
         document = await self._sources.pods.pod(pod)
@@ -319,12 +320,19 @@ class Preparer:
             lambda ledger: records.record(ledger, claim, pod, use, devices, self._terms)
         )
 
-    async def _over(self, claim: AllocatedClaim, trial: _Trial) -> frozenset[str]:
-        """Return the UIDs of those of several pods that ended; two that did not are enough."""
+    async def _over(
+        self, claim: AllocatedClaim, recorded: Allocation | None, trial: _Trial
+    ) -> frozenset[str]:
+        """Return the UIDs of those of several pods that ended, the one on record asked first.
+
+        Two that did not are enough; one where any of them may look on.
+        """
         pods = [each for each in claim.consumers if each.resource == "pods"]
+        pods.sort(key=lambda each: recorded is None or each.uid != recorded.pod.uid)
+        enough = 2 if takes_devices(claim) else 1
         over: set[str] = set()
-        for asked, each in enumerate(pods if len(pods) > 1 and takes_devices(claim) else ()):
-            if asked - len(over) > 1:
+        for asked, each in enumerate(pods if len(pods) > 1 else ()):
+            if asked - len(over) == enough:
                 break
             pod = ObjectRef(claim.ref.namespace, each.name, each.uid)
             trial.doing = f"pod {pod} from the API server"

@@ -120,7 +120,8 @@ def consumer_of(
             "a device can be in one only; give each its own with a ResourceClaimTemplate"
         )
     known = recorded.pod.uid if recorded else ""
-    return next((each for each in pods if each.uid == known), pods[0])
+    living = [each for each in pods if each.uid not in over] or pods
+    return next((each for each in living if each.uid == known), living[0])
 
 
 def takes_devices(claim: AllocatedClaim) -> bool:

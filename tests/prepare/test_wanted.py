@@ -128,6 +128,15 @@ def test_a_claim_that_only_observes_may_be_of_several_pods_and_stays_with_the_re
     assert consumer_of(wanted, of_one_that_left).uid == "p1"
 
 
+def test_of_pods_that_look_on_one_that_lives_counts() -> None:
+    wanted = claim(result("a", adminAccess=True), users=TWO)
+    of_the_second = recorded(wanted, pod=ObjectRef("ai", "other", "p2"))
+
+    assert consumer_of(wanted, None, {"p1"}).uid == "p2"
+    assert consumer_of(wanted, of_the_second, {"p2"}).uid == "p1"
+    assert consumer_of(wanted, of_the_second, {"p1", "p2"}).uid == "p2", "who asks hears it is gone"
+
+
 def test_a_claim_that_only_observes_is_the_pods_though_a_group_has_it_too() -> None:
     shared = claim(result("a", adminAccess=True), users=[*GANG, *TWO])
     of_the_group = claim(result("a", adminAccess=True), users=GANG)

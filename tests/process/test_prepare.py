@@ -30,7 +30,6 @@ from tests.fakes.cluster import (
     nic,
     pod_document,
     result,
-    user,
 )
 from tests.process.prepare_bench import (
     POD,
@@ -136,32 +135,6 @@ def test_a_claim_with_only_other_drivers_devices_is_none_of_ours(bench: Bench) -
 
     assert bench.prepare(claim) == [Answer()]
     assert bench.record(claim) is None
-
-
-def test_a_claim_that_observes_holds_nothing_and_has_no_gate(bench: Bench) -> None:
-    give_to_another(bench.state, "a")
-    claim = bench.cluster.add("nics", "u1", "a")
-    bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [
-        result("a", adminAccess=True)
-    ]
-    bench.cluster.pods["train"] = pod_document("train", "p1", {"n": "nics"}, {"main": []})
-
-    assert bench.prepare(claim) == [Answer((PreparedDevice("nic", POOL, "a"),))]
-    assert bench.notices == [Prepared(claim, POD, gated=True)]
-
-
-def test_a_claim_that_observes_stays_with_its_pod_when_others_come(bench: Bench) -> None:
-    claim = bench.cluster.add("nics", "u1", "a")
-    status = bench.cluster.claims["nics"]["status"]
-    status["allocation"]["devices"]["results"] = [result("a", adminAccess=True)]
-    before = bench.prepare(claim)
-    bench.cluster.pods["more"] = pod_document("more", "p2", {"n": "nics"})
-    status["reservedFor"].insert(0, user("more", "p2"))
-
-    assert bench.prepare(claim) == before
-    record = bench.record(claim)
-    assert record is not None
-    assert record.pod == POD
 
 
 def test_it_is_told_when_nothing_holds_the_containers_back(bench: Bench) -> None:
