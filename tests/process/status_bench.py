@@ -37,6 +37,7 @@ class Bench:
 
     api: Api
     state: State
+    node: str = NODE
     clock: FakeClock = field(default_factory=FakeClock)
     random: float = 1.0
     notices: list[Notice] = field(default_factory=list)
@@ -50,7 +51,7 @@ class Bench:
         self.reporter = StatusReporter(
             self.api,
             self.state,
-            NODE,
+            self.node,
             self._note,
             Timing(self.clock, self.clock.sleep, lambda: self.random, self.wall),
         )

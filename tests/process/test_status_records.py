@@ -1,10 +1,13 @@
 """What a reporter makes of records that are late, unusable or not there yet, and of a restart."""
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from dra_shim.prepare import Stranded
 from dra_shim.settings import State
-from dra_shim.status import Applied, Posted
+from dra_shim.status import Applied, ClaimGone, Posted
 from dra_shim.status.records import RETRY_S
 from dra_shim.status.verdict import DEPARTURE_S, SLOW_S
 from dranet_nri.model import ObjectRef, Phase
@@ -20,8 +23,10 @@ from tests.process.status_bench import (
     entries,
     failed,
     given,
+    ref_of,
 )
 from tests.process.status_trouble import applying, prepared, reporting
+from tests.process.test_api_contract import allocated_claim, apply_status, device_status
 from tests.state.places import no_descriptors
 
 NEXT = ObjectRef("default", "train-2", "pod-2")
@@ -146,6 +151,39 @@ def test_a_reporter_that_was_stopped_goes_on(tmp_path: Path) -> None:
 
                 assert told == Applied(ref, 0)
                 assert bench.reporter._known == {}, "nothing is kept of it"
+
+    finish(scene())
+
+
+@pytest.mark.parametrize("stale", [False, True], ids=["nothing to say", "a record of before"])
+def test_what_another_node_tells_is_left_alone(tmp_path: Path, *, stale: bool) -> None:
+    async def scene() -> None:
+        async with talking() as (server, api):
+            state = State(tmp_path / "state", tmp_path / "run")
+            it = Bench(api, state, "node-0")
+            claim = await allocated_claim(api, "nic-0")
+            await apply_status(api, claim, "dra.net", [device_status("nic-0")])
+            ref, count = ref_of(claim), len(server.asked)
+            before = await it.claim(ref)
+            async with it.running():
+                record = given(ref, "nic-0")
+                here = replace(record, devices=(replace(record.devices[0], pool="node-0"),))
+                it.allocations.put(here)
+                if stale:
+                    it.attachments.put(attached(here))
+                    await it.rest()
+                else:
+                    await it.clock.until_asleep(SLOW_S)
+                    it.allocations.remove(ref.uid)
+                    await it.rest(DEPARTURE_S)
+                it.attachments.put(attached(given(replace(ref, uid="gone"), "nic-0")))
+                await it.rest(DEPARTURE_S)
+                await it.until_said(ClaimGone)
+
+                read = [each for each in server.asked[count:] if ref.name in each.path]
+                assert [each.method for each in read] == ["GET"] * 3, "by us, for it, for the other"
+                assert await it.claim(ref) == before
+                assert it.said(Applied) == []
 
     finish(scene())
 
