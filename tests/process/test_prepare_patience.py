@@ -158,18 +158,19 @@ def shared_by(bench: Bench, *pods: str) -> ObjectRef:
     return claim
 
 
+@pytest.mark.parametrize("pods", [("old", "next"), ("next", "old")])
 @pytest.mark.parametrize("ends", ["finished", "gone"])
 def test_the_next_pod_waits_until_the_claim_is_no_longer_reserved_for_one_that_ended(
-    bench: Bench, ends: str
+    bench: Bench, ends: str, pods: tuple[str, str]
 ) -> None:
-    claim = shared_by(bench, "old", "next")
+    claim = shared_by(bench, *pods)
     if ends == "gone":
         del bench.cluster.pods["old"]
     else:
         bench.cluster.pods["old"]["status"]["phase"] = "Succeeded"
 
     reserved = bench.cluster.claims["nics"]["status"]["reservedFor"]
-    answer = later(bench, claim, None, lambda: reserved.pop(0))
+    answer = later(bench, claim, None, lambda: reserved.remove(user("old", "p-old")))
 
     waits = "claim ai/nics: is still reserved for old as well, which ended"
     assert bench.notices[0] == PrepareWaits(claim, waits)
