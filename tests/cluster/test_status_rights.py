@@ -30,7 +30,7 @@ def test_the_shim_tells_and_withdraws(
     record = of_node(claim, nodes[0].name)
 
     async def work(api: Api) -> list[list[str]]:
-        it = Bench(api, State(tmp_path / "state", tmp_path / "run"))
+        it = Bench(api, State(tmp_path / "state", tmp_path / "run"), nodes[0].name)
         async with it.running():
             it.allocations.put(record)
             it.attachments.put(failed(record, "no carrier"))
@@ -55,7 +55,7 @@ def test_a_right_that_is_missing_is_named(
     record = of_node(claim, nodes[1].name)
 
     async def work(api: Api) -> Notice:
-        it = Bench(api, State(tmp_path / "state", tmp_path / "run"))
+        it = Bench(api, State(tmp_path / "state", tmp_path / "run"), nodes[1].name)
         async with it.running():
             it.allocations.put(record)
             it.attachments.put(attached(record))
