@@ -217,7 +217,14 @@ class Cri:
         self._call("StopPodSandbox", request, pb.StopPodSandboxResponse)
 
     def remove_pod(self, sandbox_id: str) -> None:
-        """Remove a stopped sandbox with all its containers."""
+        """Remove a stopped sandbox as kubelet does: its containers first.
+
+        containerd that is left to remove them hangs for good if a plugin connects meanwhile: it
+        takes the lock that keeps plugins out for the sandbox and, within that, for each container.
+        """
+        for container in self.containers():
+            if container.pod_sandbox_id == sandbox_id:
+                self.remove_container(container.id)
         request = pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
         self._call("RemovePodSandbox", request, pb.RemovePodSandboxResponse)
 

@@ -44,4 +44,9 @@ def cri(runtime: Runtime) -> Iterator[Cri]:
     """Return a client of a runtime without pods; pods left by the test are removed."""
     with Cri(f"unix://{runtime.socket}") as client:
         yield client
-        client.remove_all()
+        try:
+            client.remove_all()
+        except BaseException:
+            if runtime.running:
+                runtime.kill()  # one that hangs would fail every test after this one as well
+            raise

@@ -62,6 +62,11 @@ class Runtime(ABC):
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
+    def running(self) -> bool:
+        """Whether it was started, and not stopped since."""
+        return self._process is not None
+
+    @property
     def pid(self) -> int:
         """Return the process id; it must be running."""
         assert self._process is not None, f"{self.program} is not running"

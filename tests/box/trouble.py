@@ -34,9 +34,11 @@ def absent(cri: Cri) -> Iterator[Plugin]:
     yield plugin
     if not plugin.running:
         plugin.start(wait=False)
-    cri.remove_all()  # while a plugin is there that brings NICs home
-    plugin.stop()
-    release_all()
+    try:
+        cri.remove_all()  # while a plugin is there that brings NICs home
+    finally:
+        plugin.stop()
+        release_all()
     for directory in (ALLOCATIONS, ATTACHMENTS):
         shutil.rmtree(directory / "quarantine", ignore_errors=True)
 

@@ -54,9 +54,11 @@ def serving(cri: Cri, plugin: FaultyPlugin) -> Iterator[FaultyPlugin]:
     """Start it; leave neither it nor a pod or claim behind."""
     plugin.start()
     yield plugin
-    cri.remove_all()  # while a plugin is there that brings NICs home
-    plugin.stop()
-    release_all()
+    try:
+        cri.remove_all()  # while a plugin is there that brings NICs home
+    finally:
+        plugin.stop()
+        release_all()
 
 
 def assert_never_thrown_out(plugin: FaultyPlugin) -> None:

@@ -25,9 +25,11 @@ def faulty(cri: Cri) -> Iterator[FaultyPlugin]:
     plugin = FaultyPlugin()
     plugin.start()
     yield plugin
-    cri.remove_all()  # while a plugin is there that brings NICs home
-    plugin.stop()
-    release_all()
+    try:
+        cri.remove_all()  # while a plugin is there that brings NICs home
+    finally:
+        plugin.stop()
+        release_all()
 
 
 def test_a_pod_whose_namespace_has_no_name_any_more_gives_its_nics_back(
