@@ -25,6 +25,7 @@ from dranet_nri.connection import (
     Notice,
     Outcome,
     Serving,
+    Unsynchronized,
     endpoint_from_environ,
 )
 from dranet_nri.edits import EditOptions
@@ -266,7 +267,7 @@ class Daemon:
     async def _serve(self, plugin: Plugin, stop: asyncio.Event) -> None:
         def notify(notice: Notice) -> None:
             self._notice(plugin, notice)
-            if isinstance(notice, Serving | Disconnected):
+            if isinstance(notice, Serving | Unsynchronized | Disconnected):
                 pulse.news()
 
         connection = Connection(self._endpoint, plugin, notify, answered=partial(_count, plugin))
@@ -345,6 +346,8 @@ class Daemon:
                     nri=notice.nri_version,
                     pid=os.getpid(),
                 )
+            case Unsynchronized():
+                self._log.warning("connected, but not served", reason=notice.reason)
             case Disconnected():
                 counts.disconnected()
                 self._log.warning("disconnected", reason=notice.reason, retry_s=notice.retry_s)

@@ -71,7 +71,8 @@ class Heartbeat:
     Attributes:
         beat_s: when this was written.
         serving: registered at the runtime and synchronised.
-        trouble: why there was no connection the last time, "" if there was none to tell.
+        trouble: why there was no connection the last time, or why it does not serve; "" if there
+            is nothing to tell.
         round_began_s: since when a round of repairs is at work, None between rounds.
         round_due_s: when the next one is to begin, None while one is at work.
         stuck: threads that the kernel keeps.
@@ -192,7 +193,7 @@ def not_ready(beat: Heartbeat) -> tuple[str, ...]:
     """Return why pods would not get their devices now, one line each."""
     if beat.serving:
         return ()
-    return (f"not connected to the runtime: {beat.trouble or 'it has not answered yet'}",)
+    return (f"not served by the runtime: {beat.trouble or 'it has not answered yet'}",)
 
 
 def remarks(beat: Heartbeat, now_s: float) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from dranet_nri.connection.handler import (
     Notify,
     Outcome,
     Serving,
+    Unsynchronized,
 )
 from dranet_nri.connection.plugin import Connection
 
@@ -29,5 +30,6 @@ __all__ = [
     "Notify",
     "Outcome",
     "Serving",
+    "Unsynchronized",
     "endpoint_from_environ",
 ]

@@ -72,6 +72,17 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True)
+class Unsynchronized:
+    """The runtime is reached, but has not let us in for that long; told again as that time doubles.
+
+    Until it does, it tells us of no pod, and containerd starts none.
+    """
+
+    waited_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Disconnected:
     """The connection is lost or was not made; not said of the end that close brings.
 
@@ -106,7 +117,7 @@ class HookFailed:
     told: bool
 
 
-Notice = Serving | Disconnected | HookLate | HookFailed
+Notice = Serving | Unsynchronized | Disconnected | HookLate | HookFailed
 Notify = Callable[[Notice], None]
 
 
@@ -123,7 +134,8 @@ class ConnectionStatus:
         synchronized: registered and synchronised on this very connection, thus ready.
         runtime_name, runtime_version, nri_version: as the runtime said last; "" before.
         last_event: when the last event or list arrived, None before the first.
-        last_error: why there was no connection the last time.
+        last_error: why there was no connection the last time, or why the present one
+            does not serve.
     """
 
     connected: bool = False

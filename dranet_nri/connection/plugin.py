@@ -16,6 +16,7 @@ from dranet_nri.connection.handler import (
     Handler,
     Notify,
     Serving,
+    Unsynchronized,
 )
 from dranet_nri.connection.hooks import Hooks, Sleep
 from dranet_nri.connection.link import Link
@@ -36,6 +37,18 @@ from dranet_nri.wire.session import (
 FIRST_PAUSE_S: Final = 0.2  # before the second try to connect; doubles with each
 LONGEST_PAUSE_S: Final = 10.0
 CLOSE_WAIT_S: Final = 1.0  # for the last answers to leave
+FIRST_WORD_S: Final = 10.0  # for the handshake, before its delay is told
+# The runtime takes plugins one at a time. containerd, since 1.7.26 and 2.0.3, lets none in while it
+# works on a container or a sandbox, and begins no such work while one waits (containerd#14083).
+UNANSWERED: Final = (
+    "the runtime has not answered RegisterPlugin for {:.0f} s: another NRI plugin may keep it "
+    "waiting; if none does, it hangs: restart it"
+)
+HELD_UP: Final = (
+    "the runtime has not sent its list of pods for {:.0f} s, and may start no pod meanwhile: a "
+    "container that takes its terminationGracePeriodSeconds to stop holds it up; if none does, it "
+    "hangs: restart it"
+)
 
 
 class Connection:
@@ -134,8 +147,10 @@ class Connection:
         session = PluginSession(self._endpoint.name, self._endpoint.idx)
         link = Link(session, self._clock, self._deliver)
         self._link = link
+        waiting: asyncio.Future[None] | None = None
         try:
             await self._dial(link)
+            waiting = asyncio.ensure_future(self._tell_of_waiting(link))
             await self._lost_within(link, REGISTER_TIMEOUT_S)
             if link.state is State.CONNECTING:
                 link.abort(f"no answer to RegisterPlugin within {REGISTER_TIMEOUT_S} s")
@@ -143,8 +158,22 @@ class Connection:
         except OSError as error:
             return f"{self._endpoint.path}: {error.strerror or error}"
         finally:
+            if waiting is not None:
+                waiting.cancel()
             await self._end(link)
         return link.reason
+
+    async def _tell_of_waiting(self, link: Link) -> None:
+        """Say what keeps the link from serving, each time that the wait has doubled."""
+        waited_s = FIRST_WORD_S
+        await self._sleep(waited_s)
+        while link.alive and link.state is not State.SERVING:
+            held_up = UNANSWERED if link.state is State.CONNECTING else HELD_UP
+            reason = held_up.format(waited_s)
+            self._status = replace(self._status, last_error=reason)
+            self._notify(Unsynchronized(waited_s, reason))
+            await self._sleep(waited_s)
+            waited_s *= 2
 
     async def _end(self, link: Link) -> None:
         if link.opened and not link.lost.done():

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.box.attach import (
     remove,
     start_pod,
 )
+from tests.box.containerd import version
 from tests.box.cri import ContainerSpec, Cri, CriError, Pod
 from tests.box.nics import FIRST_RULE, SWITCH, Nic, host_state, ip, make_wire, settled
 from tests.box.plugin import Plugin
@@ -40,6 +42,7 @@ from tests.box.waiting import wait_until
 __all__ = ["absent", "plugin", "sure_of_addresses"]
 
 SPARE = 40  # number of a NIC that a test may destroy
+DEAF = "trap 'echo SIGTERM' TERM; echo deaf; while :; do sleep 1; done"
 
 
 def unplug() -> None:
@@ -147,6 +150,25 @@ def test_a_second_instance_waits_and_takes_over_when_the_first_dies(
         assert_home(before)
     finally:
         second.stop()
+
+
+def test_a_runtime_that_lets_no_plugin_in_while_a_container_stops_is_told_of(
+    cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    leisurely = cri.run_pod("leisurely")
+    container = cri.run_container(leisurely, spec=ContainerSpec(command=("/bin/sh", "-c", DEAF)))
+    wait_until("it to be deaf", lambda: "deaf" in cri.container_log(leisurely))
+    with ThreadPoolExecutor() as threads:
+        stopped = threads.submit(cri.stop_container, container, grace_s=15)
+        wait_until("its stop to begin", lambda: "SIGTERM" in cri.container_log(leisurely))
+        absent.start()
+        said = absent.since()
+        stopped.result()
+
+    assert ("has not sent its list of pods for 10 s" in said) is (version() >= (2, 0)), said
+    remove(cri, assert_usable(cri, "after", nics[0]))
+    remove(cri, leisurely)
+    assert_home(before)
 
 
 def test_a_runtime_that_lost_its_pods_gives_their_nics_back(

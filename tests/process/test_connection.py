@@ -1,16 +1,17 @@
 """Connecting, the handshake and its failures: conformance cases 8, 29 to 34 and 38."""
 
 import os
+import re
 import socket
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dranet_nri.connection import ConnectionStatus, Disconnected, Serving
+from dranet_nri.connection import ConnectionStatus, Disconnected, Serving, Unsynchronized
 from dranet_nri.wire.session import REGISTER_TIMEOUT_S
 from tests.fakes.runtime import RuntimeServer
-from tests.process.plugin_bench import Bench, bench, finish, pod
+from tests.process.plugin_bench import Bench, answered, bench, finish, pod
 
 
 def test_status_follows_the_handshake(tmp_path: Path) -> None:
@@ -75,6 +76,45 @@ def test_case_31_a_busy_runtime_may_register_us_late(tmp_path: Path, wait_s: flo
             await runtime.handshake()
             await plugin.until_said(Serving)
 
+            assert plugin.said(Disconnected) == []
+
+    finish(scene())
+
+
+@pytest.mark.parametrize(
+    ("registered", "reason"),
+    [
+        (False, r"^the runtime has not answered RegisterPlugin for 20 s: .*restart it$"),
+        (True, r"^the runtime has not sent its list of pods for 20 s, and may start no pod"),
+    ],
+)
+def test_a_runtime_that_lets_nobody_in_is_told_of_while_that_lasts(
+    tmp_path: Path, *, registered: bool, reason: str
+) -> None:
+    async def scene() -> None:
+        async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
+            runtime = await server.connection()
+            if registered:
+                await runtime.register()
+                await runtime.answer(runtime.runtime.configure())
+            for count, passing_s in enumerate((10, 10, 20), 1):
+                assert len(plugin.said(Unsynchronized)) == count - 1
+                await plugin.clock.until_asleep(passing_s)
+                plugin.clock.pass_time(passing_s)
+                await plugin.until_said(Unsynchronized, count)
+            told = plugin.said(Unsynchronized)
+            status = plugin.connection.status
+            await (
+                runtime.answer(runtime.runtime.synchronize()) if registered else runtime.handshake()
+            )
+            await plugin.until_said(Serving)
+            plugin.clock.pass_time(40)
+            await answered(runtime)
+
+            assert [each.waited_s for each in told] == [10, 20, 40]
+            assert re.search(reason, told[1].reason)
+            assert (status.synchronized, status.last_error) == (False, told[-1].reason)
+            assert plugin.said(Unsynchronized) == told
             assert plugin.said(Disconnected) == []
 
     finish(scene())

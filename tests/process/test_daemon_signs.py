@@ -54,7 +54,7 @@ def test_a_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
                 runtime = await connected(server, process)
                 assert await until_ready(site, ready=True) == "ok\n"
                 runtime.abort()
-                assert "not connected to the runtime" in await until_ready(site, ready=False)
+                assert "not served by the runtime" in await until_ready(site, ready=False)
                 assert await probed(site) == (0, "ok\n")
 
     play(scene())

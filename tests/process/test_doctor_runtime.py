@@ -19,7 +19,7 @@ from tests.fakes.sysfs import FakeSysfs
 from tests.process.heartbeat_bench import ago, beat
 
 SOCKET = Path("/var/run/nri/nri.sock")
-AWAY = Verdict(waiting=("not connected to the runtime: no such file",))
+AWAY = Verdict(waiting=("not served by the runtime: no such file",))
 HCA = RdmaDevice("mlx5_0")
 
 
@@ -217,7 +217,7 @@ def test_the_verb_names_nri_that_is_off_and_a_plugin_that_waits_for_it(
     code, said = report(capsys, *places)
 
     assert code == 1
-    assert said["plugin"].startswith("bad not connected to the runtime: nri.sock: No such file")
+    assert said["plugin"].startswith("bad not served by the runtime: nri.sock: No such file")
     assert said["NRI"].startswith("bad containerd's settings switch it off; set disable = false")
 
 

@@ -46,7 +46,7 @@ def test_a_plugin_without_a_runtime_lives_and_is_not_ready(
     assert probed(tmp_path, capsys) == (0, "ok")
     assert probed(tmp_path, capsys, "--ready") == (
         1,
-        "not connected to the runtime: /run/nri.sock: No such file",
+        "not served by the runtime: /run/nri.sock: No such file",
     )
 
 

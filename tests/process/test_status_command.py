@@ -74,7 +74,7 @@ def test_a_plugin_without_a_runtime_fails_the_verb(
 
     assert shown(run, capsys) == (
         1,
-        f"{HEADER}\nthe plugin: not connected to the runtime: nri.sock: No such file\n",
+        f"{HEADER}\nthe plugin: not served by the runtime: nri.sock: No such file\n",
     )
 
 
@@ -101,7 +101,7 @@ def test_scripts_get_it_beside_what_they_had(run: Path, capsys: pytest.CaptureFi
     at_work = {"alive": True, "connected": True, "troubles": [], "remarks": []}
     nothing: dict[str, object] = {"devices": [], "warnings": {}, "broken": {}, "moved_aside": {}}
     assert json.loads(text) == nothing | {"plugin": at_work}
-    trouble = "not connected to the runtime: refused"
+    trouble = "not served by the runtime: refused"
     alone = {"alive": True, "connected": False, "troubles": [trouble], "remarks": []}
     assert json.loads(other)["plugin"] == alone
     assert [json.loads(third)["plugin"][each] for each in ("alive", "connected")] == [False, False]
