@@ -3,7 +3,8 @@
 It listens on the node's own network, so anybody may knock.
 
 Rules:
-1. A request has few seconds, few bytes, and few others beside it; what is more is turned away.
+1. A request has few seconds, few bytes, and few others beside it. A newcomer too many takes the
+   place of who has asked nothing for longest: the kubelet's probe must not fail for idle strangers.
 2. A page that fails is a 500 with one line, and ends nothing.
 """
 
@@ -11,6 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 import h11
@@ -66,7 +68,7 @@ class WebServer:
         self._pages = pages
         self._notify = notify
         self._request_s = request_s
-        self._talks: set[asyncio.Task[None]] = set()
+        self._talks: dict[asyncio.Task[None], _Talk] = {}
 
     async def run(self) -> None:
         """Serve until cancelled.
@@ -90,16 +92,25 @@ class WebServer:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         talk = asyncio.current_task()
         assert talk is not None
-        if len(self._talks) >= MAX_CONNECTIONS:
+        if len(self._talks) >= MAX_CONNECTIONS and not self._made_room():
             writer.transport.abort()
             return
-        self._talks.add(talk)
+        self._talks[talk] = _Talk(reader, writer, self._pages, self._request_s)
         try:
             with suppress(OSError, TimeoutError, h11.LocalProtocolError, asyncio.CancelledError):
-                await _Talk(reader, writer, self._pages, self._request_s).run()
+                await self._talks[talk].run()
         finally:
-            self._talks.discard(talk)
+            self._talks.pop(talk, None)
             writer.transport.abort() if talk.cancelling() else writer.close()
+
+    def _made_room(self) -> bool:
+        """Hang up on who has asked nothing for longest; False if all wait for their answers."""
+        idle = [(each.since, task) for task, each in self._talks.items() if each.since is not None]
+        if idle:
+            _, longest = min(idle, key=itemgetter(0))
+            del self._talks[longest]
+            longest.cancel()
+        return bool(idle)
 
 
 class _Talk:
@@ -116,11 +127,13 @@ class _Talk:
         self._writer = writer
         self._pages = pages
         self._request_s = request_s
+        self.since: float | None = None  # when it began to wait for a request, the loop's clock
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
 
     async def run(self) -> None:
         """Answer until either side has enough."""
         while True:
+            self.since = asyncio.get_running_loop().time()
             try:
                 async with asyncio.timeout(self._request_s):
                     request = await self._next_request()
@@ -129,6 +142,7 @@ class _Talk:
                 return
             if request is None:
                 return
+            self.since = None
             await self._answer(await self._page(request), request.method.decode())
             if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 return

@@ -24,7 +24,36 @@ async def broken() -> Page:
     raise RuntimeError("oops")
 
 
-PAGES: Mapping[str, Callable[[], Awaitable[Page]]] = {"/hello": hello, "/broken": broken}
+ASKED = asyncio.Semaphore(0)  # those who have asked for /slow
+ANSWER = asyncio.Event()
+
+
+async def slow() -> Page:
+    """Return a page when told."""
+    ASKED.release()
+    await ANSWER.wait()
+    return await hello()
+
+
+PAGES: Mapping[str, Callable[[], Awaitable[Page]]] = {
+    "/hello": hello,
+    "/broken": broken,
+    "/slow": slow,
+}
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def hello_of(stream: Stream) -> bytes:
+    """Ask for a page; return what came back."""
+    stream[1].write(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n")
+    return await stream[0].readuntil(b"hello\n")
+
+
+async def talking(port: int) -> Stream:
+    """Return a connection that has been served, and waits."""
+    stream = await asyncio.open_connection("127.0.0.1", port)
+    await hello_of(stream)
+    return stream
 
 
 @asynccontextmanager
@@ -137,22 +166,39 @@ def test_who_does_not_finish_a_request_is_hung_up_on(data: bytes) -> None:
     assert said_to(data, request_s=0.01) == b""
 
 
-def test_one_too_many_is_turned_away_and_the_others_are_served() -> None:
+def test_one_too_many_takes_the_place_of_who_asked_nothing_for_longest() -> None:
+    async def scene() -> tuple[bytes, bytes, bytes]:
+        async with served() as port:
+            held = [await talking(port) for _ in range(MAX_CONNECTIONS)]
+            again = await hello_of(held[0])  # it is not the second that has waited longest
+            newcomer = await talking(port)
+            answered = await hello_of(newcomer)
+            hung_up_on = await held[1][0].read()
+            for _, writer in (*held, newcomer):
+                writer.close()
+            return again, answered, hung_up_on
+
+    again, answered, hung_up_on = asyncio.run(scene())
+
+    assert again.endswith(b"hello\n")
+    assert answered.endswith(b"hello\n")
+    assert hung_up_on == b""
+
+
+def test_one_too_many_is_turned_away_while_all_wait_for_their_answers() -> None:
     async def scene() -> tuple[bytes, bytes]:
         async with served() as port:
-            held = [
-                await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS)
-            ]
-            for reader, writer in held:
-                writer.write(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n")
-                await reader.readuntil(b"hello\n")
+            held = [await talking(port) for _ in range(MAX_CONNECTIONS)]
+            for _, writer in held:
+                writer.write(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+                await ASKED.acquire()
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:
                 turned_away = await reader.read()
             except ConnectionResetError:
                 turned_away = b""
-            held[0][1].write(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n")
-            served_still = await held[0][0].readuntil(b"hello\n")
+            ANSWER.set()
+            served_still = await held[-1][0].readuntil(b"hello\n")
             for _, each in (*held, (reader, writer)):
                 each.close()
             return turned_away, served_still
