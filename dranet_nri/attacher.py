@@ -197,7 +197,11 @@ class Attacher:
             )
         netns = self.kernel.identify(pod.netns_path)
         if netns is None:
-            raise NoNetnsError(f"pod {pod}: network namespace {pod.netns_path} does not exist")
+            raise NoNetnsError(
+                f"pod {pod}: network namespace {pod.netns_path} does not exist; is that where the"
+                " runtime keeps them, mount the directory into the plugin's container"
+                " (manifests/components/netns-state-dir)"
+            )
         if self.kernel.is_host(netns):
             raise NoNetnsError(
                 f"pod {pod} claims a NIC but uses the host's network;"

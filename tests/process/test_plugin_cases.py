@@ -73,7 +73,9 @@ def test_case_42_a_missing_namespace_file_is_refused(node: Node) -> None:
     pod = replace(node.pod("web"), netns_path="/run/netns/never-made")
     node.allocate(pod, 1)
 
-    with pytest.raises(RefusedError, match=r"/run/netns/never-made does not exist"):
+    with pytest.raises(
+        RefusedError, match=r"/run/netns/never-made does not exist; .*netns-state-dir"
+    ):
         node.run_pod(pod)
 
 
