@@ -207,8 +207,7 @@ def _failure(
         case 403 if _is_ending(details):
             return NotFoundError(subject, said)
         case 403:
-            right = f"{request.verb} on {request.resource}"
-            return RejectedError(subject, said, f"grant {right} to the service account")
+            return RejectedError(subject, said, _permission(request, words))
         case 404 if status.get("reason") == "NotFound" and details.get("name"):
             return NotFoundError(subject, said)
         case 404:
@@ -223,6 +222,17 @@ def _failure(
     if any(cause.field == "metadata.uid" for cause in causes):
         return ConflictError(subject, said)  # how an apply to a namesake is refused
     return InvalidError(subject, said, causes=causes)
+
+
+def _permission(request: Request, words: str) -> str:
+    """Return what to do about a 403: not only rights are missing, policies refuse with it as well.
+
+    The words for a right are those of apiserver's endpoints/handlers/responsewriters.
+    """
+    grant = f"grant {request.verb} on {request.resource} to the service account"
+    if f" cannot {request.verb} " in words:
+        return grant
+    return f"a policy, webhook or quota refused it; if none did, {grant}"
 
 
 def _causes(details: Mapping[str, object]) -> tuple[Cause, ...]:

@@ -2,7 +2,8 @@
 
 Rules:
 1. Whatever becomes of an event, nothing else waits for it.
-2. A server that does not answer is asked again; what it will not have is dropped, and told once.
+2. A server that does not answer, or not us, is asked again: one that has just started refuses
+   everybody. What it will not have is dropped, and told once.
 3. What cannot be posted is tried again after the others, and not for ever: a webhook for one
    namespace may be what does not answer.
 """
@@ -19,6 +20,7 @@ from dra_shim.api import (
     ConflictError,
     NotFoundError,
     Object,
+    RejectedError,
     UnavailableError,
     name_of,
 )
@@ -88,14 +90,14 @@ class EventPoster:
     async def _report(self, waiting: Waiting) -> None:
         try:
             await self._post(waiting)
-        except (UnavailableError, ConflictError) as error:
+        except (UnavailableError, RejectedError, ConflictError) as error:
             self._pause(error)
             self._again(waiting, error)
         except NotFoundError:
             self._failures = 0  # the namespace is gone, and who would have read it
         except ApiError as error:
             self._failures = 0
-            self._lose(error.remedy or str(error))
+            self._lose(str(error))
         except Exception as error:  # noqa: BLE001 - a fault of ours costs one event, not all
             self._lose(f"internal error of dra-shim: {error!r}")
         else:

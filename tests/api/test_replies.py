@@ -129,9 +129,18 @@ def test_an_error_is_one_line_of_subject_reason_and_remedy() -> None:
         read_object(ASKED, reply(said(403, "Forbidden", "not yours"), 403))
 
     assert str(caught.value) == (
-        "update ResourceSlice s-0: not yours; grant update on resourceslices to the service account"
+        "update ResourceSlice s-0: not yours; a policy, webhook or quota refused it; if none did,"
+        " grant update on resourceslices to the service account"
     )
-    assert (caught.value.reason, caught.value.remedy.partition(" ")[0]) == ("not yours", "grant")
+    assert (caught.value.reason, caught.value.remedy[:8]) == ("not yours", "a policy")
+
+
+def test_a_missing_right_is_told_from_a_policy() -> None:
+    missing = 'User "sa" cannot update resource "resourceslices" in API group "resource.k8s.io"'
+    with pytest.raises(RejectedError) as caught:
+        read_object(ASKED, reply(said(403, "Forbidden", missing), 403))
+
+    assert caught.value.remedy == "grant update on resourceslices to the service account"
 
 
 @pytest.mark.parametrize(

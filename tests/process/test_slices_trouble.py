@@ -116,7 +116,8 @@ def test_a_read_that_fails_is_tried_again_sooner() -> None:
 def test_who_may_not_write_is_told_which_right_is_missing() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
-            server.fail(Told(403, {"code": 403, "message": "forbidden"}), writing)
+            words = 'User "sa" cannot create resource "resourceslices"'
+            server.fail(Told(403, {"code": 403, "message": words}), writing)
             it.publisher.offer(plain("a"))
             await it.rest(GATHER_S)
             await it.rest(REST_S)
@@ -124,7 +125,7 @@ def test_who_may_not_write_is_told_which_right_is_missing() -> None:
 
             assert it.troubles() == [
                 (
-                    f"create ResourceSlice {FIRST}: forbidden; "
+                    f"create ResourceSlice {FIRST}: {words}; "
                     "grant create on resourceslices to the service account",
                     5.0,
                 )
