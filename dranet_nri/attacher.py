@@ -135,7 +135,7 @@ class Attacher:
                 # Not recorded: the pod was not refused anything, and the claim may be home already.
                 raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
-                refuse_held(pod, claims, self.attachments.all())
+                refuse_held(pod, claims, self.attachments.all(), self.live)
                 refuse_unusable(claims, self.attachments.in_the_way(), self.allocation)
                 netns = self._netns(pod)
                 await self._supersede(pod, claims)
@@ -217,7 +217,7 @@ class Attacher:
         """
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)
-            if record is None or not record.is_away:
+            if record is None or not record.holds_devices:
                 continue
             if _has_its_devices(record, claim) and record.sandbox_id == pod.sandbox_id:
                 continue
@@ -262,6 +262,8 @@ class Attacher:
             record = await self.meter.work.detaching(self.overseer.done(work, (attachment,)))
         finally:  # what it came to may be unrecorded
             self._release_if_home(attachment.netns)
+        if record.phase is Phase.HOME:
+            self.overseer.note_well(record.claim.uid)
         self.overseer.note_unclosed(record.claim.uid, unclosed)
         if record.phase is Phase.HOME:
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
@@ -308,6 +310,7 @@ class Attacher:
                 lambda: self.executor.verify(attachment, allocation), (attachment,)
             )
             if current is not None:
+                self.overseer.note_well(uid)
                 self._log_changed(attachment, current)
                 if allocation is not None:
                     self.open_gate(allocation, current)

@@ -1,6 +1,6 @@
 """What a pod may not have, for somebody else has it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from dranet_nri.errors import HeldError, UnusableRecordError
 from dranet_nri.model import Allocation, Attachment, Phase, Pod
@@ -8,8 +8,19 @@ from dranet_nri.state.damage import Damage
 from dranet_nri.targets import moved
 
 
-def refuse_held(pod: Pod, claims: tuple[Allocation, ...], records: tuple[Attachment, ...]) -> None:
+def refuse_held(
+    pod: Pod,
+    claims: tuple[Allocation, ...],
+    records: tuple[Attachment, ...],
+    live: Container[str],
+) -> None:
     """Refuse devices and claims that another claim or pod still holds.
+
+    Args:
+        pod: who is to get them.
+        claims: what it is to get.
+        records: of all claims.
+        live: ids of the sandboxes that live.
 
     Raises:
         HeldError: one of them is held.
@@ -18,14 +29,14 @@ def refuse_held(pod: Pod, claims: tuple[Allocation, ...], records: tuple[Attachm
     uids = {each.claim.uid for each in claims}
     for holder in [each for each in records if each.holds_devices]:
         if holder.claim.uid in uids and holder.pod.uid != pod.uid:
-            raise HeldError(_held(f"claim {holder.claim}", holder))
+            raise HeldError(_held(f"claim {holder.claim}", holder, live))
         for device in holder.devices:
             claim, asked = wanted.get(device.device.name, (None, None))
             if claim is None or asked is None or holder.claim.uid == claim.claim.uid:
                 continue
             if not device.home and not (asked.share_id and device.share_id):
                 subject = f"device {device.device.name} of claim {claim.claim}"
-                raise HeldError(_held(subject, holder))
+                raise HeldError(_held(subject, holder, live))
 
 
 def refuse_unusable(
@@ -68,9 +79,9 @@ def _named(damage: Damage, allocated: Allocation | None) -> tuple[tuple[str, str
     return tuple((each.device.name, each.share_id) for each in devices)
 
 
-def _held(subject: str, holder: Attachment) -> str:
+def _held(subject: str, holder: Attachment, live: Container[str]) -> str:
     text = f"{subject} is held by pod {holder.pod} (claim {holder.claim})"
-    if holder.phase is not Phase.DETACHING:
+    if holder.phase is not Phase.DETACHING and holder.sandbox_id in live:
         return f"{text}; delete that pod, or allocate the claim anew"
     reason = f" ({holder.failure.message})" if holder.failure else ""
     return f"{text}, which is gone; it is still on its way home{reason}, this is retried"

@@ -132,6 +132,12 @@ class Overseer:
             failure = Failure(FAULT, message[:MAX_MESSAGE], self.clock.wall(), count)
             self._swap(seen, replace(record, failure=failure))
 
+    def note_well(self, claim_uid: str) -> None:
+        """Forget that a thread of the claim was stuck or failed: all of it was seen to be well."""
+        record = self.attachments.get(claim_uid)
+        if record and record.failure and record.failure.reason in {STUCK, FAULT}:
+            self._swap(record, replace(record, failure=None))
+
     def opened(self, claim_uid: str, work: Callable[[], bool]) -> bool:
         """Open an attached claim's gate; return whether it is open, and record why if it is not.
 

@@ -163,8 +163,9 @@ class Plugin:
     async def synchronize(self, pods: tuple[Pod, ...], containers: tuple[Container, ...]) -> None:  # noqa: ARG002 - containers follow their pods
         """Take the runtime's list of pods as the truth; the difference is repaired right after.
 
-        Sandboxes that have ended are in it, too. Of a pod's sandboxes one lives. A sandbox that
-        something is being attached to stays: the list may be older than it.
+        Sandboxes that have ended are in it, too. Of a pod's sandboxes one lives. One that something
+        is being attached to stays, for the list may be older; not if it has ended, or if the list
+        has another one of its pod, which was made since.
         """
         live, records = self.attacher.live, self.attacher.attachments.all()
         busy = [pod for pod in live if self.attacher.is_busy(pod.sandbox_id)]
@@ -173,7 +174,8 @@ class Plugin:
             {each.sandbox_id for each in records if each.phase not in ENDED},
         )
         for pod in busy:
-            live.enter(pod)
+            if not (live.others(pod) or has_ended(pod, self.attacher.kernel)):
+                live.enter(pod)
         self.synchronized = True
         self.news()
 
@@ -258,8 +260,9 @@ class Plugin:
             return self.synchronized and record.sandbox_id not in self.attacher.live
         if record.phase is not Phase.ATTACHED:
             return record.phase is Phase.HOME
+        lives = not self.synchronized or record.sandbox_id in self.attacher.live
         allocation = self.allocations.get(record.claim.uid)
-        return allocation is None or self.attacher.gate.is_open(allocation)
+        return lives and (allocation is None or self.attacher.gate.is_open(allocation))
 
     async def _reconcile_one(self, seen: Attachment) -> None:
         record = self.attacher.attachments.get(seen.claim.uid)

@@ -35,7 +35,7 @@ class Sandboxes:
 
     _live: dict[str, Pod] = field(default_factory=dict)
 
-    def __contains__(self, sandbox_id: str) -> bool:
+    def __contains__(self, sandbox_id: object) -> bool:
         """Whether the sandbox lives."""
         return sandbox_id in self._live
 

@@ -63,6 +63,32 @@ def test_a_container_that_joins_an_attach_gets_the_claim_that_came_later_too(nod
     assert [each.phase for each in node.attachments.all()] == [Phase.ATTACHED] * 2
 
 
+@pytest.mark.parametrize("gone", [True, False], ids=["namespace gone", "namespace left behind"])
+def test_a_sandbox_made_anew_while_the_old_one_is_still_attached_to_gets_the_nic(
+    node: Node, *, gone: bool
+) -> None:
+    old, new = node.pod("web", "old"), node.pod("web", "new")
+    claim = node.allocate(old, 1)
+    paused = node.pause()
+
+    async def work() -> None:
+        run = asyncio.create_task(node.plugin.run_pod_sandbox(old, LATER))
+        await asyncio.to_thread(paused.begun.wait)
+        if gone:
+            node.kernel.remove_netns(node.netns(old))
+        await node.plugin.synchronize((new,), ())  # its hooks were missed
+        paused.go.set()
+        await asyncio.wait({run})
+        while await node.plugin.reconcile():
+            pass
+
+    node.run(work)
+
+    assert node.in_pod(1, new)
+    assert node.gate_open(claim)
+    assert node.kernel.held == {node.netns(new)}
+
+
 def test_a_sandbox_that_is_attached_to_stays_though_the_list_lacks_it(node: Node) -> None:
     pod = node.pod("web")
     node.allocate(pod, 1)

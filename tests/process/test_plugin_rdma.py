@@ -100,6 +100,20 @@ def test_a_pod_that_ends_leaves_the_other_its_share(shared: Node) -> None:
     assert shared.kernel.log == []
 
 
+def test_a_share_that_the_next_sandbox_of_its_pod_takes_over_holds_no_namespace(
+    shared: Node,
+) -> None:
+    old, new = shared.pod("web", "old"), shared.pod("web", "new")
+    claim = claimed(shared, old, 1, share="5e0f")
+    shared.synchronize(old)
+    assert shared.phase(claim) is Phase.ATTACHED
+
+    shared.run_pod(new)  # nobody told of the old one's end
+
+    assert shared.gate_open(claim)
+    assert shared.kernel.held == {shared.netns(new)}
+
+
 @pytest.mark.parametrize(("first", "second"), [("", "5e0f"), ("5e0f", "")])
 def test_a_whole_device_and_a_share_of_it_are_never_given_together(
     shared: Node, first: str, second: str

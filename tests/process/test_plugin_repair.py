@@ -1,7 +1,8 @@
 """Rounds of repair: what they bring about, and what they leave alone."""
 
 from dataclasses import replace
-from errno import EBUSY
+from errno import EBUSY, EMFILE
+from unittest.mock import patch
 
 import pytest
 
@@ -10,12 +11,15 @@ from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     Allocation,
     DeviceKey,
+    Failure,
     InterfaceConfig,
     NetworkConfig,
     Phase,
     Pod,
 )
+from dranet_nri.overseer import FAULT, STUCK
 from dranet_nri.plan.ops import AddAddress, MoveLink
+from tests.fakes.kernel import FakeKernel
 from tests.fakes.node import Node, pci_key
 from tests.process.plugin_node import node
 
@@ -279,3 +283,46 @@ def test_what_a_sweep_learns_of_a_nic_in_its_pod_is_recorded_without_a_word(
 
     assert node.attachments.get(claim.claim.uid) == record
     assert "changed" not in "".join(capsys.readouterr())
+
+
+def test_a_surprise_in_a_look_at_a_pod_is_forgotten_when_the_next_one_finds_it_well(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.synchronize(pod)
+    with patch.object(FakeKernel, "session", side_effect=OSError(EMFILE, "too many")):
+        node.synchronize(pod)
+    assert failure_of(node, claim) == FAULT
+    assert node.in_pod(1, pod)
+
+    node.synchronize(pod)
+
+    assert failure_of(node, claim) == ""
+    assert node.gate_open(claim)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_a_plugin_that_ended_said_of_a_stuck_thread_goes_with_the_next_look(
+    node: Node, *, ended: bool
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.synchronize(pod)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    stuck = Failure(STUCK, "observe eth1 has not returned for 10 s", 1)
+    node.attachments.put(replace(record, failure=stuck))
+    node.restart()
+
+    node.synchronize(*(() if ended else (pod,)))
+
+    assert node.phase(claim) is (Phase.HOME if ended else Phase.ATTACHED)
+    assert failure_of(node, claim) == ""
+
+
+def failure_of(node: Node, claim: Allocation) -> str:
+    """Return the reason that is recorded of the claim, "" if there is none."""
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    return record.failure.reason if record.failure else ""

@@ -5,7 +5,7 @@ from errno import EBUSY
 
 import pytest
 
-from dranet_nri.errors import AttachError, KernelError, RefusedError
+from dranet_nri.errors import AttachError, HeldError, KernelError, RefusedError
 from dranet_nri.model import (
     Allocation,
     ContainerClaim,
@@ -87,6 +87,24 @@ def test_a_full_disk_keeps_no_nic_from_coming_home_and_no_pod_from_stopping(node
     assert not node.reconcile()
     assert node.phase(claim) is Phase.HOME
     assert not node.kernel.held
+
+
+def test_what_a_full_disk_keeps_from_being_recorded_as_home_is_told_as_that(node: Node) -> None:
+    pod, other = node.pod("web"), node.pod("other")
+    ended = node.allocate(pod, 1)
+    node.synchronize(pod, other)
+    node.disk.room = 0
+    node.stop_pod(pod)
+    node.allocations.remove(ended.claim.uid)
+    node.allocate(other, 1, claim="next")
+
+    with pytest.raises(HeldError, match=r"held by pod default/web .*, which is gone; .* retried"):
+        node.run_pod(other)
+
+    assert node.plugin.pending() == 1, "of the pod that is gone"
+    node.disk.room = None
+    assert not node.reconcile()
+    assert node.in_pod(1, other)
 
 
 def test_a_full_disk_holds_no_namespace_of_a_pod_whose_attach_had_failed(node: Node) -> None:

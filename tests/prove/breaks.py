@@ -140,7 +140,7 @@ _NO_NIC_LOST: Final = (
     Break(
         "a pod is given what another one holds",
         _ATTACHER,
-        "                refuse_held(pod, claims, self.attachments.all())\n",
+        "                refuse_held(pod, claims, self.attachments.all(), self.live)\n",
         "",
         f"{_TEST_PLUGIN}::test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name",
     ),
