@@ -149,7 +149,7 @@ class Attacher:
             await self._run(pod, netns, claims)
 
     async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
-        previous = self._records(claims)
+        previous = self._records()
         try:
             done = await self.overseer.done(
                 lambda: self.executor.attach(pod, netns, claims, previous),
@@ -164,13 +164,12 @@ class Attacher:
 
     def _record_refusal(self, pod: Pod, claims: tuple[Allocation, ...], message: str) -> None:
         try:
-            self.executor.refuse(pod, claims, self._records(claims), message)
+            self.executor.refuse(pod, claims, self._records(), message)
         except (DranetError, OSError) as error:
             self.log.error("refusal not recorded", pod=str(pod), reason=str(error))
 
-    def _records(self, claims: tuple[Allocation, ...]) -> dict[str, Attachment]:
-        records = (self.attachments.get(each.claim.uid) for each in claims)
-        return {each.claim.uid: each for each in records if each is not None}
+    def _records(self) -> dict[str, Attachment]:
+        return {each.claim.uid: each for each in self.attachments.all()}
 
     def _log_attached(self, pod: Pod, attachment: Attachment) -> None:
         self.log.info(

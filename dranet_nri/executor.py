@@ -103,7 +103,7 @@ class Executor:
             pod: the sandbox.
             netns: its namespace, held.
             allocations: the pod's claims.
-            previous: the last record of each claim, by claim UID.
+            previous: the last record of each claim of the node, by claim UID.
 
         Returns:
             The records, one a claim, all of phase ATTACHED.
@@ -114,13 +114,17 @@ class Executor:
             InvalidValueError: the record would break a rule, as too many routes do; the same.
         """
         records = tuple(self._intent(pod, netns, each, previous) for each in allocations)
+        own = {each.claim.uid for each in allocations}
+        beside = tuple(
+            each for uid, each in previous.items() if uid not in own and each.netns == netns
+        )
         try:
             session = self._kernel.session(netns)
         except KernelError as error:
             self._fail(records, str(error))
             raise AttachError("enter the pod's network namespace", str(error)) from error
         try:
-            return self._attach(session, records, allocations)
+            return self._attach(session, records, allocations, beside)
         finally:
             session.close()
 
@@ -159,9 +163,10 @@ class Executor:
         session: Session,
         records: tuple[Attachment, ...],
         allocations: tuple[Allocation, ...],
+        beside: tuple[Attachment, ...],
     ) -> tuple[Attachment, ...]:
         try:
-            targets = resolve(session, records, allocations, self._clock.boot(), self._rdma)
+            targets = resolve(session, records, allocations, beside, self._clock.boot(), self._rdma)
             plans = tuple(target.plan() for target in targets)
             intents = tuple(_with_devices(record, targets) for record in records)
             for record in intents:

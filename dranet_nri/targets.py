@@ -226,15 +226,17 @@ def resolve(
     session: Session,
     records: tuple[Attachment, ...],
     allocations: tuple[Allocation, ...],
+    beside: tuple[Attachment, ...],
     now_s: int,
     options: RdmaOptions,
 ) -> tuple[Target, ...]:
-    """Return every device of the pod, in the order in which they are attached.
+    """Return every device of the claims, in the order in which they are attached.
 
     Args:
         session: of the pod.
         records: one a claim, whose devices have the snapshots that are known.
         allocations: the same claims.
+        beside: the records of other claims that have devices in the pod.
         now_s: seconds of CLOCK_BOOTTIME, for new snapshots.
         options: the operator's, for RDMA devices.
 
@@ -255,7 +257,7 @@ def resolve(
         for link in each.record.rdma
     }
     _require_distinct("rdma", [name for _, name in rdma])
-    return _beside_each_other(targets)
+    return _beside_each_other(session, targets, beside)
 
 
 def _require_distinct(kind: str, names: list[str]) -> None:
@@ -268,10 +270,17 @@ def _require_distinct(kind: str, names: list[str]) -> None:
         )
 
 
-def _beside_each_other(targets: tuple[Target, ...]) -> tuple[Target, ...]:
-    networks = iter(beside_each_other([each.network for each in targets if each.network]))
+def _beside_each_other(
+    session: Session, targets: tuple[Target, ...], beside: tuple[Attachment, ...]
+) -> tuple[Target, ...]:
+    """Return the targets with routes of their own: the kernel tells what the others have."""
+    seen = [each.observed for each in targets]
+    seen += (look(session, each) for record in beside for each in record.devices if each.touched)
+    now = [each.pod.routes if each.pod else () for each in seen]
+    placed = beside_each_other([each.network or PodNetwork("") for each in targets], now)
     return tuple(
-        replace(target, network=next(networks)) if target.network else target for target in targets
+        replace(target, network=target.network and network)
+        for target, network in zip(targets, placed, strict=True)
     )
 
 

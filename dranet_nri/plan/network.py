@@ -11,10 +11,10 @@ Rules:
 4. Host rules follow the tables whose routes came along.
 5. Several devices of a pod may want the same route, as the parameters of a request with a count do.
    The kernel has one slot for each metric, so the later ones get the next metrics: the first device
-   is preferred, the others stand by.
+   is preferred, the others stand by. What is in the pod already keeps its slots.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from ipaddress import (
@@ -55,6 +55,8 @@ PARSED: Final = 1024  # texts whose meaning is remembered; plans of a device rep
 IPV6_MIN_MTU: Final = 1280  # RFC 8200
 IFA_F_NODAD: Final = 0x02  # linux/if_addr.h
 IFA_F_TEMPORARY: Final = 0x01  # the same bit says "secondary" for IPv4
+
+Slot = tuple[str, int, int, int]  # of a route: what no two routes of a namespace share
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,22 +210,43 @@ def _inherited_routes(
     return tuple(inherited)
 
 
-def beside_each_other(networks: Sequence[PodNetwork]) -> tuple[PodNetwork, ...]:
-    """Return the networks of one pod's devices with routes that can stand beside each other."""
-    taken: set[tuple[str, int, int, int]] = set()
+def beside_each_other(
+    networks: Sequence[PodNetwork], now: Iterable[Iterable[Route]]
+) -> tuple[PodNetwork, ...]:
+    """Return the networks of one pod's devices with routes that can stand beside each other.
+
+    Args:
+        networks: what the devices shall have, the preferred one first.
+        now: the routes that each of these devices has in the pod, then those of its other ones.
+    """
+    owners = {_slot(route): owner for owner, own in enumerate(now) for route in own}
+    given: set[Slot] = set()
     return tuple(
-        replace(network, routes=tuple(_in_a_free_slot(route, taken) for route in network.routes))
-        for network in networks
+        replace(
+            network, routes=tuple(_placed(each, number, owners, given) for each in network.routes)
+        )
+        for number, network in enumerate(networks)
     )
 
 
-def _in_a_free_slot(route: Route, taken: set[tuple[str, int, int, int]]) -> Route:
-    """Return the route with the next metric that no other one of its destination has."""
-    metric = effective_metric(route)
-    while (route.destination, route.table, route.tos, metric) in taken:
-        metric += 1
-    taken.add((route.destination, route.table, route.tos, metric))
-    return route if metric == effective_metric(route) else replace(route, metric=metric)
+def _placed(route: Route, number: int, owners: Mapping[Slot, int], given: set[Slot]) -> Route:
+    """Return the route with the next metric that no other one of its destination has.
+
+    Args:
+        route: of the device of that number.
+        number: of the device.
+        owners: the device whose route is in a slot now.
+        given: the slots of routes that were placed already; this one's is added.
+    """
+    slot = _slot(route)
+    while slot in given or owners.get(slot, number) != number:
+        slot = (*slot[:3], slot[3] + 1)
+    given.add(slot)
+    return route if slot == _slot(route) else replace(route, metric=slot[3])
+
+
+def _slot(route: Route) -> Slot:
+    return route.destination, route.table, route.tos, effective_metric(route)
 
 
 def effective_metric(route: Route) -> int:
