@@ -21,6 +21,7 @@ def stage(nics: tuple[Nic, ...], before: dict[str, object]) -> Stage:
         ("attach 3 NICs", After.GONE, 2, "move link"),
         ("attach parameters", After.LISTED, 1, "add address"),
         ("attach 2 claims", After.LISTED, 3, "renamed attachments/"),  # one of two results
+        ("attach one route twice", After.LISTED, 3, "renamed attachments/"),
         ("undo 2 claims", After.GONE, 3, "move link"),  # the first on its way back
         ("detach parameters", After.GONE, 2, " link "),  # down, then on its way home
         ("supersede 1 NIC", After.LISTED, 2, "move link"),  # into the second sandbox

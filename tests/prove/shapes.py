@@ -47,6 +47,7 @@ EVERYTHING: Final = NetworkConfig(
 )
 RENAMED: Final = NetworkConfig(rdma=RdmaConfig(name="mlx5_77"))
 REFUSED: Final = NetworkConfig(routes=(RouteConfig("172.31.0.0/16", "198.51.100.1"),))
+ROUTED: Final = NetworkConfig(routes=(RouteConfig("172.29.0.0/16", scope=253),))
 
 
 class Act(StrEnum):
@@ -106,6 +107,7 @@ SHAPES: Final = (
         for act in (Act.ATTACH, Act.DETACH)
         for pod, claims in _PODS.items()
     ),
+    Shape("attach one route twice", Act.ATTACH, ((ROUTED,), (ROUTED,))),
     Shape("detach spoilt", Act.DETACH, ((NOTHING,),), spoilt=True),
     Shape("undo 3 NICs", Act.UNDO, ((NOTHING, NOTHING, REFUSED),)),
     Shape("undo 2 claims", Act.UNDO, ((NOTHING,), (REFUSED,))),
