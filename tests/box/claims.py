@@ -8,13 +8,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from unittest.mock import patch
 
 from dra_shim import cli
 from tests.box.cri import ContainerSpec, ExecResult
-from tests.box.nics import Nic
+from tests.box.nics import Nic, has_carrier
 from tests.box.place import NODE, Place
 from tests.box.plugin import ALLOCATIONS
+from tests.box.waiting import wait_until
 
 CLASS = {
     "apiVersion": "resource.k8s.io/v1",
@@ -133,6 +135,8 @@ def allocate(
     Raises:
         AssertionError: dra-shim refused; the message is its own.
     """
+    for nic in nics if node is NODE else ():
+        wait_until(f"the carrier of {nic.name}", partial(has_carrier, nic.name))
     documents = (CLASS, claim_document(name, nics, config))
     listed = [word for each in containers for word in ("--container", f"{each}={name}")]
     done = shim(

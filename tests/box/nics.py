@@ -13,6 +13,7 @@ from tests.box.waiting import wait_until
 
 IGB: Final = Path("/sys/bus/pci/drivers/igb")
 FIRST_RULE: Final = 2000  # priority of the first NIC's rule
+IFF_UP: Final = 1  # linux/if.h
 SWITCH: Final = "switch"  # the namespace at the other end of the wires
 RUNTIMES_BRIDGE: Final = "cni0"  # its ports and timers follow every pod
 # What changes by itself or tells nothing about restoration.
@@ -37,6 +38,16 @@ class Nic:
 
     name: str
     cidr: str
+
+
+def has_carrier(name: str) -> bool:
+    """Whether the interface has its carrier, which comes a moment after it is up, or is not up."""
+    interface = Path("/sys/class/net", name)
+    try:
+        up = int((interface / "flags").read_text(), 16) & IFF_UP
+        return not up or (interface / "carrier").read_text() == "1\n"
+    except OSError:
+        return True  # not there, or down by now: whoever wants it says so
 
 
 def ip(*arguments: str) -> str:
