@@ -120,7 +120,10 @@ SHAPES: Final = (
     Shape("destroyed parameters", Act.DESTROYED, ((EVERYTHING,),)),
     Shape("left 1 NIC", Act.LEFT, ((NOTHING,),)),
     Shape("left parameters", Act.LEFT, ((EVERYTHING,),)),
-    *(Shape(f"{act} share", act, ((NOTHING,),), shared=True) for act in (Act.ATTACH, Act.DETACH)),
+    *(
+        Shape(f"{act} share", act, ((NOTHING,),), shared=True)
+        for act in (Act.ATTACH, Act.DETACH, Act.SUPERSEDE)
+    ),
     *(
         Shape(f"{act} renamed RDMA", act, ((RENAMED,),))
         for act in (Act.ATTACH, Act.DETACH, Act.DESTROYED)
