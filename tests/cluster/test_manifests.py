@@ -208,6 +208,27 @@ def test_a_slice_for_all_nodes_is_not_created(ours: Shim, nodes: tuple[Workload,
         ours.asks(lambda api: api.create(SLICE, document))
 
 
+def test_a_slice_in_the_pool_of_another_node_is_not_created(
+    ours: Shim, nodes: tuple[Workload, Workload]
+) -> None:
+    document = fresh(nodes[0].name)
+    document["spec"]["pool"]["name"] = nodes[1].name
+
+    with pytest.raises(RejectedError, match="in the pool of its name"):
+        ours.asks(lambda api: api.create(SLICE, document))
+
+
+@pytest.mark.parametrize("name", ["{}-dra.net-000", "whatever"])
+def test_a_slice_does_not_take_the_name_of_another_nodes(
+    ours: Shim, nodes: tuple[Workload, Workload], name: str
+) -> None:
+    document = fresh(nodes[0].name)
+    document["metadata"]["name"] = name.format(nodes[1].name)
+
+    with pytest.raises(RejectedError, match="may only create ResourceSlices whose names begin"):
+        ours.asks(lambda api: api.create(SLICE, document))
+
+
 def test_another_nodes_slice_is_neither_changed_nor_deleted(
     ours: Shim, nodes: tuple[Workload, Workload]
 ) -> None:
@@ -298,7 +319,7 @@ def is_enforced(nobody: Shim) -> bool:
 def fresh(node: str) -> Any:
     """Return a new slice of a node."""
     document = slice_of(node, {"devices": [{"name": "nic0"}]})
-    document["metadata"]["name"] = f"{node}-{uuid4().hex[:8]}"
+    document["metadata"]["name"] = f"{node}-dra.net-{uuid4().hex[:8]}"
     return document
 
 
@@ -312,12 +333,14 @@ def new_claim(workload: Workload) -> ObjectRef:
     return ObjectRef(workload.name, name, made["uid"])
 
 
-def allocated(workload: Workload) -> ObjectRef:
-    """Return a claim of a workload that was given nic0 of its node."""
+def allocated(workload: Workload, gpu: str = "") -> ObjectRef:
+    """Return a claim of a workload that was given nic0 of its node, and one of a driver of GPUs."""
     claim = new_claim(workload)
     path = f"{RESOURCES}/namespaces/{workload.name}/resourceclaims/{claim.name}"
     document = workload.api.get(path)
     document["status"] = {"allocation": allocation(workload.name)}
+    results = document["status"]["allocation"]["devices"]["results"]
+    results.extend({**each, "driver": gpu} for each in tuple(results) if gpu)
     workload.api.replace(f"{path}/status", document)
     return claim
 

@@ -14,6 +14,7 @@ from tests.cluster.installed import Installed
 from tests.cluster.test_manifests import allocated, allocation, is_enforced, new_claim, report
 from tests.cluster.workload import Workload
 
+GPU = "gpu.example.com"
 GATE = "DRAResourceClaimGranularStatusAuthorization"
 
 
@@ -34,7 +35,12 @@ def test_only_the_node_of_a_claim_tells_and_nobody_allocates(
     installed.apply()
     ours = installed.shim(here.name)
     wait_until("the policies to be enforced", lambda: is_enforced(installed.shim()))
-    given, foreign, fresh = allocated(here), allocated(there), new_claim(here)
+    given, foreign, fresh = allocated(here, GPU), allocated(there), new_claim(here)
+    gpu = {"driver": GPU, "pool": here.name, "device": "nic0"}
+    others = {
+        "metadata": {"name": given.name, "uid": given.uid},
+        "status": {"devices": [gpu]},
+    }
     document = {
         "metadata": {"name": fresh.name, "uid": fresh.uid},
         "status": {"allocation": allocation(here.name)},
@@ -43,5 +49,7 @@ def test_only_the_node_of_a_claim_tells_and_nobody_allocates(
     assert ours.asks(lambda api: report(api, given, here.name))
     with pytest.raises(RejectedError, match=r"may only write the status of claims with devices"):
         ours.asks(lambda api: report(api, foreign, there.name))
+    with pytest.raises(RejectedError, match=r"may only say what became of devices of dra\.net"):
+        ours.asks(lambda api: api.apply(CLAIM, others, "dra.net", given.namespace, "status"))
     with pytest.raises(RejectedError, match="may not change what is allocated"):
         ours.asks(lambda api: api.apply(CLAIM, document, "dra.net", fresh.namespace, "status"))
