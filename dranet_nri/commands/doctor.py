@@ -295,7 +295,7 @@ def _no_socket(seen: Checkup, socket: Path) -> str:
     if file and file.nri_socket and _below_run(file.nri_socket) != _below_run(str(socket)):
         return (
             f"containerd's settings put it at {file.nri_socket}; give that to the plugin "
-            "(--nri-socket), and mount its directory into the container"
+            "(--nri-socket; chart: nri.socket), and mount its directory into the container"
         )
     ways = [CONTAINERD_NRI] if file or not crio else []
     ways += [CRIO_NRI] if crio or not file else []

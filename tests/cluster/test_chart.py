@@ -101,6 +101,12 @@ def test_dranets_values_become_flags(helm: Path) -> None:
     assert parser.parse_args(shim["args"]).exclude == ARGS["exclude"]
 
 
+def test_another_socket_of_the_runtime_is_told(helm: Path) -> None:
+    _, nri = daemon_set(rendered(helm, nri={"socket": "/run/k3s/nri/nri.sock"}))["containers"]
+
+    assert "--nri-socket=/run/k3s/nri/nri.sock" in nri["args"]
+
+
 def test_another_kubelet_root_is_mounted_and_told(helm: Path) -> None:
     pod = daemon_set(rendered(helm, kubeletRootDir="/data/kubelet"))
     shim = pod["containers"][0]
@@ -160,6 +166,12 @@ def test_labels_and_annotations_are_put_beside_ours(helm: Path) -> None:
         ("args", {"moveIBInterfaces": False}, "moveIBInterfaces"),
         ("image", {"tag": "latest"}, "tag"),
         ("nri", {"rdmaMode": "both"}, "rdmaMode"),
+        ("nri", {"socket": "nri.sock"}, "socket"),
+        ("args", {"inventoryMaxPollInterval": "0s"}, "inventoryMaxPollInterval"),
+        ("metricsPath", "/readyz", "metricsPath"),
+        ("image", {"repository": None}, "repository"),
+        ("image", {"pullPolicy": None}, "pullPolicy"),
+        ("rbac", {"create": None}, "create"),
         ("podLabels", {"app": "x"}, "/podLabels/app"),
         ("podAnnotations", {"kubectl.kubernetes.io/default-container": "x"}, "/podAnnotations"),
         *((name, None, f"missing property '{name}'") for name in ("image", "rbac", "admission")),
