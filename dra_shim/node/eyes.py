@@ -11,8 +11,9 @@ from dra_shim.node.host import Host
 from dra_shim.node.notices import LookStuck, Notify
 from dra_shim.node.reach import Reach
 from dra_shim.node.told import Told
-from dra_shim.node.view import Choice, View, view_of
+from dra_shim.node.view import Choice, View, view_of, with_rdma
 from dranet_nri.inventory import Uplinks, uplinks_of
+from dranet_nri.model import Device
 from dranet_nri.threads import Patience, in_thread
 
 
@@ -42,6 +43,7 @@ class Eyes:
         self._reach = reach
         self._choice = choice
         self._uplinks: Uplinks | None = None  # as they were seen last
+        self._had_rdma: dict[str, Device] = {}  # functions, as they were when it was seen last
         self._told = Told(plugin, notify)
         self._patience = Patience(patience_s, lambda doing: notify(LookStuck(doing, patience_s)))
 
@@ -64,6 +66,11 @@ class Eyes:
         facts = await in_thread(look, self._patience)
         known = tuple((before | held.devices()).values())
         self._uplinks = uplinks_of(facts, addresses, self._uplinks)
-        node = self._reach.node
-        seen = partial(view_of, node, facts, known, self._choice, self._uplinks, held.failing())
-        return await in_thread(seen)
+        self._had_rdma |= with_rdma(known)
+        node, had = self._reach.node, dict(self._had_rdma)
+        seen = partial(
+            view_of, node, facts, known, self._choice, self._uplinks, held.failing(), had
+        )
+        view = await in_thread(seen)
+        self._had_rdma |= with_rdma(view.there.values())
+        return view

@@ -11,8 +11,8 @@ Rules:
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final
@@ -37,6 +37,7 @@ from dra_shim.stock import stock_of
 from dranet_nri.inventory import (
     DEFAULT_FILTER,
     HostFacts,
+    Inventory,
     Uplinks,
     inventory_from_facts,
     merge_known,
@@ -46,12 +47,14 @@ from dranet_nri.inventory.names import interface_device_name, port_device_name
 from dranet_nri.model import Device, is_representor
 
 AWAY: Final = "in a pod: its link cannot be seen from the node"
+NOBODY: Final[Mapping[str, Device]] = MappingProxyType({})
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 WORDS: Final[Mapping[str, str]] = {
     NO_CARRIER: "its link is up and has no carrier",
     NO_INTERFACE: "its interface is not on the host: its driver, or another namespace, has it",
     NO_DRIVER: "no driver for the network is bound to its PCI function: load it again",
-    NO_RDMA: "its RDMA device is gone: load its driver again",
+    NO_RDMA: "its RDMA device is gone: load its driver again; shall it have none, restart the pod"
+    " of the driver here",
     PORT_DOWN: "no InfiniBand port of it is active",
     VANISHED: "its PCI function is gone",
 }
@@ -121,6 +124,7 @@ def view_of(
     choice: Choice,
     uplinks: Uplinks | None = None,
     failing: Mapping[str, str] = _NONE,
+    had_rdma: Mapping[str, Device] = NOBODY,
 ) -> View:
     """Return what is there.
 
@@ -131,16 +135,18 @@ def view_of(
         choice: what is wanted.
         uplinks: of the same facts; None where facts tell all that is known of them.
         failing: device → why its pod doesn't have it, though it should.
+        had_rdma: functions by name, as they were when their RDMA device was seen last.
 
     Raises:
         SelectorError: an expression cannot be compiled.
     """
     near = near_of(facts) if choice.numa_lists else None
-    inventory = inventory_from_facts(facts, uplinks)
+    inventory, bereft = _as_with_rdma(inventory_from_facts(facts, uplinks), had_rdma)
     stock = stock_of(inventory, known, Uses(), choice.filter, choice.shared, near=near)
     unwanted = dict(_unwanted(stock.devices, choice))
     devices = {each.name: each for each in stock.devices if each.name not in unwanted}
-    ills = ailments(facts, devices.values())
+    missed = dict.fromkeys(bereft & devices.keys(), NO_RDMA)
+    ills = {**missed, **ailments(facts, devices.values())}
     troubles = {**failing, **{name: f"{ill}: {WORDS[ill]}" for name, ill in ills.items()}}
     away = _away(facts, devices, {each.name for each in known})
     left_out = (*stock.excluded, *unwanted.items())
@@ -156,6 +162,28 @@ def view_of(
         Counter(why for name, why in chosen if name not in hardware),
         {each.name: each for each in merge_known(inventory, known).devices},
     )
+
+
+def _as_with_rdma(
+    inventory: Inventory, had: Mapping[str, Device]
+) -> tuple[Inventory, frozenset[str]]:
+    """Return functions whose RDMA device is gone as they were with it, and the names of these.
+
+    Its driver is being reloaded, or another namespace has it: without that memory a pod that was
+    to have RDMA would start without.
+    """
+    bereft = {
+        each.name: had[each.name]
+        for each in inventory.devices
+        if not each.rdma_devices and each.name in had and had[each.name].key == each.key
+    }
+    devices = tuple(bereft.get(each.name, each) for each in inventory.devices)
+    return replace(inventory, devices=devices), frozenset(bereft)
+
+
+def with_rdma(devices: Iterable[Device]) -> dict[str, Device]:
+    """Return the functions among the devices that have RDMA, by name."""
+    return {each.name: each for each in devices if each.key.pci and each.rdma_devices}
 
 
 def _unwanted(devices: Sequence[Device], choice: Choice) -> Iterator[tuple[str, str]]:

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from dra_shim.cel import SelectorError
-from dra_shim.goods import NO_CARRIER
+from dra_shim.goods import NO_CARRIER, NO_RDMA
 from dra_shim.kubelet import HealthReport
 from dra_shim.node import Ailing, Choice, Recovered, Seen
 from dra_shim.node.pace import LONGEST_S, QUIET_S
 from dranet_nri import insight
 from dranet_nri.files import RealFs
+from dranet_nri.inventory import HostFacts, RdmaDevice, RdmaPort
 from tests.process.node_bench import RESCAN_S, Bench, facts_with
 from tests.process.plugin_bench import finish
+from tests.slices.pools import function, nic
 
 PF = "0000:8a:00.0"
 PCI = "pci-0000-8a-00-0"
@@ -321,5 +323,42 @@ def test_health_is_said_at_once_and_again_only_when_it_is_another(bench: Bench) 
                 report = await each
                 assert report.number == first.number + 1
                 assert report.devices[0].healthy is False
+
+    finish(scene())
+
+
+@pytest.mark.parametrize("all_rdma", [True, False], ids=["shared", "exclusive"])
+def test_a_function_whose_rdma_device_is_gone_is_kept_from_pods_until_it_is_back(
+    bench: Bench, *, all_rdma: bool
+) -> None:
+    ports = (RdmaPort(1, "ACTIVE", link_layer="Ethernet", netdevs=("eth1",)),)
+    rdma = (RdmaDevice("mlx5_0", "pci", PF, PF, ports=ports),)
+    whole = HostFacts((function(),), (nic("eth1"),), rdma, all_rdma=all_rdma)
+    bench.host.facts = whole
+
+    async def scene() -> None:
+        async with bench.running():
+            assert (await bench.device(PCI)).rdma_devices == ("mlx5_0",)
+            assert bench.ailing() == {}
+            bench.host.facts = replace(whole, rdma=())
+            await bench.rest(RESCAN_S)
+            assert bench.ailing() == {PCI: NO_RDMA}
+            assert (await bench.device(PCI)).rdma_devices == ("mlx5_0",), "it is waited for"
+            bench.host.facts = replace(whole, rdma=(replace(rdma[0], name="mlx5_5"),))
+            await bench.rest(RESCAN_S)
+            assert bench.ailing() == {}
+            assert (await bench.device(PCI)).rdma_devices == ("mlx5_5",)
+
+    finish(scene())
+
+
+def test_a_function_that_never_had_rdma_is_not_missing_any(bench: Bench) -> None:
+    bench.host.facts = HostFacts((function(),), (nic("eth1"),))
+
+    async def scene() -> None:
+        async with bench.running():
+            await bench.rest(RESCAN_S)
+            assert bench.ailing() == {}
+            assert (await bench.device(PCI)).rdma_devices == ()
 
     finish(scene())
