@@ -15,7 +15,7 @@ from typing import Final
 from dranet_nri.config import why_bare
 from dranet_nri.inventory import HostFacts, NetDevice, RdmaDevice
 from dranet_nri.inventory.safety import function_hazard
-from dranet_nri.model import Device
+from dranet_nri.model import Device, DeviceKey
 
 NO_CARRIER: Final = "NoCarrier"
 PORT_DOWN: Final = "PortDown"
@@ -46,7 +46,7 @@ def ailments(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
             found[device.name] = NO_INTERFACE
         elif facts.all_rdma and device.rdma_devices and not (seen or _is_below(facts, device)):
             found[device.name] = NO_RDMA
-        elif any(_port_down(each, key.name) for each in seen):
+        elif any(_port_down(each, key) for each in seen):
             found[device.name] = PORT_DOWN
         elif netdev and _no_carrier(netdev):
             found[device.name] = NO_CARRIER
@@ -63,8 +63,14 @@ def _is_below(facts: HostFacts, device: Device) -> bool:
     return bool(place[1]) and any((each.bus, each.parent) == place for each in facts.rdma)
 
 
-def _port_down(device: RdmaDevice, ifname: str) -> bool:
-    """Whether none of its InfiniBand ports, or not the one of its net device, carries traffic."""
-    own = [port for port in device.ports if ifname and ifname in port.netdevs] or device.ports
+def _port_down(device: RdmaDevice, key: DeviceKey) -> bool:
+    """Whether none of its InfiniBand ports, or not the one of its net device, carries traffic.
+
+    Of the ports of InfiniBand the kernel names no net device; its dev_port counts from 0.
+    """
+    own = [port for port in device.ports if key.name and key.name in port.netdevs]
+    if not own and key.name and key.port is not None:
+        own = [port for port in device.ports if port.number == key.port + 1]
+    own = own or list(device.ports)
     states = [port.state for port in own if port.link_layer == _INFINIBAND]
     return bool(states) and "ACTIVE" not in states

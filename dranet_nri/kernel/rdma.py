@@ -36,6 +36,8 @@ def observe(host: int, pod: int | None, sys_root: str, known: KnownRdma) -> Obse
     Raises:
         KernelError: a dump failed.
     """
+    if not Path(sys_root, "module/ib_core").exists():
+        return ObservedRdma()  # to open the socket would load it (netlink_create in af_netlink.c)
     found = _ask(host, lambda rdma: (rdma.system().mode, rdma.devices("host")))
     if found is None:
         return ObservedRdma()

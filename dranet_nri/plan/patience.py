@@ -78,7 +78,7 @@ def how_far(
         return Return(home=False, text=why_unclear(device, observed.unclear))
     lost = rdma_problem(wanted.rdma, observed.rdma)
     told = [f"{known_as}: {failed[0][1]}"] if failed else []
-    told += [lost] if lost and alive else []
+    told += [lost] if lost and (alive or found(wanted.rdma, observed.rdma)) else []
     if not device.key.bus:
         wanted = replace(wanted, rdma=found(wanted.rdma, observed.rdma))
     home = is_home(wanted, observed)

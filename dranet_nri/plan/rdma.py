@@ -78,7 +78,10 @@ def rdma_problem(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> str:
         if here is not None and here.name == link.name:
             continue
         if here is not None:
-            return f"RDMA device {link.name} is called {here.name}: its name is taken"
+            return (
+                f"RDMA device {link.name} is called {here.name}: its name is taken; give the device"
+                f" that has it another (rdma dev set {link.name} name NAME)"
+            )
         if same(link, observed.pod) is not None:
             return f"RDMA device {link.name} is still in the pod"
         if not _reborn(before, observed):

@@ -128,6 +128,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
     host, pod = new_netns(), new_netns()
     made = Machine(FakeSysfs(tmp_path), host, pod)
     made.tree.pci(PF, driver="mlx5_core")
+    (made.tree.root / "module/ib_core").mkdir(parents=True)
     monkeypatch.setattr(rdma, "open_here", made.open)
     yield made
     os.close(host)
@@ -274,3 +275,12 @@ def test_other_failures_of_the_kernel_are_told(machine: Machine) -> None:
 
     with pytest.raises(KernelError, match="net devices of RDMA device 0"):
         machine.seen(device)
+
+
+def test_a_kernel_without_rdma_is_not_asked_for_that_would_load_it(machine: Machine) -> None:
+    machine.net("eth0", "pci", "0000:8a:00.0")
+    machine.rdma("mlx5_0", ("pci", "0000:8a:00.0"), "eth0")
+    (device,) = machine.published()
+    (machine.tree.root / "module/ib_core").rmdir()
+
+    assert machine.seen(device) == ObservedRdma()

@@ -98,6 +98,15 @@ def test_an_rdma_device_that_stays_on_the_host_tells_how_it_is() -> None:
     assert view(HostFacts((function(),), (), (hca("mlx5_0"),)), held).health[0].healthy is True
 
 
+@pytest.mark.parametrize(("port", "ill"), [(0, {}), (1, {PCI: PORT_DOWN})])
+def test_of_two_infiniband_ports_each_has_its_own_state(port: int, ill: dict[str, str]) -> None:
+    held = Device(PCI, DeviceKey("pci", PF, "ib0", PF, port=port), (), ("mlx5_0",))
+    up, down = (hca("mlx5_0", each).ports[0] for each in ("ACTIVE", "DOWN"))
+    both = replace(hca("mlx5_0"), ports=(up, replace(down, number=2)))
+
+    assert view(HostFacts((function(),), (), (both,)), held).ills == ill
+
+
 def test_hardware_that_vanished_from_under_a_pod_stays_and_is_tainted() -> None:
     found = view(HostFacts(), HELD)
 

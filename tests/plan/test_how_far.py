@@ -106,13 +106,20 @@ def test_an_rdma_device_that_a_dying_namespace_still_has_is_waited_for_without_a
     assert judged(nowhere) == Return(home=False, text=LOST)
 
 
+def test_an_rdma_device_that_came_from_a_dying_namespace_under_another_name_is_told() -> None:
+    misnamed = replace(AT_HOME, rdma=rdma(host=(replace(MLX5, name="hca0"),)))
+
+    assert "is called hca0" in judged(misnamed, alive=False).text
+
+
 @pytest.mark.parametrize(
     ("there", "text"),
     [
         pytest.param(rdma(), LOST, id="gone"),
         pytest.param(
             rdma(host=(replace(MLX5, name="hca0"),)),
-            "RDMA device mlx5_2 is called hca0: its name is taken",
+            "RDMA device mlx5_2 is called hca0: its name is taken; give the device that has it"
+            " another (rdma dev set mlx5_2 name NAME)",
             id="renamed",
         ),
         pytest.param(rdma(pod=(MLX5,)), "RDMA device mlx5_2 is still in the pod", id="away"),
