@@ -91,6 +91,14 @@ def with_rdma(
             f"device {name} is shared by several pods, and RDMA devices of this node belong to one"
             " pod each; boot it with 'options ib_core netns_mode=1', or claim a whole device"
         )
+    if observed.sub_devices:
+        # Each holds a reference on it until it is deleted (ib_add_sub_device in device.c), and a
+        # move waits for all references, for ever (disable_device).
+        raise RefusedError(
+            f"device {name}: a move of its RDMA device would hang in the kernel for its sub-device"
+            f" {observed.sub_devices[0]}; delete that (rdma dev del {observed.sub_devices[0]}),"
+            " or boot the node with 'options ib_core netns_mode=1' in modprobe.d"
+        )
     return replace(device, rdma=before, rdma_name=wanted.config.rdma.name or "", home=False)
 
 

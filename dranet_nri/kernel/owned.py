@@ -8,7 +8,7 @@ Rules:
 4. In a pod, where nobody remembers any and none is on the host (a record was lost, or another
    driver moved them): of which a port has the device's net device; and where no port has one, as
    with InfiniBand, those of its names.
-5. Sub-devices go with the device that they are part of.
+5. Sub-devices are no device's own, but named: one keeps the device that it is part of from moving.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +48,7 @@ def owned(shown: Shown, known: KnownRdma) -> ObservedRdma:
         KernelError: the kernel could not be asked for ports.
     """
     here = _on_host(shown, known)
+    names = {each.name for each in here}
     there = _in_pod(shown, known, nowhere_else=not here)
     return ObservedRdma(
         mode=shown.mode,
@@ -55,6 +56,7 @@ def owned(shown: Shown, known: KnownRdma) -> ObservedRdma:
         pod=tuple(map(_link, there)),
         taken_host_names=frozenset(each.name for each in shown.host if each not in here),
         taken_pod_names=frozenset(each.name for each in shown.pod if each not in there),
+        sub_devices=tuple(each.name for each in shown.host if each.parent in names),
     )
 
 

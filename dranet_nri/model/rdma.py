@@ -37,6 +37,7 @@ class ObservedRdma:
             count as being on the host only.
         pod: those in the pod's namespace.
         taken_host_names, taken_pod_names: names of other RDMA devices there.
+        sub_devices: names of what is part of those on the host (`rdma dev add … parent`).
     """
 
     mode: RdmaMode | None = None
@@ -44,6 +45,7 @@ class ObservedRdma:
     pod: tuple[RdmaLink, ...] = ()
     taken_host_names: frozenset[str] = frozenset()
     taken_pod_names: frozenset[str] = frozenset()
+    sub_devices: tuple[str, ...] = ()
 
 
 NO_RDMA: Final = ObservedRdma()

@@ -29,6 +29,7 @@ class FakeRdma:
         netns: where it is.
         movable: its driver can move it between namespaces.
         slot: what its character devices are numbered by.
+        part_of: name of the device whose sub-device it is, "" if none.
     """
 
     link: RdmaLink
@@ -38,6 +39,7 @@ class FakeRdma:
     movable: bool
     slot: int
     nic: str
+    part_of: str = ""
 
 
 @dataclass(slots=True)
@@ -177,7 +179,7 @@ class FakeRdmaCore:
 
 def _told(device: FakeRdma) -> RdmaDevice:
     link = device.link
-    return RdmaDevice(link.index, link.name, node_guid=link.node_guid)
+    return RdmaDevice(link.index, link.name, node_guid=link.node_guid, parent=device.part_of)
 
 
 def _char(kind: str, slot: int) -> CharDevice:

@@ -6,6 +6,7 @@ from errno import EBUSY
 import pytest
 
 from dranet_nri.config import SHARED_MODE_WARNING
+from dranet_nri.errors import RefusedError
 from dranet_nri.fabric import NO_ADDRESS_WARNING, RdmaOptions
 from dranet_nri.model import (
     CharDevice,
@@ -182,6 +183,27 @@ def test_a_share_is_refused_where_rdma_devices_belong_to_one_pod(node: Node) -> 
 
     assert "device efa is shared by several pods" in said
     assert "netns_mode=1" in said
+
+
+def test_a_device_that_its_sub_device_holds_is_not_moved_until_that_is_deleted(node: Node) -> None:
+    devices = node.kernel.rdma.devices
+    whole = next(each for each in devices if each.link.name == "mlx5_2")
+    link = replace(whole.link, index=99, name="smi0")
+    devices.append(replace(whole, link=link, part_of="mlx5_2", slot=99))
+
+    with pytest.raises(RefusedError, match=r"hang .* sub-device smi0; delete .*rdma dev del smi0"):
+        attached(node, given(pci(2)))
+    devices.pop()
+    assert [each.name for each in attached(node, given(pci(2))).rdma] == ["mlx5_2"]
+
+
+def test_a_sub_device_minds_nobody_where_devices_stay(shared: Node) -> None:
+    devices = shared.kernel.rdma.devices
+    whole = next(each for each in devices if each.link.name == "mlx5_2")
+    link = replace(whole.link, index=99, name="smi0")
+    devices.append(replace(whole, link=link, part_of="mlx5_2", slot=99))
+
+    assert attached(shared, given(pci(2))).shared_rdma == ("mlx5_2",)
 
 
 # --------------------------------------------------------------------------- IP over InfiniBand
