@@ -7,7 +7,7 @@ import pytest
 from dra_shim.cel import SelectorError
 from dra_shim.goods import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, VANISHED
 from dra_shim.kubelet import DeviceHealth
-from dra_shim.node.view import AWAY, WORDS, Choice, View, view_of
+from dra_shim.node.view import AWAY, WORDS, Choice, View, view_of, with_rdma
 from dranet_nri.inventory import NUMA_NODE, HostFacts, NetDevice, RdmaDevice, RdmaPort
 from dranet_nri.model import DefaultRoute, Device, DeviceKey, Link
 from tests.fakes.host import FakeHost
@@ -96,6 +96,19 @@ def test_an_rdma_device_that_stays_on_the_host_tells_how_it_is() -> None:
 
     assert view(facts, held).ills == {PCI: PORT_DOWN}
     assert view(HostFacts((function(),), (), (hca("mlx5_0"),)), held).health[0].healthy is True
+
+
+def test_only_functions_are_remembered_with_the_rdma_device_that_they_had() -> None:
+    software = Device("dummy0", DeviceKey("", "", "dummy0"), rdma_devices=("rxe0",))
+    facts = HostFacts((function(),), (nic("eth1"),))
+    had = replace(view(facts).there[PCI], rdma_devices=("mlx5_0",))
+
+    assert with_rdma((had, HELD, software)) == {PCI: had}
+    found = view_of(NODE, facts, (), ALL, had_rdma=with_rdma((had,)))
+    assert found.there == {PCI: had}
+    assert found.ills == {PCI: NO_RDMA}
+    renamed = replace(had, key=replace(had.key, name="eth7"))
+    assert view_of(NODE, facts, (), ALL, had_rdma={PCI: renamed}).ills == {}
 
 
 @pytest.mark.parametrize(("port", "ill"), [(0, {}), (1, {PCI: PORT_DOWN})])
