@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import yaml
 
+from dra_shim.web.pages import pages
 from tests.manifests.test_base import VERSION
 
 CHART = Path(__file__).parents[2] / "manifests/helm/dranet-nri"
@@ -71,6 +73,12 @@ def test_a_value_that_nobody_knows_is_refused() -> None:
 
 def test_dranets_values_are_known() -> None:
     assert set(known(SCHEMA)) >= DRANETS
+
+
+def test_probes_ask_what_is_served_and_no_other_readiness() -> None:
+    served = {*pages(Mock(), Mock(), Mock())}
+
+    assert {*SCHEMA["properties"]["metricsPath"]["enum"]} == served - {"/readyz"}
 
 
 def test_the_chart_is_of_this_version() -> None:
