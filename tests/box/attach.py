@@ -24,6 +24,7 @@ from tests.box.runtime import Options, Runtime
 from tests.box.waiting import wait_until
 
 PATIENT = Options(request_timeout_s=30)  # long enough to be killed in
+OPEN_S: Final = 30.0  # less than what a test has, which then says what kept the gate closed
 # What a claim may ask for, all at once.
 SHAPED: Final[dict[str, object]] = {
     "interface": {
@@ -198,17 +199,23 @@ def waiting_pod(cri: Cri, name: str, nics: Sequence[Nic]) -> tuple[Pod, Allocate
 
 
 def container_once_open(cri: Cri, pod: Pod, spec: ContainerSpec) -> str:
-    """Create and start the container as kubelet does: again and again until it is let in."""
+    """Create the container as kubelet does, again and again until it is let in, and start it."""
     made: list[str] = []
+    refusals = ["none"]
 
-    def tried() -> bool:
+    def let_in() -> bool:
         try:
-            made.append(cri.run_container(pod, spec=spec))
-        except CriError:
-            return False
-        return True
+            made.append(cri.create_container(pod, spec=spec))
+        except CriError as error:
+            refusals.append(str(error))
+        return bool(made)
 
-    wait_until("the gate to open", tried, 240)
+    try:
+        wait_until("the gate to open", let_in, OPEN_S)
+    except TimeoutError as error:
+        specs = sorted(path.name for path in Path("/var/run/cdi").glob("*"))
+        raise TimeoutError(f"{error}; specs {specs}; the last refusal: {refusals[-1]}") from None
+    cri.start_container(made[0])
     return made[0]
 
 

@@ -42,10 +42,11 @@ class Sharer:
 
     def spec(self) -> list[str]:
         """Return the names of the device files that its next container gets; none, no container."""
-        path = Path(f"/var/run/cdi/dra.net-{self.name}-claim-uid.json")
-        if not path.exists():
+        try:
+            text = Path(f"/var/run/cdi/dra.net-{self.name}-claim-uid.json").read_text()
+        except FileNotFoundError:
             return []
-        (device,) = json.loads(path.read_text())["devices"]
+        (device,) = json.loads(text)["devices"]
         return [Path(each["path"]).name for each in device["containerEdits"]["deviceNodes"]]
 
 
