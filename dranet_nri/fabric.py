@@ -24,6 +24,7 @@ from dranet_nri.model import (
     AttachedDevice,
     CharDevice,
     CharKind,
+    Device,
     NetworkConfig,
     Ns,
     ObservedRdma,
@@ -31,6 +32,7 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.adopt import adopted_rdma
+from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.port import Session
 from dranet_nri.plan.rdma import same
 
@@ -126,25 +128,45 @@ def require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) ->
         )
 
 
-def require_alone(name: str, rdma: tuple[RdmaLink, ...], lost: tuple[str, ...]) -> None:
+def require_alone(
+    session: Session, device: Device, rdma: tuple[RdmaLink, ...], lost: tuple[str, ...]
+) -> None:
     """Refuse a move that takes more from the host than was claimed: nobody would give it back.
 
     Args:
-        name: of the device.
+        session: of the pod.
+        device: as it was published.
         rdma: its RDMA devices that move into the pod.
-        lost: names of the host's links that are lost with them.
+        lost: names of the host's links that are lost with them, beside its own.
 
     Raises:
         RefusedError: some are.
+        KernelError: the kernel could not be read.
     """
+    moving = ", ".join(link.name for link in rdma)
     if rdma and lost:
         raise RefusedError(
-            f"device {name}: the host loses {', '.join(lost)} when RDMA device"
-            f" {', '.join(link.name for link in rdma)} moves into a pod; delete what is an IPoIB"
+            f"device {device.name}: the host loses {', '.join(lost)} when RDMA device"
+            f" {moving} moves into a pod; delete what is an IPoIB"
             " child (ip link delete); for two ports, in one pod or two, and for what shall stay,"
             " let pods share RDMA devices: boot the node with 'options ib_core netns_mode=1' in"
             " modprobe.d"
         )
+    came = () if device.key.name or not rdma else _interfaces(session, device)
+    if came:
+        raise RefusedError(
+            f"device {device.name}: interface {', '.join(came)} came after the pod's claim was"
+            f" prepared (ib_ipoib was loaded), and a move of RDMA device {moving} would destroy"
+            " it; delete the pod, so that it is prepared anew"
+        )
+
+
+def _interfaces(session: Session, device: Device) -> tuple[str, ...]:
+    """Return the host's IPoIB interfaces of a device that was published without any."""
+    seen = session.observe(device.key, "", bare=True)
+    own = seen.host.link if seen.host is not None else None
+    here = (own.name,) if own is not None and own.arphrd == ARPHRD_INFINIBAND else ()
+    return (*here, *seen.lost_with_rdma, *seen.unclear)
 
 
 def _known(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:

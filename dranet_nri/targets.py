@@ -322,7 +322,7 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
         network = pod_network(wanted.config, snapshot)
         device = replace(device, pod_name=network.name)
     device = with_rdma(wanted, device, observed.rdma, options)
-    require_alone(wanted.device.name, device.rdma, observed.lost_with_rdma)
+    require_alone(session, wanted.device, device.rdma, observed.lost_with_rdma)
     return replace(target, record=device, observed=observed, network=network)
 
 

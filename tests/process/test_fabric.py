@@ -19,6 +19,7 @@ from dranet_nri.model import (
     RdmaConfig,
     RdmaMode,
 )
+from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.ops import MoveLink, MoveRdma, RenameLink, RenameRdma
 from tests.fakes.rdma import RDMA_CM
 from tests.process.executor_node import (
@@ -248,6 +249,31 @@ def test_a_device_without_rdma_of_its_own_leaves_the_child_where_it_is(fabric: N
     attached(fabric, given(device))
 
     assert fabric.kernel.state("ibs5.8001") is not None
+
+
+@pytest.mark.parametrize("names", [("ib9",), ("ib9", "ib9p1")], ids=["one port", "two ports"])
+def test_an_interface_that_came_after_the_claim_was_prepared_is_not_destroyed(
+    node: Node, names: tuple[str, ...]
+) -> None:
+    for name in names:
+        link = Link(0, name, kind="ipoib", arphrd=ARPHRD_INFINIBAND, up=True)
+        node.kernel.add_link(name, parent=RDMA_ONLY.key.parent, link=link)
+
+    said = refusal(node, given(RDMA_ONLY))
+
+    assert f"device efa: interface {', '.join(names)} came after the pod's claim" in said
+    assert "delete the pod, so that it is prepared anew" in said
+    assert all(node.kernel.state(name) for name in names)
+
+    node.kernel.rdma.mode = RdmaMode.SHARED
+    attached(node, given(RDMA_ONLY))
+    assert all(node.kernel.state(name) for name in names)
+
+
+def test_another_kind_of_interface_keeps_no_pod_from_a_device_that_has_none(node: Node) -> None:
+    node.kernel.add_link("eth9", parent=RDMA_ONLY.key.parent)
+
+    assert attached(node, given(RDMA_ONLY)).rdma
 
 
 def test_an_ipoib_link_is_looked_at_anew_after_its_rdma_device_moved() -> None:
