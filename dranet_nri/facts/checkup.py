@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.facts.infiniband import char_devices
 from dranet_nri.facts.runtime_files import (
     CONTAINERD,
     CRIO,
@@ -19,11 +18,12 @@ from dranet_nri.facts.runtime_files import (
     containerd_file,
     crio_files,
 )
-from dranet_nri.facts.tree import Folder
 from dranet_nri.inventory import RdmaDevice
 from dranet_nri.model import RdmaMode
+from dranet_nri.rdma.charfiles import in_sysfs
 from dranet_nri.rdma.socket import open_here
 from dranet_nri.settings import NRI_SOCKET
+from dranet_nri.tree import Folder
 
 KINDS: Final = ("uverbs", "rdma_cm", "umad")
 
@@ -82,7 +82,7 @@ def look(rdma: Sequence[RdmaDevice], places: Places) -> Checkup:
     Raises:
         KernelError: the kernel refused to tell the RDMA mode.
     """
-    found = {each.name: char_devices(each.name, KINDS, sysfs=places.sysfs) for each in rdma}
+    found = {each.name: in_sysfs(places.sysfs, each.name, KINDS) for each in rdma}
     paths = sorted({char.path for chars in found.values() for char in chars})
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     with Folder(places.sysfs / "module") as folder:

@@ -1,4 +1,4 @@
-"""RDMA devices and their character devices (Documentation/ABI/stable/sysfs-class-infiniband).
+"""RDMA devices (Documentation/ABI/stable/sysfs-class-infiniband).
 
 Rules:
 1. sysfs tells all it can, so that a device reads the same with and without NETLINK_RDMA. Netlink
@@ -16,21 +16,12 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.facts.sysfs import SYSFS, nearest_pci
-from dranet_nri.facts.tree import Folder
+from dranet_nri.facts.sysfs import nearest_pci
 from dranet_nri.inventory import RdmaDevice, RdmaPort
-from dranet_nri.model import CharDevice
 from dranet_nri.rdma import values
 from dranet_nri.rdma.socket import RdmaSocket, open_here
+from dranet_nri.tree import Folder
 
-DEFAULT_KINDS: Final = ("uverbs", "rdma_cm")
-
-_FOLDERS: Final = {
-    "uverbs": "class/infiniband_verbs",
-    "umad": "class/infiniband_mad",
-    "issm": "class/infiniband_mad",
-}
-_CONNECTION_MANAGER: Final = "rdma_cm"
 _NUMBERED_WORD: Final = re.compile(r"[0-9]{1,3}: ([A-Za-z<][A-Za-z0-9_<> ]{0,31})")
 _WORDS: Final = re.compile(r"[!-~]+( [!-~]+)*")
 _GUID: Final = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}")
@@ -147,29 +138,6 @@ def are_all_seen(sysfs: Path) -> bool:
         return not folder.names() or folder.text("parameters/netns_mode") == "Y"
 
 
-def char_devices(
-    rdma_device: str, kinds: Sequence[str] = DEFAULT_KINDS, *, sysfs: Path = SYSFS
-) -> tuple[CharDevice, ...]:
-    """Return the character devices a container needs for the RDMA device, sorted by path.
-
-    Numbers change when the device moves to another namespace: resolve after every move. Kinds
-    that are not there are left out; missing_kinds names them.
-
-    Args:
-        rdma_device: its name ("mlx5_0").
-        kinds: of "uverbs", "rdma_cm", "umad", "issm".
-        sysfs: where sysfs is mounted.
-    """
-    found = (file for kind in kinds for file in _files(sysfs, kind, rdma_device))
-    return tuple(sorted(found, key=lambda file: file.path))
-
-
-def missing_kinds(found: Sequence[CharDevice], kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return which of the kinds have no file among those found."""
-    names = [file.path.rpartition("/")[2].rstrip("0123456789") for file in found]
-    return tuple(kind for kind in kinds if kind not in names)
-
-
 def _told_ports(netlink: RdmaSocket, device: values.RdmaDevice) -> tuple[values.RdmaPort, ...]:
     try:
         return netlink.ports(f"dump the ports of {device.name}", device.index)
@@ -269,23 +237,6 @@ def _gid_netdevs(folder: Folder, port: str) -> Iterator[str]:
         name = folder.text(f"{path}/{entry}")
         if name:
             yield name
-
-
-def _files(sysfs: Path, kind: str, rdma_device: str) -> Iterator[CharDevice]:
-    if kind == _CONNECTION_MANAGER:
-        with Folder(sysfs / "class/misc") as folder:
-            yield from _numbered(folder, kind)
-        return
-    with Folder(sysfs / _FOLDERS[kind]) as folder:
-        for name in folder.names():
-            if name.startswith(kind) and folder.text(f"{name}/ibdev") == rdma_device:
-                yield from _numbered(folder, name)
-
-
-def _numbered(folder: Folder, name: str) -> Iterator[CharDevice]:
-    major, colon, minor = folder.text(f"{name}/dev").partition(":")
-    if colon and _NUMBER.fullmatch(major) and _NUMBER.fullmatch(minor):
-        yield CharDevice(f"/dev/infiniband/{name}", int(major), int(minor))
 
 
 def _numbered_word(text: str) -> str:

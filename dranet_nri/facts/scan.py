@@ -19,7 +19,6 @@ from dranet_nri import bpf
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import azure, host, infiniband, links, sysfs
 from dranet_nri.facts.touched import NOTHING, Event, Touched, touched_by
-from dranet_nri.facts.tree import Folder
 from dranet_nri.insight import Programs
 from dranet_nri.inventory import (
     HostFacts,
@@ -33,6 +32,7 @@ from dranet_nri.inventory import (
 from dranet_nri.model import Address, DefaultRoute, Link
 from dranet_nri.netlink.routes import default_routes
 from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
+from dranet_nri.tree import Folder
 
 MANY_LINKS: Final = 64  # above it, dumps of everything are faster than one question for each
 

@@ -5,29 +5,14 @@ import pytest
 from dranet_nri.facts.infiniband import (
     Told,
     are_all_seen,
-    char_devices,
-    missing_kinds,
     rdma_devices,
     told,
 )
 from dranet_nri.inventory import RdmaDevice, RdmaPort
-from dranet_nri.model import CharDevice
 from dranet_nri.rdma import values
 from tests.fakes.sysfs import FakeSysfs
 
 PF = "0000:8a:00.0"
-ALL_KINDS = ("uverbs", "rdma_cm", "umad", "issm")
-
-
-def with_char_devices(root: Path) -> FakeSysfs:
-    host = FakeSysfs(root)
-    host.char_device("infiniband_verbs", "uverbs0", "231:192", "mlx5_1")
-    host.char_device("infiniband_verbs", "uverbs1", "231:193", "mlx5_0")
-    host.char_device("infiniband_mad", "umad0", "231:0", "mlx5_0")
-    host.char_device("infiniband_mad", "issm0", "231:64", "mlx5_0")
-    host.char_device("infiniband_mad", "umad1", "231:1", "mlx5_1")
-    host.char_device("misc", "rdma_cm", "10:121")
-    return host
 
 
 MLX5 = "class/infiniband/mlx5_0"
@@ -243,9 +228,8 @@ def test_a_subfunctions_rdma_device_has_the_subfunction_as_parent(tmp_path: Path
     assert (device.bus, device.parent, device.pci) == ("auxiliary", "mlx5_core.sf.2", PF)
 
 
-def test_a_host_without_rdma_has_no_devices_and_no_files(tmp_path: Path) -> None:
+def test_a_host_without_rdma_has_no_devices(tmp_path: Path) -> None:
     assert rdma_devices(tmp_path) == ()
-    assert char_devices("mlx5_0", ALL_KINDS, sysfs=tmp_path) == ()
 
 
 @pytest.mark.parametrize(("mode", "seen"), [("Y", True), ("N", False), ("", False)])
@@ -258,44 +242,3 @@ def test_rdma_devices_may_be_out_of_sight_unless_all_namespaces_share_them(
     host.tell("module/ib_core/refcnt", "3")
     host.tell("module/ib_core/parameters/netns_mode", mode)
     assert are_all_seen(tmp_path) == seen
-
-
-def test_by_default_a_container_gets_verbs_and_the_connection_manager(tmp_path: Path) -> None:
-    with_char_devices(tmp_path)
-
-    assert char_devices("mlx5_0", sysfs=tmp_path) == (
-        CharDevice("/dev/infiniband/rdma_cm", 10, 121),
-        CharDevice("/dev/infiniband/uverbs1", 231, 193),
-    )
-
-
-def test_every_kind_that_is_asked_for_is_found_by_its_rdma_device(tmp_path: Path) -> None:
-    with_char_devices(tmp_path)
-
-    found = char_devices("mlx5_0", ALL_KINDS, sysfs=tmp_path)
-
-    assert [(file.path, file.minor) for file in found] == [
-        ("/dev/infiniband/issm0", 64),
-        ("/dev/infiniband/rdma_cm", 121),
-        ("/dev/infiniband/umad0", 0),
-        ("/dev/infiniband/uverbs1", 193),
-    ]
-    assert missing_kinds(found, ALL_KINDS) == ()
-
-
-def test_kinds_without_a_file_are_left_out_and_named(tmp_path: Path) -> None:
-    host = FakeSysfs(tmp_path)
-    host.char_device("infiniband_verbs", "uverbs0", "231:192", "mlx5_0")
-    host.char_device("infiniband_mad", "umad0", "", "mlx5_0")
-
-    found = char_devices("mlx5_0", ALL_KINDS, sysfs=tmp_path)
-
-    assert [file.path for file in found] == ["/dev/infiniband/uverbs0"]
-    assert missing_kinds(found, ALL_KINDS) == ("rdma_cm", "umad", "issm")
-
-
-def test_a_number_that_makes_no_sense_counts_as_missing(tmp_path: Path) -> None:
-    host = FakeSysfs(tmp_path)
-    host.char_device("misc", "rdma_cm", "ten:12")
-
-    assert char_devices("mlx5_0", ("rdma_cm",), sysfs=tmp_path) == ()
