@@ -219,7 +219,7 @@ class NetlinkSession:
     ) -> tuple[CharDevice, ...]:
         """Return the character devices of an RDMA device there."""
         space = self._space(ns, f"resolve character devices of {device.name}")
-        return rdma.char_devices(space.fd, device, kinds)
+        return rdma.char_devices(space.fd, self._sys_root, device, kinds)
 
     def child(self, alias: str) -> Observed:
         """Return where the link is that was made under that alias."""

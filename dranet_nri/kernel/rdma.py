@@ -19,6 +19,7 @@ from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.owned import Shown, owned
 from dranet_nri.model import CharDevice, Ns, ObservedRdma, RdmaLink, RdmaMode
 from dranet_nri.plan.known import KnownRdma
+from dranet_nri.rdma.charfiles import in_sysfs
 from dranet_nri.rdma.socket import RdmaSocket, open_here
 from dranet_nri.rdma.values import CharDevKind, RdmaDevice
 
@@ -58,24 +59,49 @@ def observe(host: int, pod: int | None, sys_root: str, known: KnownRdma) -> Obse
     return owned(Shown(mode, on_host, in_pod, parents, netdevs), known)
 
 
-def char_devices(space: int, device: RdmaLink, kinds: Sequence[str]) -> tuple[CharDevice, ...]:
+def char_devices(
+    space: int, sys_root: str, device: RdmaLink, kinds: Sequence[str]
+) -> tuple[CharDevice, ...]:
     """Return the character devices of a device that the namespace has, sorted by path.
+
+    Args:
+        space: descriptor of the namespace.
+        sys_root: a sysfs of the host's.
+        device: which one.
+        kinds: of character devices.
 
     Raises:
         KernelError: ENODEV, it is not there.
     """
     what = f"resolve character devices of {device.name}"
+    found = _asked(space, what, lambda rdma: files_of(rdma, Path(sys_root), device.index, kinds))
+    return tuple(sorted(found, key=lambda file: file.path))
 
-    def look(rdma: RdmaSocket) -> tuple[CharDevice, ...]:
-        ports = len(rdma.ports(what, device.index))
-        found = (
-            rdma.char_device(what, kind, device.index, port)
-            for kind in map(CharDevKind, kinds)
-            for port in range(1, ports + 1 if kind.per_port else 2)
-        )
-        return tuple(CharDevice(file.path, file.major, file.minor) for file in found if file)
 
-    return tuple(sorted(_asked(space, what, look), key=lambda file: file.path))
+def files_of(
+    rdma: RdmaSocket, sysfs: Path, index: int, kinds: Sequence[str]
+) -> tuple[CharDevice, ...]:
+    """Return the character devices of the device of that index.
+
+    For issm no kernel since 5.8 answers GET_CHARDEV (issm_client has no data, user_mad.c): sysfs
+    tells it by the device's name. Where two devices have that name, it is nobody's.
+
+    Raises:
+        KernelError: ENODEV, it is not there.
+    """
+    what = f"resolve character devices of RDMA device {index}"
+    ports = len(rdma.ports(what, index))
+    found = [
+        rdma.char_device(what, kind, index, port)
+        for kind in map(CharDevKind, kinds)
+        for port in range(1, ports + 1 if kind.per_port else 2)
+    ]
+    told = [file for file in found if file]
+    files = tuple(CharDevice(file.path, file.major, file.minor) for file in told)
+    if CharDevKind.ISSM not in {*kinds} - {file.kind for file in told}:
+        return files
+    managed = in_sysfs(sysfs, rdma.device_at(what, index).name, (CharDevKind.ISSM,))
+    return files if len(managed) > ports else (*files, *managed)
 
 
 def move(source: int, target: int, what: str, index: int) -> None:

@@ -1,9 +1,18 @@
-"""A kernel without RDMA is an answer, not an error."""
+"""A kernel without RDMA is an answer, not an error; what netlink does not tell, sysfs does."""
 
 import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
 
+import pytest
+
+from dranet_nri.kernel.rdma import files_of
 from dranet_nri.rdma.monitor import open_monitor
-from dranet_nri.rdma.socket import NETLINK_RDMA, open_here
+from dranet_nri.rdma.socket import NETLINK_RDMA, RdmaSocket, open_here
+from dranet_nri.rdma.values import CharDev, CharDevKind, RdmaDevice, RdmaPort
+from tests.fakes.sysfs import FakeSysfs
 
 
 def kernel_has_rdma() -> bool:
@@ -29,3 +38,62 @@ def test_there_is_no_monitor_without_rdma() -> None:
     assert monitor is None or kernel_has_rdma()
     if monitor is not None:
         monitor.close()
+
+
+@dataclass
+class Answers:
+    """What a kernel tells by netlink of the device of index 4, which has two ports."""
+
+    managed: bool = False
+
+    def ports(self, _what: str, index: int) -> tuple[RdmaPort, ...]:
+        assert index == 4
+        return (RdmaPort(4, "mlx5_0", 1), RdmaPort(4, "mlx5_0", 2))
+
+    def device_at(self, _what: str, index: int) -> RdmaDevice:
+        return RdmaDevice(index, "mlx5_0")
+
+    def char_device(
+        self, _what: str, kind: CharDevKind, _index: int, port: int = 1
+    ) -> CharDev | None:
+        if kind is CharDevKind.ISSM and not self.managed:
+            return None
+        return CharDev(kind, f"{kind}{port + 1}", 231, 64 + port)
+
+
+def told(sysfs: Path, kinds: Sequence[str], *, managed: bool = False) -> list[str]:
+    found = files_of(cast("RdmaSocket", Answers(managed)), sysfs, 4, kinds)
+    return [f"{each.path} {each.major}:{each.minor}" for each in found]
+
+
+@pytest.fixture
+def fabric(tmp_path: Path) -> FakeSysfs:
+    """Return the sysfs of a host with two devices that a subnet manager can use."""
+    host = FakeSysfs(tmp_path)
+    for number, device in enumerate(("mlx5_1", "mlx5_0", "mlx5_0")):
+        host.char_device("infiniband_mad", f"issm{number}", f"231:{70 + number}", device)
+    return host
+
+
+def test_what_a_subnet_manager_needs_is_found_although_netlink_has_none(
+    fabric: FakeSysfs, tmp_path: Path
+) -> None:
+    assert told(tmp_path, ("uverbs", "issm")) == [
+        "/dev/infiniband/uverbs2 231:65",
+        "/dev/infiniband/issm1 231:71",
+        "/dev/infiniband/issm2 231:72",
+    ]
+    assert told(tmp_path, ("uverbs",)) == ["/dev/infiniband/uverbs2 231:65"]
+
+
+def test_what_netlink_tells_is_not_asked_of_sysfs(fabric: FakeSysfs, tmp_path: Path) -> None:
+    assert told(tmp_path, ("issm",), managed=True) == [
+        "/dev/infiniband/issm2 231:65",
+        "/dev/infiniband/issm3 231:66",
+    ]
+
+
+def test_a_file_that_may_be_a_namesakes_is_nobodys(fabric: FakeSysfs, tmp_path: Path) -> None:
+    fabric.char_device("infiniband_mad", "issm3", "231:73", "mlx5_0")
+
+    assert told(tmp_path, ("issm",)) == []

@@ -73,10 +73,10 @@ def plugin(netdevs: tuple[str, str], cri: Cri) -> Iterator[Plugin]:
     release_all()
 
 
-def start(cri: Cri, name: str, netdev: str) -> Sharer:
-    """Run a pod with a share of the NIC."""
+def start(cri: Cri, name: str, netdev: str, config: dict[str, object] | None = None) -> Sharer:
+    """Run a pod with a share of the NIC, by a claim with these parameters."""
     nic = Nic(netdev, CIDR)
-    claim = allocate(name, [nic], f"{name}-uid", pod=name, shared="true")
+    claim = allocate(name, [nic], f"{name}-uid", pod=name, config=config, shared="true")
     pod = cri.run_pod(name)
     return Sharer(cri, pod, name, claim.spec(), cri.run_container(pod, spec=claim.spec()))
 
@@ -100,6 +100,17 @@ def test_pods_share_a_device_that_never_leaves_the_host(
     cri.stop_pod(first.pod.sandbox_id)
     assert second.spec() == ["rdma_cm", "uverbs0"]
     assert second.files() == numbers("rdma_cm", "uverbs0")
+
+
+def test_a_claim_chooses_its_files_and_a_missing_one_is_told(
+    cri: Cri, plugin: Plugin, netdevs: tuple[str, str]
+) -> None:
+    chosen = start(cri, "chosen", netdevs[0], {"rdma": {"charDevices": ["umad", "issm"]}})
+
+    mads = Path("/sys/class/infiniband_mad").glob("umad*")
+    (umad,) = (each.name for each in mads if (each / "ibdev").read_text().strip() == "soft0")
+    assert chosen.files() == numbers(umad)
+    assert "soft0: no device file of kind issm" in plugin.since(), "soft-RoCE manages no subnet"
 
 
 def test_pods_that_share_a_device_pass_traffic_but_rdma_cm_finds_it_by_no_address_of_theirs(
