@@ -1,8 +1,8 @@
-"""Whom the admission policies of an installation ask about, as CEL has it. No server is asked."""
+"""What the admission policies of an installation ask, and whom. No server does: CEL is run here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cel_expr_python import cel
@@ -31,4 +31,29 @@ def asking(documents: Iterable[Object], username: str) -> list[bool]:
         )
         for each in documents
         if each["kind"] == "ValidatingAdmissionPolicy"
+    ]
+
+
+def denied(policy: Object, asked: Mapping[str, Any]) -> list[str]:
+    """Return what a policy says of a request that it denies.
+
+    Args:
+        policy: of manifests/.
+        asked: `request`, `object` and `oldObject`, as a server has them.
+    """
+    given: dict[str, Any] = {**asked, "variables": {}}
+    environment: Any = cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml("extensions:\n- name: strings\n- name: optional"),
+        variables=dict.fromkeys(given, cel.Type("dyn")),
+    )
+
+    def result(expression: str) -> Any:
+        return environment.compile(expression).eval(data=given).plain_value()
+
+    for each in policy["spec"].get("variables", ()):
+        given["variables"][each["name"]] = result(each["expression"])
+    return [
+        each["message"] if "message" in each else result(each["messageExpression"])
+        for each in policy["spec"]["validations"]
+        if result(each["expression"]) is not True
     ]
