@@ -9,9 +9,11 @@ Rules:
    of XDP and TCX), the snapshot decides, and so it does of altnames that it has in the pod.
    What a pod left by TCX is looked for at home, still down: in a pod it takes a thread to ask.
 3. A name in use is not fought over: the device gets a free one, and its own once that is free.
+   It keeps no other: two links that the kernel made anew may each have the other one's name.
 4. What a lifetime ended is not given back, nor a route that only it made possible.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from errno import EINVAL
@@ -61,6 +63,7 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 
+_SPARE: Final = re.compile(r"dra\d+")  # what home_name makes
 IFAPROT_KERNEL_LL: Final = 3  # a link-local address that the kernel made, linux/if_addr.h
 
 
@@ -150,12 +153,13 @@ def _refuse_namesake(snapshot: Link, observed: Observed) -> None:
 
 
 def home_name(wanted: str, link: Link, taken: frozenset[str]) -> str:
-    """Return the device's own name, or a free one that is stable while the device is away."""
+    """Return the device's own name, or a free one that it keeps until its own is free."""
     if wanted not in taken:
         return wanted
-    for suffix in ("", *(str(number) for number in range(10))):
-        name = f"dra{link.index}{suffix}"[:MAX_IFNAME]
-        if name == link.name or name not in taken:
+    spare = [link.name] if _SPARE.fullmatch(link.name) else []
+    spare += (f"dra{link.index}{suffix}"[:MAX_IFNAME] for suffix in ("", *range(10)))
+    for name in spare:
+        if name not in taken:
             return name
     raise RefusedError(f"no free name on the host for device {wanted}; rename what took it")
 
@@ -163,9 +167,8 @@ def home_name(wanted: str, link: Link, taken: frozenset[str]) -> str:
 def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     taken = observed.taken_host_names
     ops: list[Op] = []
-    name = now.link.name
-    if name != before.link.name and before.link.name not in taken:
-        name = before.link.name
+    name = home_name(before.link.name, now.link, taken)
+    if name != now.link.name:
         ops += _rename_home(now.link, name)
         if now.link.up:
             # What appeared meanwhile goes down with the link, so it is given back as well.

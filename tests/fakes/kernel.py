@@ -17,6 +17,7 @@ and no IPv6 link-local addresses.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from errno import EBUSY, EINTR, EINVAL, ESTALE
+from itertools import count
 from typing import Final
 
 from dranet_nri.errors import KernelError
@@ -330,7 +331,13 @@ class FakeKernel:
                 anew = replace(entry.link, up=False, altnames=(), mtu=2044, master=0)
                 anew = replace(anew, ipoib=anew.ipoib and IpoibState(connected=False))
                 anew = replace(anew, txqlen=256, alias="", flags=anew.flags and IFF_MULTICAST)
-                self.add_link("ib0", None if target == HOST_NETNS else target, link=anew)
+                there = None if target == HOST_NETNS else target
+                self.add_link(self._free_ib(there), there, link=anew)
+
+    def _free_ib(self, netns: NetnsId | None) -> str:
+        """Return the name that the kernel gives an IPoIB link there (ipoib_intf_alloc)."""
+        space = self.space(netns)
+        return next(name for name in map("ib{}".format, count()) if space.find(name) is None)
 
     def _drop_children(self, parent: Link) -> None:
         for space in self._namespaces.values():

@@ -213,6 +213,8 @@ def test_a_name_that_another_link_of_the_pod_has_is_taken_on_by_the_move() -> No
         pytest.param({"eth1", "dra7"}, "net1", "dra70", id="the next free one"),
         pytest.param({"eth1", "dra7"}, "dra7", "dra7", id="the one it has already"),
         pytest.param({"eth1", "dra7"}, "dra70", "dra70", id="stable while it is away"),
+        pytest.param({"eth1"}, "dra4", "dra4", id="of the index that it had before"),
+        pytest.param({"eth1", "dra4"}, "dra4", "dra7", id="one that is the host's"),
     ],
 )
 def test_a_name_that_is_taken_on_the_host_gives_way_to_a_free_one(
@@ -242,6 +244,17 @@ def test_a_device_under_a_free_name_is_not_home_before_it_has_its_own() -> None:
     assert plan(wanted, on_host(now, "eth1")) == ()
     assert not is_home(wanted, on_host(now, "eth1"))
     assert is_home(wanted, on_host(PLAIN))
+
+
+def test_a_device_whose_name_is_taken_keeps_no_name_that_another_one_may_wait_for() -> None:
+    wanted = AtHome(PLAIN)
+    now = replace(PLAIN, link=replace(NIC, name="eth2"))
+
+    ops = plan(wanted, on_host(now, "eth1"))
+
+    assert ops[:2] == (SetDown(Ns.HOST, 7), RenameLink(Ns.HOST, 7, "dra7"))
+    assert SetUp(Ns.HOST, "dra7") in ops
+    assert plan(wanted, on_host(now)) != ops, "its own is free"
 
 
 def test_a_route_that_only_an_expired_address_made_possible_does_not_come_back() -> None:

@@ -1,21 +1,38 @@
 """RDMA devices on their way home: made anew meanwhile, renamed, out of namespaces that die."""
 
+from dataclasses import replace
 from errno import EBUSY, EINVAL
 
 import pytest
 
 from dranet_nri.errors import AttachError
-from dranet_nri.model import NetworkConfig, Phase, RdmaConfig, RdmaMode
+from dranet_nri.model import (
+    Address,
+    Allocation,
+    InterfaceConfig,
+    IpoibState,
+    Link,
+    NetnsId,
+    NetworkConfig,
+    ObjectRef,
+    Phase,
+    RdmaConfig,
+    RdmaMode,
+)
+from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.ops import AddAddress, MoveRdma, RenameRdma, SetLink
 from dranet_nri.plan.patience import MAX_RESTORE_TRIES, RESTORE_FAILED
 from tests.process.executor_node import (
     DATA,
     DUAL,
+    GID_MAC,
+    POD,
     RDMA_ONLY,
     Crash,
     FabricNode,
     Node,
     attached,
+    claim,
     failure_of,
     given,
     kinds_of,
@@ -176,6 +193,112 @@ def test_a_mode_and_mtu_that_the_kernel_no_longer_takes_keep_no_device_for_ever(
     assert state is not None
     assert state.link.up
     assert len(state.addresses) == 2
+
+
+def rail(number: int) -> Allocation:
+    """Return a claim, of a pod of its own, for the InfiniBand interface ib0 or ib1."""
+    function = pci(5 + number)
+    device = replace(function, key=replace(function.key, name=f"ib{number}"))
+    made = claim(f"claim-{number}", given(device, NetworkConfig(InterfaceConfig("net1"))))
+    return replace(made, pod=ObjectRef("default", f"web-{number}", f"uid-{number}"))
+
+
+class RailsNode(Node):
+    """A host with two InfiniBand interfaces of the kernel's own names, each claimed by a pod.
+
+    Attributes:
+        pods: the namespaces that have them.
+    """
+
+    watched: tuple[str, ...] = ("ib0", "ib1")
+
+    def arrange(self) -> None:
+        for number in range(2):
+            parent = f"0000:{5 + number:02x}:00.0"
+            mac = f"{GID_MAC[:-1]}{number}"
+            link = Link(0, "", "ipoib", ARPHRD_INFINIBAND, mac, 2044, up=True, txqlen=256)
+            self.kernel.add_link(
+                f"ib{number}",
+                parent=parent,
+                link=replace(link, ipoib=IpoibState(connected=False)),
+                addresses=(Address(f"10.0.{number}.5/24"),),
+            )
+            guid = f"0c42:a103:0065:5a1{number}"
+            self.kernel.add_rdma(f"mlx5_{5 + number}", parent=parent, guid=guid)
+
+    def attach_rails(self) -> tuple[NetnsId, NetnsId]:
+        """Attach each to its pod, the first one's first; return the namespaces."""
+        pods = self.netns, self.add_netns("/run/netns/2")
+        for number, netns in enumerate(pods):
+            pod = replace(POD, sandbox_id=f"sandbox-{number}", uid=f"uid-{number}")
+            self.executor.attach(pod, netns, (rail(number),), dict(self.journal.records))
+        return pods
+
+    def rails(self) -> set[str]:
+        """Return the names of the InfiniBand interfaces on the host."""
+        return {e.name for e in self.kernel.space().plain() if e.arphrd == ARPHRD_INFINIBAND}
+
+
+def outlive(node: Node) -> None:
+    """Try three times to bring home what was in namespaces that are no more."""
+    for _ in range(3):
+        node.clock.now += 60
+        node.detach(netns_alive=False)
+
+
+def test_interfaces_that_came_home_under_each_others_names_get_their_own() -> None:
+    node = RailsNode()
+    pods = node.attach_rails()
+    for netns in reversed(pods):  # no plugin ran: the kernel made both anew, ib1's device first
+        node.kernel.destroy_netns(netns)
+
+    outlive(node)
+
+    assert set(node.journal.phases().values()) == {Phase.HOME}
+    node.assert_home()
+
+
+def test_pods_that_end_at_once_give_each_others_names_back() -> None:
+    node = RailsNode()
+    node.attach_rails()
+    remade, others = node.kernel.rdma.remade, [node.journal.records["claim-0"]]
+
+    def made_first(parent: str, source: NetnsId, target: NetnsId) -> None:
+        """Let the other claim come home on its thread before this one is renamed."""
+        remade(parent, source, target)
+        while others:
+            node.executor.detach(others.pop(), netns_alive=True)
+
+    node.kernel.rdma.remade = made_first
+    node.executor.detach(node.journal.records["claim-1"], netns_alive=True)
+    for _ in range(3):
+        node.retry()
+
+    assert set(node.journal.phases().values()) == {Phase.HOME}
+    node.assert_home()
+
+
+def test_a_name_that_somebody_elses_interface_has_is_not_taken_back() -> None:
+    node = RailsNode()
+    pods = node.attach_rails()
+    other = Link(0, "", "ipoib", ARPHRD_INFINIBAND, f"{GID_MAC[:-1]}f", up=True)
+    stranger = node.kernel.add_link("ib0", parent="0000:77:00.0", link=other)
+    for netns in pods:
+        node.kernel.destroy_netns(netns)
+
+    outlive(node)
+
+    assert node.journal.phases() == {"claim-0": Phase.DETACHING, "claim-1": Phase.HOME}
+    assert stranger in node.kernel.space().plain()
+    spare = node.rails() - {"ib0", "ib1"}
+    assert len(spare) == 1
+    node.kernel.log.clear()
+    outlive(node)
+    assert (node.kernel.log, node.rails()) == ([], {"ib0", "ib1", *spare}), "it waits"
+    node.kernel.remove_link("ib0")
+    outlive(node)
+    assert set(node.journal.phases().values()) == {Phase.HOME}
+    node.assert_home()
 
 
 # --------------------------------------------------------------------------- namespaces that die
