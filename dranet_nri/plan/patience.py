@@ -78,6 +78,7 @@ def how_far(
         return Return(home=False, text=why_unclear(device, observed.unclear))
     lost = rdma_problem(wanted.rdma, observed.rdma)
     told = [f"{known_as}: {failed[0][1]}"] if failed else []
+    told = told or _misnamed(wanted, observed)
     told += [lost] if lost and (alive or found(wanted.rdma, observed.rdma)) else []
     if not device.key.bus:
         wanted = replace(wanted, rdma=found(wanted.rdma, observed.rdma))
@@ -89,6 +90,17 @@ def how_far(
             tries = "" if patient else f" after {MAX_RESTORE_TRIES} tries"
             home, told[-1] = True, f"{told[-1]}; given back without it{tries}"
     return Return(home=home, text="; ".join(told), usable=usable)
+
+
+def _misnamed(wanted: AtHome, observed: Observed) -> list[str]:
+    """Return that the device is on the host under another name, if its own is taken."""
+    own = wanted.snapshot.link.name if wanted.snapshot else ""
+    if observed.host is None or own not in observed.taken_host_names:
+        return []
+    return [
+        f"interface {own} is called {observed.host.link.name}: its name is taken; give the link"
+        f" that has it another (ip link set {own} name NAME)"
+    ]
 
 
 def _is_gone(device: Device, observed: Observed) -> bool:

@@ -112,6 +112,22 @@ def test_an_rdma_device_that_came_from_a_dying_namespace_under_another_name_is_t
     assert "is called hca0" in judged(misnamed, alive=False).text
 
 
+TAKEN = (
+    "interface eth2 is called dra4: its name is taken; give the link that has it another"
+    " (ip link set eth2 name NAME)"
+)
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_an_interface_whose_name_is_taken_is_waited_for_with_a_word(*, alive: bool) -> None:
+    spare = replace(WANTED.snapshot or PLAIN, link=replace(UP.link, name="dra4"))
+    misnamed = replace(AT_HOME, host=spare, taken_host_names=frozenset({"eth2"}))
+
+    assert judged(misnamed, alive=alive, patient=False) == Return(home=False, text=TAKEN)
+    assert judged(replace(misnamed, rdma=rdma())).text == f"{TAKEN}; {LOST}"
+    assert judged(misnamed, NO_ROUTE).text == NO_ROUTE_TEXT
+
+
 @pytest.mark.parametrize(
     ("there", "text"),
     [

@@ -1,5 +1,6 @@
 """Snapshots, the way home of whole claims, and looking after attached ones."""
 
+import re
 from dataclasses import replace
 from errno import EBUSY, EINVAL
 
@@ -241,6 +242,22 @@ def test_a_device_that_is_nowhere_is_waited_for(node: Node) -> None:
 
     assert record.phase is Phase.DETACHING
     assert not record.devices[0].home
+
+
+def test_a_name_that_was_taken_meanwhile_is_said_until_it_is_free(node: Node) -> None:
+    node.attach((claim(DATA, given(pci(2))),))
+    node.kernel.add_link("eth2", parent="0000:77:00.0")
+
+    node.detach()
+
+    assert node.journal.phases() == {DATA: Phase.DETACHING}
+    said = failure_of(node)
+    assert said.reason == DETACH_FAILED
+    assert re.match(r"interface eth2 is called dra\d+: its name is taken; give the", said.message)
+    node.kernel.remove_link("eth2")
+    node.retry()
+    assert node.journal.phases() == {DATA: Phase.HOME}
+    node.assert_home()
 
 
 @pytest.mark.parametrize("fault", ["observe", "session", "operation"])
