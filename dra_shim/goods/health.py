@@ -5,7 +5,7 @@ Rules:
    Its PCI function is seen wherever it sits, so hardware that is gone from the bus has vanished,
    and so is the function's driver. RDMA devices are, unless namespaces have their own.
 2. Ethernet is judged by its carrier, InfiniBand by its port, hardware alone: a virtual link's
-   carrier is its peer's affair.
+   carrier is its peer's affair, and IPoIB's that of the fabric's broadcast group.
 3. A device whose interface is neither on the host nor on record is good for nothing until it is.
 """
 
@@ -48,7 +48,7 @@ def ailments(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
             found[device.name] = NO_RDMA
         elif any(_port_down(each, key) for each in seen):
             found[device.name] = PORT_DOWN
-        elif netdev and _no_carrier(netdev):
+        elif netdev and _no_carrier(netdev) and not any(_infiniband_states(r, key) for r in seen):
             found[device.name] = NO_CARRIER
     return found
 
@@ -64,7 +64,13 @@ def _is_below(facts: HostFacts, device: Device) -> bool:
 
 
 def _port_down(device: RdmaDevice, key: DeviceKey) -> bool:
-    """Whether none of its InfiniBand ports, or not the one of its net device, carries traffic.
+    """Whether none of its InfiniBand ports, or not the one of its net device, carries traffic."""
+    states = _infiniband_states(device, key)
+    return bool(states) and "ACTIVE" not in states
+
+
+def _infiniband_states(device: RdmaDevice, key: DeviceKey) -> list[str]:
+    """Return the states of its InfiniBand ports, or of the one of its net device.
 
     Of the ports of InfiniBand the kernel names no net device; its dev_port counts from 0.
     """
@@ -72,5 +78,4 @@ def _port_down(device: RdmaDevice, key: DeviceKey) -> bool:
     if not own and key.name and key.port is not None:
         own = [port for port in device.ports if port.number == key.port + 1]
     own = own or list(device.ports)
-    states = [port.state for port in own if port.link_layer == _INFINIBAND]
-    return bool(states) and "ACTIVE" not in states
+    return [port.state for port in own if port.link_layer == _INFINIBAND]

@@ -1,5 +1,7 @@
 """Which devices are not well: only what is seen is judged."""
 
+from dataclasses import replace
+
 import pytest
 
 from dra_shim.goods import NO_CARRIER, NO_INTERFACE, PORT_DOWN, VANISHED, ailments
@@ -74,6 +76,18 @@ def test_infiniband_is_judged_by_its_port(rdma: RdmaDevice, ill: str) -> None:
 def test_a_port_that_is_down_is_what_is_wrong_also_without_carrier() -> None:
     assert ills(IB0, nic("ib0", carrier=False), rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
     assert ills(BARE, rdma=(hca("mlx5_0", "DOWN"),)) == PORT_DOWN
+
+
+def test_a_port_that_works_is_well_though_its_interface_has_no_carrier() -> None:
+    """IPoIB has none before it is in the broadcast group; RDMA does not need it."""
+    link, both = nic("ib0", carrier=False), hca("mlx5_0", "ACTIVE", "ACTIVE", netdev="ib0")
+    first, second = both.ports
+    vpi = replace(both, ports=(first, replace(second, link_layer="Ethernet")))
+
+    assert ills(IB0, link, rdma=(hca("mlx5_0", "ACTIVE"),)) == ""
+    assert ills(IB0, link, rdma=(both,)) == ""
+    assert ills(IB0, link, rdma=(vpi,)) == NO_CARRIER, "its own port is Ethernet"
+    assert ills(IB0, link) == NO_CARRIER, "the RDMA device is not seen"
 
 
 @pytest.mark.parametrize("gone", [ETH1, IB0, BARE], ids=["Ethernet", "IPoIB", "RDMA alone"])
