@@ -31,7 +31,8 @@ from dranet_nri.plan.ops import Op, Plan
 from dranet_nri.plan.patience import MAX_MESSAGE, Return, how_far, is_patient, why_not_home
 from dranet_nri.plan.planner import is_cut, plan
 from dranet_nri.plan.port import Kernel, Session
-from dranet_nri.targets import Target, carried, look, moved, resolve, still_attached
+from dranet_nri.presence import still_attached
+from dranet_nri.targets import Target, carried, look, moved, resolve
 
 ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
 MAX_BEGINNINGS: Final = 2  # of one way home, see is_cut

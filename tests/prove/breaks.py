@@ -364,7 +364,7 @@ _RDMA: Final = (
     ),
     Break(
         "a pod keeps the name of a shared RDMA device's file, which may be another's by now",
-        "dranet_nri/targets.py",
+        "dranet_nri/presence.py",
         "if SHARED_MODE_WARNING in device.warnings and not _are_shared(observed.rdma):",
         "if False:",
         f"{_TEST_PLUGIN_RDMA}"
