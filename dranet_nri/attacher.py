@@ -393,5 +393,5 @@ def _is_hardware(record: Attachment) -> bool:
 
 def _has_its_devices(record: Attachment, claim: Allocation) -> bool:
     """Whether the record is of the devices that the claim has now."""
-    recorded = {each.device.name for each in record.devices}
-    return recorded == {each.device.name for each in moved(claim)}
+    recorded = {each.identity for each in record.devices}
+    return recorded == {each.identity for each in moved(claim)}

@@ -65,7 +65,7 @@ def expect_child(
         claim_uid: whose it is.
         wanted: what was allocated.
         ipoib: the claim's parameters for the child.
-        device: its record.
+        device: its record; the link that it knows of already goes by that alias.
         options: the operator's, for RDMA devices.
 
     Raises:
@@ -74,7 +74,7 @@ def expect_child(
         KernelError: the kernel could not be read.
     """
     parent = _parent(session, wanted, device)
-    alias = alias_of(claim_uid, wanted.device.name)
+    alias = device.child or alias_of(claim_uid, wanted.device.name, wanted.share_id)
     pkey = _pkey(session, wanted, ipoib)
     network = pod_network(wanted.config, LinkState(Link(parent.index, parent.name)))
     observed = session.child(alias)

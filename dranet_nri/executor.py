@@ -60,11 +60,11 @@ class _Undone:
     """What became of the devices of an attach that failed.
 
     Attributes:
-        away: names of those that are not home.
+        away: identities of those that are not home.
         failures: why, of those that should be.
     """
 
-    away: frozenset[str]
+    away: frozenset[tuple[str, str]]
     failures: tuple[str, ...]
 
 
@@ -201,12 +201,12 @@ class Executor:
 
     def _undo(self, session: Session, targets: tuple[Target, ...]) -> _Undone:
         """Plan every device home that the pod was not given before, last first."""
-        away: set[str] = set()
+        away: set[tuple[str, str]] = set()
         failures: list[str] = []
         for target in reversed(targets):
             name = target.record.device.name
             if target.is_in_use:
-                away.add(name)
+                away.add(target.record.identity)
                 continue
             try:
                 back = self._bring_home(session, target.record)
@@ -214,7 +214,7 @@ class Executor:
             except DranetError as error:
                 text = str(error)
             if text:
-                away.add(name)
+                away.add(target.record.identity)
                 failures.append(text)
         return _Undone(frozenset(away), tuple(failures))
 
@@ -234,7 +234,7 @@ class Executor:
             devices = record.devices
             if undone is not None:
                 devices = tuple(
-                    replace(each, home=each.device.name not in undone.away) for each in devices
+                    replace(each, home=each.identity not in undone.away) for each in devices
                 )
             count = record.failure.count + 1 if record.failure else 1
             wall_s = self._clock.wall()

@@ -38,10 +38,10 @@ def still_attached(
     Raises:
         KernelError: the kernel could not be read.
     """
-    configs = {each.device.name: each.config for each in moved(allocation)} if allocation else {}
+    configs = {each.identity: each.config for each in moved(allocation)} if allocation else {}
     devices: list[AttachedDevice] = []
     for device in attachment.devices:
-        now = _seen_again(session, device, configs.get(device.device.name), options)
+        now = _seen_again(session, device, configs.get(device.identity), options)
         if now is None:
             return None
         devices.append(now)

@@ -144,11 +144,11 @@ def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
 
 
 def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
-    """Return the device's record with what is known of it already, if it is not home."""
-    fresh = AttachedDevice(request=wanted.request, device=wanted.device)
+    """Return the record of the device, or share, with what is known of it if it is not home."""
+    fresh = AttachedDevice(wanted.request, wanted.device, share_id=wanted.share_id)
     for device in before.devices if before else ():
-        if device.device.name == wanted.device.name and not device.home:
-            known = replace(device, shared_rdma=(), warnings=(), share_id="")
+        if device.identity == wanted.identity and not device.home:
+            known = replace(device, shared_rdma=(), warnings=())
             return replace(known, request=wanted.request, device=wanted.device)
     return fresh
 
@@ -235,7 +235,6 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
     device = replace(
         device,
         pod_name=(device.pod_name or wanted.config.interface.name or key.name) if key.name else "",
-        share_id=wanted.share_id,
     )
     ipoib = wanted.config.interface.ipoib
     if ipoib is not None:

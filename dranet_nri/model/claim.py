@@ -86,6 +86,11 @@ class AllocatedDevice:
     consumed: tuple[Consumed, ...] = ()
 
     @property
+    def identity(self) -> tuple[str, str]:
+        """Return the device's name and the share's id, which tell shares of one device apart."""
+        return self.device.name, self.share_id
+
+    @property
     def full_request(self) -> str:
         """Return "request", or "request/subrequest", as the claim's allocation has it."""
         return f"{self.request}/{self.subrequest}" if self.subrequest else self.request
@@ -193,6 +198,11 @@ class AttachedDevice:
     child: str = ""
     share_id: str = ""
     home: bool = False
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Return the device's name and the share's id, as of what was allocated."""
+        return self.device.name, self.share_id
 
     @property
     def touched(self) -> bool:

@@ -39,9 +39,9 @@ class Child:
     connected: bool = False
 
 
-def alias_of(claim_uid: str, device: str) -> str:
-    """Return the alias of the link that is made on a device for a claim."""
-    return f"{ALIAS}{claim_uid}/{device}"
+def alias_of(claim_uid: str, device: str, share_id: str = "") -> str:
+    """Return the alias of the link that is made on a device, or on a share of it, for a claim."""
+    return ALIAS + "/".join(filter(None, (claim_uid, device, share_id)))
 
 
 def first_name(alias: str) -> str:

@@ -3,6 +3,7 @@
 import pytest
 
 from dranet_nri.model import (
+    AllocatedDevice,
     AttachedDevice,
     Attachment,
     CharDevice,
@@ -67,3 +68,13 @@ def test_what_is_attached_holds_its_devices_although_none_moved() -> None:
 
     assert attachment(Phase.ATTACHED, shared).holds_devices
     assert not attachment(Phase.HOME, shared).holds_devices
+
+
+@pytest.mark.parametrize("share", ["", "5e0f"])
+def test_an_allocated_device_and_its_record_have_one_identity_which_tells_shares_apart(
+    share: str,
+) -> None:
+    wanted = AllocatedDevice("nic", "node", NIC, share_id=share)
+    record = AttachedDevice("another", NIC, ETH1, share_id=share)
+
+    assert wanted.identity == record.identity == (NIC.name, share)

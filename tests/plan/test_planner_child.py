@@ -97,3 +97,10 @@ def test_its_first_name_is_one_the_kernel_takes() -> None:
     assert alias.startswith(ALIAS)
     assert len(first_name(alias)) == 14
     assert first_name(alias) != first_name(CHILD.alias)
+
+
+def test_shares_of_a_device_have_aliases_of_their_own() -> None:
+    share = "b1c7a0de-31f2-4c55-8f0e-2f6a9d7c4e10"
+
+    assert alias_of("uid-1", "nic") == "dra.net/uid-1/nic"
+    assert alias_of("uid-1", "nic", share) == f"dra.net/uid-1/nic/{share}"

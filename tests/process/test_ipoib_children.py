@@ -12,6 +12,7 @@ from dranet_nri.fabric import IP_ONLY_WARNING, RdmaOptions
 from dranet_nri.model import (
     TENANT_PKEY,
     AllocatedDevice,
+    Allocation,
     Attachment,
     InterfaceConfig,
     IpoibConfig,
@@ -23,7 +24,7 @@ from dranet_nri.model import (
     Pod,
     RdmaMode,
 )
-from dranet_nri.plan.ops import AddAddress, AddIpoib, MoveLink, Op, SetUp
+from dranet_nri.plan.ops import AddAddress, AddIpoib, DelLink, MoveLink, Op, SetUp
 from tests.process.executor_node import DATA, GID_MAC, IB, POD, STORAGE, Node, claim, given
 
 PARENT = IB.key.parent
@@ -159,6 +160,83 @@ def test_several_pods_have_children_of_one_device(node: Node) -> None:
     assert node.kernel.state("net1", node.netns) is None
     assert addresses(node, "net2", other) == ["192.168.0.5/24"]
     assert detach(node, two).phase is Phase.HOME
+
+
+def two_shares() -> Allocation:
+    """Return a claim that has two shares of the device, a partition's child on each."""
+    return claim(
+        DATA,
+        replace(shared(child_config(), "5e0f"), request="one"),
+        replace(shared(child_config("net2", None), "8d7e"), request="two"),
+    )
+
+
+def aliases(node: Node, netns: NetnsId | None = None) -> list[str]:
+    """Return the aliases of the InfiniBand links in the namespace."""
+    return sorted(e.alias for e in node.kernel.space(netns).plain() if e.kind == "ipoib")
+
+
+def test_two_shares_of_one_claim_have_a_child_each(node: Node) -> None:
+    allocation = two_shares()
+
+    (record,) = node.attach((allocation,))
+
+    made = {op.name: op.pkey for op in node.kernel.log if isinstance(op, AddIpoib)}
+    assert sorted(made.values(), key=str) == [0x8001, None]
+    assert {node.in_pod(name).link.alias for name in ("net1", "net2")} == {
+        "dra.net/claim-data/pci-0000-0a-00-0/5e0f",
+        "dra.net/claim-data/pci-0000-0a-00-0/8d7e",
+    }
+    assert node.executor.verify(record, allocation) == record
+    assert detach(node, record).phase is Phase.HOME
+    assert (aliases(node), aliases(node, node.netns)) == ([""], [])
+
+
+def test_of_two_shares_of_one_claim_each_one_keeps_its_own_record(node: Node) -> None:
+    node.kernel.fail_on(SetUp, KeyboardInterrupt("gone"), times=1)
+    with pytest.raises(KeyboardInterrupt):
+        node.attach((two_shares(),))
+    first = node.journal.records[DATA]
+    node.restart()
+
+    (record,) = node.attach((two_shares(),))
+
+    told = [(each.request, each.share_id, each.child) for each in record.devices]
+    assert told == [(each.request, each.share_id, each.child) for each in first.devices]
+    assert addresses(node, "net1", node.netns) == addresses(node, "net2", node.netns)
+    assert len(aliases(node, node.netns)) == 2
+    assert aliases(node) == [""]
+
+
+def test_the_child_of_a_share_is_found_by_the_alias_that_its_record_has(node: Node) -> None:
+    """Earlier versions left the share out of it."""
+    allocation = claim(DATA, shared(child_config(), "5e0f"))
+    (record,) = node.attach((allocation,))
+    alias = "dra.net/claim-data/pci-0000-0a-00-0"
+    (device,) = record.devices
+    node.journal.put(replace(record, devices=(replace(device, child=alias),)))
+    link = node.kernel.space(node.netns).named("arrange", "net1")
+    link.link = replace(link.link, alias=alias)
+
+    (again,) = node.attach((allocation,))
+
+    assert again.devices[0].child == alias
+    assert aliases(node, node.netns) == [alias]
+    assert detach(node, again).phase is Phase.HOME
+    assert aliases(node, node.netns) == []
+
+
+def test_a_child_that_is_not_deleted_is_the_only_one_of_the_claim_that_is_away(node: Node) -> None:
+    (alone,) = node.attach((claim(DATA, two_shares().devices[0]),))
+    first = len(node.kernel.log)
+    detach(node, alone)
+    node.kernel.fail_at(first + 1, EBUSY)
+    node.kernel.fail_on(DelLink, EBUSY)
+
+    with pytest.raises(AttachError):
+        node.attach((two_shares(),))
+
+    assert [each.home for each in node.journal.records[DATA].devices] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,17 @@ def test_a_share_that_the_next_sandbox_of_its_pod_takes_over_holds_no_namespace(
     assert shared.kernel.held == {shared.netns(new)}
 
 
+def test_a_share_that_was_allocated_anew_replaces_the_one_of_before(shared: Node) -> None:
+    pod, claim = started(shared, "web", 1, share="5e0f")
+    claimed(shared, pod, 1, share="8d7e")
+
+    shared.synchronize(pod)
+
+    assert shared.phase(claim) is Phase.ATTACHED
+    assert device_of(shared, claim).share_id == "8d7e"
+    assert shared.gate_open(claim)
+
+
 @pytest.mark.parametrize(("first", "second"), [("", "5e0f"), ("5e0f", "")])
 def test_a_whole_device_and_a_share_of_it_are_never_given_together(
     shared: Node, first: str, second: str
