@@ -45,7 +45,8 @@ def observe(
     if key.parent and not any(seen.parent[1] for seen in (*on_host, *in_pod)):
         # Linux before 5.14 doesn't tell parents. The pod has no sysfs that we could ask.
         host_parents = _sysfs_parents(sys_root, on_host)
-        pod_parents = dict.fromkeys(_own_names(in_pod, pod_name, known), (key.bus, key.parent))
+        own = own_names(_all(in_pod), pod_name, known)
+        pod_parents = dict.fromkeys(own, (key.bus, key.parent))
     virtual = known is not None and not key.parent
     located = locate(
         key,
@@ -84,10 +85,16 @@ def _candidates(
     )
 
 
-def _own_names(links: tuple[Seen, ...], name: str, known: Known | None) -> set[str]:
-    """Return the names of links in the pod that have the device's index there, else its name."""
-    index = known.pod_index if known is not None else 0
-    return {seen.name for seen in links if index and seen.index == index} or {name}
+def own_names(links: Sequence[Link], name: str, known: Known | None) -> set[str]:
+    """Return the names of links in the pod that may be the device, where no parents are told.
+
+    Those of its index there; else its name, and InfiniBand links of its GUID, for the kernel names
+    what it makes anew.
+    """
+    known = known or Known(0, "", frozenset())
+    index = known.pod_index
+    named = {link.name for link in links if index and link.index == index}
+    return named or {name, *(link.name for link in links if known.has_guid(link))}
 
 
 def _numbered(links: tuple[Link, ...], sys_root: str) -> tuple[Link, ...]:

@@ -22,7 +22,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.locate import locate, lost_with
-from dranet_nri.kernel.observe import deleted_with
+from dranet_nri.kernel.observe import deleted_with, own_names
 from dranet_nri.model import (
     Address,
     DeviceKey,
@@ -59,6 +59,7 @@ class FakeKernel:
         log: ops that were asked for and succeeded, in order.
         held: namespaces held through hold().
         open_sessions: sessions that were opened and not closed.
+        tells_parents: whether it is Linux 5.14 or newer.
         tells_features: whether it is Linux 5.7 or newer.
         tells_programs: whether it is Linux 6.6 or newer.
         whole_pods: how often all that a device has in a pod was asked for.
@@ -68,6 +69,7 @@ class FakeKernel:
     log: list[Op] = field(default_factory=list)
     held: set[NetnsId] = field(default_factory=set)
     open_sessions: int = 0
+    tells_parents: bool = True
     tells_features: bool = True
     tells_programs: bool = True
     whole_pods: int = 0
@@ -273,9 +275,7 @@ class FakeKernel:
         host = self.space()
         pod = Namespace([]) if netns not in self._namespaces else self.space(netns)
         links = host.plain()
-        # Nobody has a sysfs of the pod's.
-        unnumbered = [replace(each, dev_port=None) for each in pod.plain()]
-        located = locate(key, pod_name, links, unnumbered, known)
+        located = locate(key, pod_name, links, self._in_pod(pod, key, pod_name, known), known)
         here, there = located.host, located.pod
         self.whole_pods += there is not None and not bare
         state = None if there is None else pod.state(pod.at("observe", there.index))
@@ -290,6 +290,15 @@ class FakeKernel:
             lost_with_link=deleted_with(here, links),
             unclear=located.unclear,
         )
+
+    def _in_pod(self, pod: Namespace, key: DeviceKey, name: str, known: Known | None) -> list[Link]:
+        """Return the pod's links as they are seen: nobody has a sysfs of the pod's."""
+        links = [replace(each, dev_port=None) for each in pod.plain()]
+        if self.tells_parents or not key.parent:
+            return links
+        own, above = own_names(links, name, known), (key.bus, key.parent)
+        parents = [above if each.name in own else ("", "") for each in links]
+        return [replace(e, bus=b, parent=p) for e, (b, p) in zip(links, parents, strict=True)]
 
     def _do_rdma(self, op: MoveRdma | RenameRdma, netns: NetnsId | None) -> None:
         there = netns is not None and netns in self._namespaces

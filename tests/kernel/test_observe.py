@@ -18,6 +18,7 @@ from dranet_nri.kernel.space import Space
 from dranet_nri.kernel.sysctl import RESET_BY_A_MOVE
 from dranet_nri.model import DeviceKey, Link, LinkState, NetnsId, Ns, Rule, Sysctl
 from dranet_nri.netlink.links import (
+    IFLA_ADDRESS,
     IFLA_LINK,
     IFLA_PARENT_DEV_BUS_NAME,
     IFLA_PARENT_DEV_NAME,
@@ -302,3 +303,30 @@ def test_infiniband_links_that_an_rdma_device_takes_along_are_told(tmp_path: Pat
     assert observed.host is not None
     assert observed.host.link.name == "ib0"
     assert observed.lost_with_rdma == ("ib0.8001", "ib1")
+
+
+def test_in_the_pod_an_infiniband_link_that_was_made_anew_is_known_by_its_guid() -> None:
+    """No parents are told, and the kernel names it: see ipoib_intf_alloc."""
+    key = DeviceKey("pci", "0000:8a:00.0", "ibs5", "0000:8a:00.0")
+    guid = bytes.fromhex("0c42a10300655a1e")
+    before, now, other = (
+        bytes.fromhex(f"8000{pair}fe80000000000000") + port
+        for pair, port in (("0041", guid), ("0112", guid), ("0113", guid[:-1] + b"\x1f"))
+    )
+    pod = Dumped(
+        (
+            Seen("eth0", 2, 1, 0, {IFLA_ADDRESS: bytes(6)}),
+            Seen("ib0", 3, ARPHRD_INFINIBAND, 0, {IFLA_ADDRESS: other}),
+            Seen("ib1", 4, ARPHRD_INFINIBAND, 0, {IFLA_ADDRESS: now}),
+        )
+    )
+    known = Known(9, "ipoib", frozenset({before.hex(":")}))
+
+    def look(known: Known | None) -> LinkState | None:
+        spaces = cast("Space", Dumped(())), cast("Space", pod)
+        return observe(*spaces, key, "net1", "/no/sysfs", known).pod
+
+    found = look(known)
+    assert found is not None
+    assert (found.link.name, found.link.parent) == ("ib1", "0000:8a:00.0")
+    assert look(None) is None

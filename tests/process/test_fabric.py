@@ -292,6 +292,19 @@ def test_an_ipoib_link_is_looked_at_anew_after_its_rdma_device_moved() -> None:
     node.assert_home()
 
 
+def test_an_ipoib_link_is_found_in_the_pod_where_the_kernel_tells_no_parents() -> None:
+    node = FabricNode()
+    node.kernel.tells_parents = False
+    node.kernel.add_link("ib0", node.netns, kind="ipoib", parent="0000:66:00.0")
+
+    attached(node, *node.claims[0].devices)
+
+    assert kinds_of(node.kernel.log) == [MoveRdma, RenameRdma, RenameLink]
+    assert node.in_pod("net1").link.ipoib == IB_MODE
+    node.detach()
+    node.assert_home()
+
+
 def test_an_ipoib_link_has_the_mtu_of_the_claim_in_the_mode_of_the_host() -> None:
     node = FabricNode()
     given_mtu = InterfaceConfig(name="net1", mtu=9000)
