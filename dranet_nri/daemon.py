@@ -106,6 +106,10 @@ class SystemClock:
         """Return seconds of CLOCK_BOOTTIME, which counts suspend and no clock change moves."""
         return int(time.clock_gettime(time.CLOCK_BOOTTIME))
 
+    def sleep(self, seconds: float) -> None:
+        """Let time pass, on the thread that asks."""
+        time.sleep(seconds)
+
 
 @dataclass(slots=True)
 class Bell:

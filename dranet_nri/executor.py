@@ -7,7 +7,8 @@ Rules:
    so a second attach can't overwrite it with emptiness.
 3. All devices of a pod are attached, or none is: on a failure every one is planned home, but
    for those that the pod was given before and has: containers that run there may use them.
-4. Everything here runs on one thread, without waiting for anything but the kernel.
+4. Everything here runs on one thread, without waiting for anything but the kernel, and for a
+   moment its drivers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,13 +47,16 @@ class Journal(Protocol):
 
 
 class Clock(Protocol):
-    """Two clocks: one for people, one that a clock change can't move."""
+    """Two clocks: one for people, one that a clock change can't move. And waiting."""
 
     def wall(self) -> int:
         """Return Unix seconds."""
 
     def boot(self) -> int:
         """Return seconds of CLOCK_BOOTTIME."""
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +200,7 @@ class Executor:
         self, session: Session, record: Attachment, targets: tuple[Target, ...]
     ) -> Attachment:
         own = (target for target in targets if target.claim_uid == record.claim.uid)
-        devices = tuple(target.attached(session, self._rdma) for target in own)
+        devices = tuple(target.attached(session, self._rdma, self._clock.sleep) for target in own)
         return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
 
     def _undo(self, session: Session, targets: tuple[Target, ...]) -> _Undone:

@@ -8,7 +8,9 @@ Rules:
    said aloud.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from errno import ENODEV
 from itertools import chain
 from typing import Final
 
@@ -18,7 +20,7 @@ from dranet_nri.config import (
     missing_warning,
     violations_for_mode,
 )
-from dranet_nri.errors import RefusedError
+from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (
     AllocatedDevice,
     AttachedDevice,
@@ -27,12 +29,14 @@ from dranet_nri.model import (
     Device,
     NetworkConfig,
     Ns,
+    Observed,
     ObservedRdma,
     RdmaLink,
     RdmaMode,
 )
 from dranet_nri.plan.adopt import adopted_rdma
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
+from dranet_nri.plan.known import KnownRdma
 from dranet_nri.plan.port import Session
 from dranet_nri.plan.rdma import same
 
@@ -47,6 +51,8 @@ NO_ADDRESS_WARNING: Final = (
     " by an address of the pod (ENODEV in rping); use programs that connect without it, as"
     " ib_write_bw does, claim the whole device, or remove rdma_cm from rdma.charDevices"
 )
+MADE_ANEW_S: Final = 1.0  # how long a driver may take to make its RDMA device anew
+_LOOK_S: Final = 0.05
 # Said once, at attach.
 _STANDING: Final = frozenset({SHARED_MODE_WARNING, IP_ONLY_WARNING, NO_ADDRESS_WARNING})
 
@@ -161,6 +167,59 @@ def require_alone(
         )
 
 
+def require_lasting(device: Device, observed: Observed) -> None:
+    """Refuse to move a NIC with which RDMA devices end that stay on the host, for good.
+
+    Software's drivers take a change of namespace for the end of the net device (rxe_notify,
+    siw_netdev_event). Hardware's hang on the NIC's parent.
+
+    Raises:
+        RefusedError: there are such.
+    """
+    ending = ", ".join(observed.rdma.software)
+    if ending and observed.rdma.mode is RdmaMode.SHARED and observed.host is not None:
+        raise RefusedError(
+            f"device {device.name}: RDMA device {ending} is software (soft-RoCE, siw), and would be"
+            f" lost for good when interface {observed.host.link.name} goes to the pod; let pods"
+            " share the device (dra-shim run --shared), or delete it (rdma link delete)"
+        )
+
+
+def shared_after_move(
+    session: Session,
+    known: KnownRdma,
+    before: tuple[RdmaLink, ...],
+    sleep: Callable[[float], None],
+) -> ObservedRdma:
+    """Return where RDMA devices are that stayed on the host when their NIC changed namespace.
+
+    Some drivers end theirs then, and some of them make it anew a moment later.
+
+    Args:
+        session: of the pod.
+        known: what they are known by, now that the NIC is in the pod.
+        before: what was on the host.
+        sleep: waits that many seconds.
+
+    Raises:
+        KernelError: one is gone, or the kernel could not be read.
+    """
+    now = session.rdma(known)
+    for _ in range(round(MADE_ANEW_S / _LOOK_S)):
+        if len(now.host) >= len(before):
+            return now
+        sleep(_LOOK_S)
+        now = session.rdma(known)
+    gone = ", ".join(link.name for link in before if same(link, now.host) is None)
+    raise KernelError(
+        f"look for RDMA device {gone}",
+        ENODEV,
+        "its driver ended it when the interface changed namespace; let pods share the device"
+        " (dra-shim run --shared); if it does not come back by itself, load its driver again, or"
+        " make it anew (rdma link add)",
+    )
+
+
 def _interfaces(session: Session, device: Device) -> tuple[str, ...]:
     """Return the host's IPoIB interfaces of a device that was published without any."""
     seen = session.observe(device.key, "", bare=True)
@@ -192,7 +251,7 @@ def with_files(
         session: of the pod.
         device: its record.
         config: the claim's parameters.
-        observed: where its RDMA devices were before; those that are shared stay there.
+        observed: where its RDMA devices are; those that moved, were before.
         options: the operator's.
 
     Raises:

@@ -5,13 +5,21 @@ Rules:
 2. Nothing is changed here.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dranet_nri.children import expect_child
 from dranet_nri.config import violations_for_share, why_bare
 from dranet_nri.errors import RefusedError
-from dranet_nri.fabric import RdmaOptions, require_alone, with_files, with_rdma
+from dranet_nri.fabric import (
+    RdmaOptions,
+    require_alone,
+    require_lasting,
+    shared_after_move,
+    with_files,
+    with_rdma,
+)
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
@@ -20,6 +28,7 @@ from dranet_nri.model import (
     LinkState,
     Ns,
     Observed,
+    RdmaMode,
     Route,
     best_legs,
 )
@@ -81,17 +90,28 @@ class Target:
         """Return the target with what is observed now."""
         return replace(self, observed=look(session, self.record))
 
-    def attached(self, session: Session, options: RdmaOptions) -> AttachedDevice:
+    def attached(
+        self, session: Session, options: RdmaOptions, sleep: Callable[[float], None]
+    ) -> AttachedDevice:
         """Return its record once it is in the pod, with the files that containers get.
 
+        Args:
+            session: of the pod.
+            options: the operator's.
+            sleep: waits that many seconds.
+
         Raises:
-            KernelError: the kernel could not tell the files.
+            KernelError: the kernel could not tell the files, or an RDMA device is gone.
         """
-        record = with_files(session, self.record, self.wanted.config, self.observed.rdma, options)
+        link = session.pod_link(self.network.name) if self.network else None
+        rdma = self.observed.rdma
+        if link and not self.child and rdma.mode is RdmaMode.SHARED:
+            known = rdma_known_as(self.record, Observed(pod=LinkState(link)))
+            rdma = shared_after_move(session, known, rdma.host, sleep)
+        record = with_files(session, self.record, self.wanted.config, rdma, options)
         record = warned(record)
-        if self.network is None:
+        if self.network is None or link is None:
             return record
-        link = session.pod_link(self.network.name)
         return replace(
             record,
             pod_index=0 if self.child else link.index,
@@ -262,6 +282,7 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
             snapshot = _snapshot(session, wanted, observed)
             device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
         _require_untunnelled(wanted.device.name, observed.lost_with_link)
+        require_lasting(wanted.device, observed)
         network = pod_network(wanted.config, snapshot)
         device = replace(device, pod_name=network.name)
     device = with_rdma(wanted, device, observed.rdma, options)

@@ -29,7 +29,8 @@ class Shown:
     Attributes:
         mode: whether each shows its own, or all.
         host, pod: the RDMA devices there; in shared mode the host's alone.
-        parents: (bus, name) of what a device of the host hangs on, by its name.
+        parents: (bus, name) of what a device of the host hangs on, by its name, "" where it is
+            software; those that sysfs does not show are left out.
         netdevs: returns ifindexes of the net devices that the ports of devices have in a
             namespace, by the RDMA device's index.
     """
@@ -57,6 +58,7 @@ def owned(shown: Shown, known: KnownRdma) -> ObservedRdma:
         taken_host_names=frozenset(each.name for each in shown.host if each not in here),
         taken_pod_names=frozenset(each.name for each in shown.pod if each not in there),
         sub_devices=tuple(each.name for each in shown.host if each.parent in names),
+        software=tuple(name for name, (_, it) in shown.parents.items() if name in names and not it),
     )
 
 

@@ -55,7 +55,8 @@ def observe(host: int, pod: int | None, sys_root: str, known: KnownRdma) -> Obse
         )
 
     folder = Path(sys_root, "class/infiniband")
-    parents = {each.name: _parent(folder / each.name) for each in on_host}
+    places = [folder / each.name for each in on_host]
+    parents = {each.name: _parent(each) for each in places if each.exists()}
     return owned(Shown(mode, on_host, in_pod, parents, netdevs), known)
 
 

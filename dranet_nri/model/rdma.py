@@ -38,6 +38,7 @@ class ObservedRdma:
         pod: those in the pod's namespace.
         taken_host_names, taken_pod_names: names of other RDMA devices there.
         sub_devices: names of what is part of those on the host (`rdma dev add … parent`).
+        software: names of those on the host that hang on no hardware (soft-RoCE, siw).
     """
 
     mode: RdmaMode | None = None
@@ -46,6 +47,7 @@ class ObservedRdma:
     taken_host_names: frozenset[str] = frozenset()
     taken_pod_names: frozenset[str] = frozenset()
     sub_devices: tuple[str, ...] = ()
+    software: tuple[str, ...] = ()
 
 
 NO_RDMA: Final = ObservedRdma()

@@ -197,7 +197,9 @@ def test_shared_devices_count_as_being_on_the_host(shared: Bench) -> None:
 
     seen = shared.seen(link)
 
-    assert seen == ObservedRdma(RdmaMode.SHARED, (link,), (), frozenset({"soft1"}), frozenset())
+    assert seen == ObservedRdma(
+        RdmaMode.SHARED, (link,), (), frozenset({"soft1"}), software=("soft0",)
+    )
 
 
 def test_a_shared_device_does_not_move(shared: Bench) -> None:

@@ -39,7 +39,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.child import is_child
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
-from dranet_nri.plan.ops import AddIpoib, MoveRdma, Op, RenameRdma
+from dranet_nri.plan.ops import AddIpoib, MoveLink, MoveRdma, Op, RenameRdma
 from tests.fakes import operations
 from tests.fakes.faults import Fault
 from tests.fakes.operations import IPOIB_FLAGS_RC, MAX_CONNECTED
@@ -255,6 +255,8 @@ class FakeKernel:
                 self._add_ipoib(op)
             case _:
                 operations.apply(op, spaces)
+        if isinstance(op, MoveLink):
+            self.rdma.nic_moved(spaces[op.target].named(str(op), op.name).link.parent)
         if fault is not None:
             raise fault.strike(op)
         self.log.append(op)

@@ -60,6 +60,9 @@ class FixedClock:
         """Return seconds since boot."""
         return self.seconds
 
+    def sleep(self, _: float) -> None:
+        """Return at once."""
+
 
 class FullFs(RealFs):
     """A file system that may be full.

@@ -30,6 +30,7 @@ class FakeRdma:
         movable: its driver can move it between namespaces.
         slot: what its character devices are numbered by.
         part_of: name of the device whose sub-device it is, "" if none.
+        ends: its driver ends it when its NIC changes namespace.
     """
 
     link: RdmaLink
@@ -40,6 +41,7 @@ class FakeRdma:
     slot: int
     nic: str
     part_of: str = ""
+    ends: bool = False
 
 
 @dataclass(slots=True)
@@ -83,6 +85,10 @@ class FakeRdmaCore:
     def remove(self, name: str) -> None:
         """Let a driver take its device away."""
         self.devices = [each for each in self.devices if each.link.name != name]
+
+    def nic_moved(self, nic: str) -> None:
+        """Let drivers do what they do when a NIC changes namespace (NETDEV_UNREGISTER)."""
+        self.devices = [each for each in self.devices if not (each.ends and each.nic == nic)]
 
     def names(self, netns: NetnsId) -> list[str]:
         """Return what a process in the namespace sees."""

@@ -262,6 +262,16 @@ def test_a_software_device_whose_nic_nobody_sees_goes_by_its_name(machine: Machi
     assert [each.name for each in machine.seen(device).host] == ["rxe0"]
 
 
+def test_software_is_what_sysfs_shows_to_hang_on_nothing(machine: Machine) -> None:
+    software(machine)
+    device = on_eth1(machine)
+
+    assert machine.seen(device).software == ("rxe0",)
+    (machine.tree.root / "class/infiniband/rxe0").unlink()
+    seen = machine.seen(device)
+    assert ([each.name for each in seen.host], seen.software) == (["mlx5_0", "rxe0"], ())
+
+
 def test_an_rdma_device_that_goes_while_it_is_asked_has_no_net_device(machine: Machine) -> None:
     erdma(machine)
     device, machine.error = on_eth1(machine), ENODEV

@@ -87,15 +87,23 @@ class Journal:
 
 @dataclass
 class Clock:
-    """Stands still until told."""
+    """Stands still until told.
+
+    Attributes:
+        asleep: called when somebody waits, with the seconds.
+    """
 
     now: int = 1000
+    asleep: Callable[[float], None] = lambda _: None
 
     def wall(self) -> int:
         return 1_800_000_000 + self.now
 
     def boot(self) -> int:
         return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.asleep(seconds)
 
 
 def pci(number: int) -> Device:

@@ -1,14 +1,20 @@
 """Device files of RDMA devices: which of them containers get, and how they follow the kernel."""
 
+from dataclasses import replace
+
 import pytest
 
-from dranet_nri.fabric import RdmaOptions
+from dranet_nri.config import SHARED_MODE_WARNING
+from dranet_nri.errors import AttachError
+from dranet_nri.fabric import MADE_ANEW_S, RdmaOptions
 from dranet_nri.model import (
     CharKind,
     NetworkConfig,
+    Phase,
     RdmaConfig,
     RdmaMode,
 )
+from dranet_nri.plan.ops import AddAddress
 from tests.fakes.rdma import RDMA_CM
 from tests.process.executor_node import (
     CLAIMS,
@@ -18,8 +24,10 @@ from tests.process.executor_node import (
     Node,
     attached,
     claim,
+    failure_of,
     given,
     pci,
+    refusal,
 )
 
 
@@ -145,3 +153,94 @@ def test_a_device_that_left_its_pod_is_noticed(node: Node) -> None:
 
     assert node.executor.verify(before, claim(DATA, given(RDMA_ONLY))) is None
     assert node.journal.records[DATA] == before
+
+
+# --------------------------------------------------------------------------- that end with a move
+
+
+@pytest.fixture
+def tied() -> Node:
+    """Return a node that shares RDMA devices, whose driver ends mlx5_2 when eth2 moves."""
+    node = Node()
+    node.kernel.rdma.mode = RdmaMode.SHARED
+    (device,) = (each for each in node.kernel.rdma.devices if each.link.name == "mlx5_2")
+    device.ends = True
+    return node
+
+
+def test_a_device_that_its_driver_makes_anew_as_the_nic_moves_gives_the_files_it_has_then(
+    tied: Node,
+) -> None:
+    slept: list[float] = []
+
+    def wait(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            tied.kernel.add_rdma("bnxt_re5", parent=pci(2).key.parent)
+
+    tied.clock.asleep = wait
+    tied.kernel.add_rdma("other", parent="0000:77:00.0")  # it has the next number
+
+    record = attached(tied, given(pci(2)))
+
+    (made,) = (each for each in tied.kernel.rdma.devices if each.link.name == "bnxt_re5")
+    assert (len(slept), record.shared_rdma) == (3, ("bnxt_re5",))
+    assert [each.minor for each in record.char_devices] == [RDMA_CM.minor, 192 + made.slot]
+    assert record.warnings == (SHARED_MODE_WARNING,)
+
+
+def test_a_device_that_ends_as_the_nic_moves_is_missed_for_a_second(tied: Node) -> None:
+    slept: list[float] = []
+    tied.clock.asleep = slept.append
+    tied.rdma_at_start -= {"mlx5_2"}
+
+    with pytest.raises(AttachError, match="look for RDMA device mlx5_2: ENODEV") as caught:
+        attached(tied, given(pci(1)), given(pci(2)))
+
+    assert "ended it when the interface changed namespace; let pods share" in str(caught.value)
+    assert "rdma link add" in failure_of(tied).message
+    assert sum(slept) == pytest.approx(MADE_ANEW_S)
+    assert tied.journal.phases() == {DATA: Phase.FAILED}
+    tied.assert_home()
+
+
+def test_nothing_is_waited_for_where_all_that_is_shared_is_there(tied: Node) -> None:
+    slept: list[float] = []
+    tied.clock.asleep = slept.append
+    share = replace(given(pci(2)), share_id="5e0f")
+
+    (record,) = tied.attach((claim(DATA, share, given(pci(1))),))
+
+    assert slept == []
+    assert [each.shared_rdma for each in record.devices] == [("mlx5_2",), ("mlx5_1",)]
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside hardware's"])
+def test_a_nic_whose_software_device_would_be_lost_is_refused_before_it_moves(
+    tied: Node, *, beside: bool
+) -> None:
+    if not beside:
+        tied.kernel.rdma.remove("mlx5_2")
+    tied.kernel.add_rdma("rxe0", nic=pci(2).key.parent)
+    published = replace(pci(2), rdma_devices=("rxe0",))
+    tied.rdma_at_start = tied.rdma()
+
+    said = refusal(tied, given(published))
+
+    assert "RDMA device rxe0 is software (soft-RoCE, siw), and would be lost for good when" in said
+    assert "interface eth2 goes to the pod; let pods share the device (dra-shim run" in said
+    (record,) = tied.attach((claim(DATA, replace(given(published), share_id="5e0f")),))
+    assert "rxe0" in record.devices[0].shared_rdma
+
+
+def test_a_nic_that_is_in_the_pod_takes_no_software_device_along(tied: Node) -> None:
+    tied.kernel.fail_on(AddAddress, KeyboardInterrupt("gone"), times=1)
+    tied.kernel.rdma.remove("mlx5_2")
+    with pytest.raises(KeyboardInterrupt):
+        attached(tied, given(replace(pci(2), rdma_devices=())))
+    tied.restart()
+    tied.kernel.add_rdma("rxe0", nic=pci(2).key.parent)  # in the pod, by its owner
+
+    record = attached(tied, given(replace(pci(2), rdma_devices=("rxe0",))))
+
+    assert record.shared_rdma == ("rxe0",)

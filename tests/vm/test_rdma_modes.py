@@ -8,9 +8,9 @@ import pytest
 
 from tests.box import rdma
 from tests.box.attach import assert_home, remove
-from tests.box.claims import allocate
+from tests.box.claims import allocate, release
 from tests.box.cri import Cri
-from tests.box.nics import Nic, make_functions, remove_functions
+from tests.box.nics import Nic, ip, make_functions, remove_functions
 from tests.box.place import NODE, checked
 from tests.box.plugin import Plugin, status
 from tests.box.rdma import Driver, Endpoint, soft_rdma
@@ -27,6 +27,7 @@ from tests.box.rdma_pods import (
     status_of_process,
 )
 from tests.box.refusals import refused
+from tests.box.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -61,6 +62,12 @@ def unmovable(nics: tuple[Nic, ...]) -> Iterator[tuple[Hca, ...]]:
     """Return NICs with RDMA devices that should move, but whose driver can't."""
     with soft_rdma(Driver.STOCK, "exclusive"):
         yield make_hcas(nics)
+
+
+@pytest.fixture
+def mortal(nics: tuple[Nic, ...], stock_rdma: None) -> tuple[Hca, ...]:
+    """Return NICs with RDMA devices of the kernel's own soft-RoCE, that all namespaces share."""
+    return make_hcas(nics)
 
 
 def warnings() -> set[str]:
@@ -145,6 +152,45 @@ def test_a_name_in_the_pod_is_refused_where_devices_are_shared(
 
     assert_home(before)
     assert rdma.links() == homes(shared)
+
+
+def test_a_software_device_that_would_end_with_the_move_of_its_nic_is_kept_and_can_be_shared(
+    mortal: tuple[Hca, ...], cri: Cri, plugin: Plugin, before: dict[str, object]
+) -> None:
+    hca = mortal[0]
+    claim_rails("mortal", mortal[:1], 1)
+
+    said = refused(cri, "mortal", "is software")
+
+    assert f"RDMA device {hca.device} is software (soft-RoCE, siw), and would be lost" in said
+    assert "let pods share the device (dra-shim run --shared)" in said
+    assert_home(before)
+    assert rdma.links() == homes(mortal)
+    release("mortal-uid")
+    claim = allocate("sharing", [hca.nic], "sharing-uid", pod="sharing", shared="true")
+    pod = cri.run_pod("sharing")
+    files = checked(run_container(cri, pod, claim), "ls", "/dev/infiniband").split()
+    assert {f"/dev/infiniband/{file}" for file in files} == set(rdma.device_files(hca.device))
+    remove(cri, pod)
+    assert_home(before)
+    assert rdma.links() == homes(mortal)
+
+
+def test_a_software_device_ends_for_good_when_its_interface_changes_namespace(
+    stock_rdma: None,
+) -> None:
+    """Why it is refused; a kernel on which this fails needs that no more."""
+    ip("netns", "add", "space")
+    ip("link", "add", "dummy7", "type", "dummy")
+    try:
+        rdma.add_link("soft7", "dummy7")
+        ip("link", "set", "dummy7", "netns", "space")
+        wait_until("the device to end", lambda: rdma.links() == {})
+        ip("-n", "space", "link", "set", "dummy7", "netns", "1")
+        assert rdma.links() == {}
+        ip("link", "del", "dummy7")
+    finally:
+        ip("netns", "del", "space")
 
 
 def test_a_device_whose_driver_cannot_move_it_stays_unharmed_with_its_nic(
