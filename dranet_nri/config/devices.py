@@ -29,8 +29,8 @@ _SOURCES: Final = {
 def why_bare(device: Device) -> str:
     """Return why a pod could be given nothing of the device now, "" if it could.
 
-    Only InfiniBand is of use without a net device; any other is away with its driver, or with
-    another network namespace.
+    Only InfiniBand is of use without a net device, and EFA, which has none; any other is away with
+    its driver, or with another network namespace.
     """
     if device.key.name:
         return ""
