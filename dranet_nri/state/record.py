@@ -5,23 +5,31 @@ Rules:
 2. Whatever `encode_*` returns `decode_*` accepts, and gives back an equal value.
 3. Any change of the model's fields or defaults changes the format: raise VERSION and say in
    UPGRADES how a record of the version before becomes one of this.
+4. An attachment that can be begun can be ended: an intent leaves room for its result, and both for
+   what may fail. One that is too long for its file is packed, see packed.py.
 """
 
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, NoReturn, TypeVar, cast
 
 from dranet_nri.errors import InvalidValueError, StateCorruptError, StateVersionError
-from dranet_nri.model import Allocation, Attachment, parse_uid
+from dranet_nri.model import Allocation, Attachment, Phase, parse_uid
 from dranet_nri.state.codec import Codec, MisfitError, RepeatedKey, codec_of, json_object
+from dranet_nri.state.packed import ENVELOPE, MAX_FILE, MAX_PACKED, pack, unpack
 from dranet_nri.state.rules import RULES
 
 R = TypeVar("R", Allocation, Attachment)
 Json = dict[str, object]
 
 VERSION: Final = 3
-MAX_RECORD: Final = 64 << 10  # bytes; 512 routes of one NIC fit
+MAX_RECORD: Final = MAX_FILE
+# Of the limits of an attachment, in eighths. A result adds 0.5 KB a device and the addresses that a
+# claim gives, a failure 2000 characters: an eighth is 32 KiB, or 8 packed.
+_ALL: Final = 8
+_SHARE: Final = {Phase.INTENT: 6, Phase.ATTACHED: 7}
 
 # Records of version v (the key) become records of version v + 1. None was written before 1.
 # Version 3 knows which alternative of a request got a device, and what its share consumes of it; a
@@ -41,7 +49,13 @@ def encode_allocation(allocation: Allocation) -> bytes:
     Raises:
         InvalidValueError: a value breaks the rules of records; the text names its JSON path.
     """
-    return _encode(allocation)
+    data = _encode(allocation)
+    if len(data) > MAX_RECORD:
+        raise InvalidValueError(
+            f"$: {len(data)} bytes, a record has at most {MAX_RECORD}; "
+            "claim fewer devices or configure fewer routes"
+        )
+    return data
 
 
 def decode_allocation(data: bytes) -> Allocation:
@@ -60,7 +74,11 @@ def encode_attachment(attachment: Attachment) -> bytes:
     Raises:
         InvalidValueError: a value breaks the rules of records; the text names its JSON path.
     """
-    return _encode(attachment)
+    share = _SHARE.get(attachment.phase, _ALL)
+    if share < _ALL and attachment.failure is not None:
+        _attachment_within(replace(attachment, failure=None), share)
+        share = _ALL
+    return _attachment_within(attachment, share)
 
 
 def decode_attachment(data: bytes) -> Attachment:
@@ -114,22 +132,34 @@ def salvage_devices(data: bytes) -> tuple[tuple[str, str], ...] | None:
     return tuple(found)
 
 
+def _attachment_within(attachment: Attachment, share: int) -> bytes:
+    data = _encode(attachment)
+    if len(data) <= MAX_RECORD:
+        return data
+    packed = pack(attachment, data)
+    most = MAX_PACKED * share // _ALL, MAX_RECORD * share // _ALL
+    if len(data) > most[0] or len(packed) > most[1]:
+        raise InvalidValueError(
+            f"$: {len(data)} bytes, {len(packed)} packed; a record of phase {attachment.phase} has"
+            f" at most {most[0]}, {most[1]} packed; claim fewer devices, or give them fewer routes"
+            " on the host"
+        )
+    return packed
+
+
 def _encode(value: Allocation | Attachment) -> bytes:
     body = cast("Json", _CODECS[type(value)].to_json(value))
     record = {"version": VERSION, "kind": type(value).__name__, **body}
-    data = _JSON.encode(record).encode()
-    if len(data) > MAX_RECORD:
-        raise InvalidValueError(
-            f"$: {len(data)} bytes, a record has at most {MAX_RECORD}; "
-            "claim fewer devices or configure fewer routes"
-        )
-    return data
+    return _JSON.encode(record).encode()
 
 
 def _decode(kind: type[R], data: bytes) -> R:
     if len(data) > MAX_RECORD:
         raise StateCorruptError(f"$: {len(data)} bytes, a record has at most {MAX_RECORD}")
-    record = _current(_parse(data))
+    record = _parse(data)
+    if kind is Attachment and record.get("version") == ENVELOPE and "packed" in record:
+        record = _parse(unpack(record["packed"]))
+    record = _current(record)
     if record.pop("kind", None) != kind.__name__:
         raise StateCorruptError(f"$.kind: must be {kind.__name__!r}")
     try:

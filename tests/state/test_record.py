@@ -141,17 +141,21 @@ def test_a_host_state_with_513_routes_is_refused_with_their_count() -> None:
         encode_attachment(replace(ATTACHMENT, devices=(crowded,)))
 
 
-def test_a_record_above_64_kib_is_refused_and_one_of_64_kib_is_not() -> None:
-    failure = ATTACHMENT.failure
-    assert failure is not None
-    room = MAX_RECORD - len(encode_attachment(ATTACHMENT)) + len(failure.message)
-    largest = replace(ATTACHMENT, failure=replace(failure, message="x" * room))
-    above = replace(ATTACHMENT, failure=replace(failure, message="x" * (room + 1)))
+def test_an_allocation_above_64_kib_is_refused_and_one_of_64_kib_is_not() -> None:
+    room = MAX_RECORD - len(encode_allocation(ALLOCATION))
+    first, *others = ALLOCATION.devices
 
-    assert len(encode_attachment(largest)) == MAX_RECORD == 65536
-    assert decode_attachment(encode_attachment(largest)) == largest
+    def padded(count: int) -> Allocation:
+        more = (*first.device.attributes, ("dra.net/zzz", "x" * count))
+        device = replace(first.device, attributes=more)
+        return replace(ALLOCATION, devices=(replace(first, device=device), *others))
+
+    room -= len(encode_allocation(padded(0))) - len(encode_allocation(ALLOCATION))
+
+    assert len(encode_allocation(padded(room))) == MAX_RECORD == 65536
+    assert decode_allocation(encode_allocation(padded(room))) == padded(room)
     with pytest.raises(InvalidValueError, match="65537 bytes, a record has at most 65536"):
-        encode_attachment(above)
+        encode_allocation(padded(room + 1))
 
 
 def test_a_newer_version_is_refused_with_a_remedy_whatever_else_it_holds() -> None:
