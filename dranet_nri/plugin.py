@@ -20,14 +20,9 @@ from typing import Final
 import structlog
 
 from dranet_nri.attacher import Attacher
+from dranet_nri.containers import carried, refuse_outlived, refuse_unattached
 from dranet_nri.edits import carried_claims, edits, listed, merged_edits
-from dranet_nri.errors import (
-    HeldError,
-    NotAttachedError,
-    OutdatedError,
-    UnusableRecordError,
-    described,
-)
+from dranet_nri.errors import OutdatedError, UnusableRecordError, described
 from dranet_nri.log import trace_of
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
 from dranet_nri.overseer import Repair, Repairs, Subject
@@ -137,23 +132,23 @@ class Plugin:
             AttachError: the kernel refused to attach it.
             OSError: it could not be recorded.
         """
-        carried = self._carried(pod, container)
+        records, directory = self.attacher.attachments, str(self.attacher.gate.metadata_dir)
+        uids = carried(pod, container, records, directory)
         claims = tuple(
             each
             for each in self._claims(pod)
-            if each.claim.uid in carried or listed(each, container.name)
+            if each.claim.uid in uids or listed(each, container.name)
         )
         if claims and not self.attacher.are_attached(claims, pod):
-            self._refuse_outlived(pod)
+            refuse_outlived(pod, self.attacher.live, self.attacher.kernel)
             self.attacher.live.enter(pod)
             await self.attacher.attach(pod, self._claims(pod))
         self._enter_missed(pod)
-        uids = carried.union(each.claim.uid for each in claims)
-        self._refuse_unattached(pod, container, uids)
-        directory = str(self.attacher.gate.metadata_dir)
+        uids = uids.union(each.claim.uid for each in claims)
+        refuse_unattached(pod, container, uids, records)
         merged = Edits()
         for claim in claims:
-            attachment = self.attacher.attachments.get(claim.claim.uid)
+            attachment = records.get(claim.claim.uid)
             assert attachment is not None
             merged = merged_edits(
                 merged, edits(claim, attachment, container, directory, self.attacher.options)
@@ -350,30 +345,6 @@ class Plugin:
             if each.sandbox_id == sandbox_id and each.phase is not Phase.HOME
         )
 
-    def _carried(self, pod: Pod, container: Container) -> frozenset[str]:
-        """Return the UIDs of the claims whose files the container carries.
-
-        Raises:
-            HeldError: another pod has one of them.
-        """
-        uids = carried_claims(container, str(self.attacher.gate.metadata_dir))
-        for record in filter(None, map(self.attacher.attachments.get, uids)):
-            if record.pod.uid != pod.uid:
-                raise HeldError(
-                    f"container {container.name} of pod {pod} lists claim {record.claim}, which pod"
-                    f" {record.pod} holds; a NIC claim serves one pod, use a ResourceClaimTemplate"
-                )
-        return frozenset(uids)
-
-    def _refuse_outlived(self, pod: Pod) -> None:
-        """Refuse a sandbox whose pod has a newer one: it would take the NICs from that."""
-        for other in self.attacher.live.others(pod):
-            if self.attacher.kernel.identify(other.netns_path) is not None:
-                raise OutdatedError(
-                    f"pod {pod}: its NICs belong to its sandbox {other.sandbox_id}, this is"
-                    f" {pod.sandbox_id}; it is tried again"
-                )
-
     def _enter_missed(self, pod: Pod) -> None:
         """Take in a sandbox that neither an event nor a list named: its pod's NICs come late.
 
@@ -384,17 +355,3 @@ class Plugin:
         if pod.sandbox_id not in live and not live.others(pod) and self.has_claims(pod.uid):
             live.enter(pod)
             self.news()
-
-    def _refuse_unattached(self, pod: Pod, container: Container, uids: frozenset[str]) -> None:
-        """Refuse the container unless the claims are in this very sandbox."""
-        for uid in sorted(uids):
-            record = self.attacher.attachments.get(uid)
-            if record is None or record.phase is not Phase.ATTACHED:
-                raise NotAttachedError(
-                    f"container {container.name} of pod {pod}: claim {uid} is not attached"
-                )
-            if record.sandbox_id != pod.sandbox_id:
-                raise NotAttachedError(
-                    f"container {container.name} of pod {pod}: claim {record.claim} is in sandbox"
-                    f" {record.sandbox_id}, not in {pod.sandbox_id}"
-                )

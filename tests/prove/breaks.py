@@ -209,7 +209,7 @@ _FAIL_CLOSED: Final = (
     Break(
         "a container is created without its NIC",
         _PLUGIN,
-        "        self._refuse_unattached(pod, container, uids)\n",
+        "        refuse_unattached(pod, container, uids, records)\n",
         "",
         "tests/process/test_plugin_trouble.py"
         "::test_a_container_with_the_claims_file_needs_the_nic_whatever_the_record_lists",
