@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from dranet_nri.edits import carried_claims
+from dranet_nri.edits import carried_claims, carried_namespaces
 from dranet_nri.errors import HeldError, NotAttachedError, OutdatedError
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.model import Container, Phase, Pod
@@ -51,7 +51,10 @@ def refuse_outlived(pod: Pod, live: Sandboxes, kernel: Kernel) -> None:
 def refuse_unattached(
     pod: Pod, container: Container, uids: Collection[str], attachments: SharedAttachments
 ) -> None:
-    """Refuse the container unless the claims are in this very sandbox.
+    """Refuse the container unless the claims and their files are of this very sandbox.
+
+    The files of a former sandbox let it be created and not started, which nobody tries again where
+    the pod has restartPolicy Never.
 
     Raises:
         NotAttachedError: one of them is not.
@@ -66,4 +69,10 @@ def refuse_unattached(
             raise NotAttachedError(
                 f"container {container.name} of pod {pod}: claim {record.claim} is in sandbox"
                 f" {record.sandbox_id}, not in {pod.sandbox_id}"
+            )
+    for path in carried_namespaces(container):
+        if path != pod.netns_path:
+            raise NotAttachedError(
+                f"container {container.name} of pod {pod}: its CDI files are of another sandbox,"
+                f" with network namespace {path}, not {pod.netns_path}; it is tried again"
             )

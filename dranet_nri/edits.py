@@ -114,6 +114,12 @@ def carried_claims(container: Container, directory: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def carried_namespaces(container: Container) -> tuple[str, ...]:
+    """Return the paths of the network namespaces that its CDI files were written for."""
+    ours = (each for each in container.mounts if each.destination.startswith(f"{NETNS_ROOT}/"))
+    return tuple(dict.fromkeys(mount.source for mount in ours))
+
+
 def edits(
     allocation: Allocation,
     attachment: Attachment,

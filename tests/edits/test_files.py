@@ -8,6 +8,7 @@ import pytest
 from dranet_nri.edits import (
     EditOptions,
     carried_claims,
+    carried_namespaces,
     cdi_ids,
     metadata,
     metadata_destination,
@@ -256,3 +257,12 @@ def test_carried_claims_are_read_from_all_metadata_mounts(
     mounts = (Mount("/etc/hosts", "/etc/hosts"), *(Mount(each, "/x") for each in sources))
 
     assert carried_claims(replace(APP, mounts=mounts), DIRECTORY) == uids
+
+
+def test_the_namespaces_that_a_container_carries_are_those_of_its_cdi_files() -> None:
+    spec = json.dumps(spec_of())
+    ours = "/var/run/dra.net/two-nics/data/netns"
+    mounts = (Mount("/etc/hosts", "/etc/hosts"), Mount("/run/netns/cni-1", ours))
+
+    assert ours in spec
+    assert carried_namespaces(replace(APP, mounts=mounts)) == ("/run/netns/cni-1",)

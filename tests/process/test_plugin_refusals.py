@@ -1,6 +1,7 @@
 """Which containers and pods are refused, and which never are."""
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -57,6 +58,31 @@ def test_a_container_with_a_file_of_its_own_and_one_of_an_older_sandbox_is_refus
     node.run_pod(new)
     with pytest.raises(RefusedError, match="claim default/left is in sandbox one, not in two"):
         node.create(new, ours(node, claim), ours(node, left))
+
+
+def files_of(node: Node, claim: Allocation) -> tuple[Mount, ...]:
+    """Return what the runtime mounts by the CDI spec that is there now."""
+    spec = json.loads(node.gate.spec_path(claim.claim.uid).read_text())
+    mounts = spec["devices"][0]["containerEdits"]["mounts"]
+    return tuple(Mount(each["hostPath"], each["containerPath"]) for each in mounts)
+
+
+def test_a_container_with_files_of_its_pods_former_sandbox_is_tried_again(node: Node) -> None:
+    first = node.pod("web", "one")
+    claim = node.allocate(first, 1)
+    node.run_pod(first)
+    node.stop()
+    node.kernel.remove_netns(node.netns(first))
+    second = node.pod("web", "two")
+    node.start()
+    node.synchronize(second, rounds=0)
+    former = files_of(node, claim)
+
+    with pytest.raises(RefusedError, match=f"of another sandbox, .* {first.netns_path}, not"):
+        node.create(second, *former)  # its start would fail, and nobody tries that again
+
+    node.create(second, *files_of(node, claim))
+    assert node.in_pod(1, second)
 
 
 # --------------------------------------------------------------------------- ordinary pods
