@@ -159,7 +159,8 @@ class Attacher:
             self._release_if_home(netns)
             raise
         for claim, attachment in zip(claims, done, strict=True):
-            self.open_gate(claim, attachment)
+            if pod.sandbox_id in self.live:  # else the pod's next one would find its spec
+                self.open_gate(claim, attachment)
             self._log_attached(pod, attachment)
 
     def _record_refusal(self, pod: Pod, claims: tuple[Allocation, ...], message: str) -> None:

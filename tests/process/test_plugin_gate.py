@@ -1,5 +1,6 @@
 """The gate beside the executor: shut before a NIC leaves, or said to stay open."""
 
+import asyncio
 from collections.abc import Iterator
 from errno import EBUSY, ENOSPC, EROFS
 from pathlib import Path
@@ -13,7 +14,7 @@ from dranet_nri.fabric import RdmaOptions
 from dranet_nri.model import GATE_CLOSED, Allocation, Attachment, Phase
 from dranet_nri.plan.ops import MoveLink
 from dranet_nri.plan.patience import DETACH_FAILED
-from tests.fakes.node import FullFs, Node
+from tests.fakes.node import LATER, FullFs, Node
 
 
 class WatchingExecutor(Executor):
@@ -42,6 +43,51 @@ def test_the_gate_is_shut_before_a_nic_leaves_its_pod(tmp_path: Path) -> None:
 
     assert watching.open == [False]
     assert node.at_home(1)
+    node.close()
+
+
+class WatchedFs(FullFs):
+    """A file system that knows which specs were written."""
+
+    def __init__(self) -> None:
+        """Begin."""
+        self.specs: list[str] = []
+
+    def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        """See Fs."""
+        if path.parent.name == "cdi":
+            self.specs.append(data.decode())
+        super().write(path, data, mode, durable=durable)
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["stopped", "replaced"])
+def test_no_gate_opens_for_a_sandbox_that_ended_during_its_attach(
+    tmp_path: Path, *, replaced: bool
+) -> None:
+    disk = WatchedFs()
+    node = Node(tmp_path, disk=disk)
+    old, new = node.pod("web", "old"), node.pod("web", "new")
+    claim = node.allocate(old, 1)
+    paused = node.pause()
+
+    async def work() -> None:
+        run = asyncio.create_task(node.plugin.run_pod_sandbox(old, LATER))
+        await asyncio.to_thread(paused.begun.wait)
+        if replaced:
+            await node.plugin.synchronize((new,), ())
+        stop = asyncio.create_task(node.plugin.stop_pod_sandbox(old))
+        await asyncio.sleep(0)
+        paused.go.set()
+        await asyncio.gather(run, stop)
+        while await node.plugin.reconcile():
+            pass
+
+    node.run(work)
+
+    assert node.in_pod(1, new) is replaced
+    assert node.at_home(1) is not replaced
+    assert node.gate_open(claim) is replaced
+    assert [new.netns_path in each for each in disk.specs] == [True] * replaced
     node.close()
 
 
