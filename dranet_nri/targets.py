@@ -281,7 +281,7 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
             _require_features(wanted, observed.host)
             snapshot = _snapshot(session, wanted, observed)
             device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
-        _require_untunnelled(wanted.device.name, observed.lost_with_link)
+        _require_bare(wanted.device.name, observed)
         require_lasting(wanted.device, observed)
         network = pod_network(wanted.config, snapshot)
         device = replace(device, pod_name=network.name)
@@ -325,13 +325,18 @@ def _is_default(route: Route) -> bool:
     return route.destination in {"0.0.0.0/0", "::/0"} and route.table == MAIN
 
 
-def _require_untunnelled(name: str, lost: tuple[str, ...]) -> None:
+def _require_bare(name: str, observed: Observed) -> None:
     """Refuse a move that takes more from the host than was claimed: nobody would give it back."""
-    if lost:
+    harm = ""
+    if observed.lost_with_link:
+        harm = f"the kernel deletes {', '.join(observed.lost_with_link)} from the host"
+    elif observed.closed_with_link:
+        vlans = ", ".join(observed.closed_with_link)
+        harm = f"{vlans}, a VLAN that the host uses, loses its routes and IPv6 addresses"
+    if harm:
         raise RefusedError(
-            f"device {name}: the kernel deletes {', '.join(lost)} from the host when the NIC below"
-            " leaves for a pod; keep the NIC from claims (dra-shim run --filter), or put what is"
-            " on it elsewhere"
+            f"device {name}: {harm} when the NIC below leaves for a pod; keep the NIC from claims"
+            " (dra-shim run --filter), or put what is on it elsewhere"
         )
 
 

@@ -39,6 +39,7 @@ from dranet_nri.inventory.safety import (
     is_synthetic,
     link_hazard,
     uplink_tree,
+    vlan_hazards,
 )
 from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
 from dranet_nri.model import DELETED_WITH_LOWER, AttributeValue, Device, DeviceKey
@@ -230,12 +231,14 @@ def _hazards(facts: HostFacts, uplinks: Uplinks) -> dict[str, str]:
     by_index = {link.index: link for link in links}
     masters = frozenset(link.master for link in links)
     carried = {link.lower: link.name for link in links if link.kind in DELETED_WITH_LOWER}
+    stacked = vlan_hazards(facts.netdevs)
     tree = uplink_tree(links, uplinks.among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     reasons = {
         device.link.name: tree.get(device.link.index)
         or link_hazard(device, by_index, masters)
         or carrier_hazard(carried.get(device.link.index, ""))
+        or stacked.get(device.link.index)
         or accelerated_hazard(device, synthetic)
         for device in facts.netdevs
     }

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction
-from dranet_nri.model import Link, is_representor
+from dranet_nri.model import CLOSED_WITH_LOWER, Link, closed_with, is_in_use, is_representor
 
 _CNI_NAMES: Final = {
     "antrea-egress0": "Antrea",
@@ -125,6 +125,21 @@ def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int
 def carrier_hazard(upper: str) -> str:
     """Return why a link below this one must not be published; "" if there is none."""
     return f"carries {upper}, which the kernel deletes when it leaves" if upper else ""
+
+
+def vlan_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
+    """Return ifindex -> why a link below a VLAN that the host uses must not be published."""
+    used = {each.link.index for each in devices if is_in_use(each.link, each.addresses)}
+    vlans = [each.link for each in devices if each.link.kind == CLOSED_WITH_LOWER]
+    reasons: dict[int, str] = {}
+    for device in devices:
+        above = [each.name for each in closed_with(device.link.index, vlans) if each.index in used]
+        if above:
+            reasons[device.link.index] = (
+                f"carries {above[0]}, a VLAN that the host uses: its routes and IPv6 addresses are"
+                " lost when the NIC leaves; to offer that, take the VLAN's addresses or master away"
+            )
+    return reasons
 
 
 def function_hazard(function: PciFunction) -> str:

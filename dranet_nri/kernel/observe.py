@@ -5,14 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from dranet_nri.kernel.addresses import dump_addresses
 from dranet_nri.kernel.locate import locate, lost_with
 from dranet_nri.kernel.space import Space
 from dranet_nri.model import (
+    CLOSED_WITH_LOWER,
     DELETED_WITH_LOWER,
     DeviceKey,
     Link,
     LinkState,
     Observed,
+    closed_with,
+    is_in_use,
     is_representor,
 )
 from dranet_nri.netlink.codec import text
@@ -20,6 +24,7 @@ from dranet_nri.netlink.links import IFLA_LINKINFO, IFLA_PHYS_PORT_NAME, Seen, l
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
 
+_CLOSED: Final = (CLOSED_WITH_LOWER.encode(),)
 _DOOMED: Final = tuple(kind.encode() for kind in sorted(DELETED_WITH_LOWER))
 Parents = dict[str, tuple[str, str]]  # bus and name of the parent, by link name
 
@@ -65,7 +70,8 @@ def observe(
         pod_rules=pod.rules() if pod is not None and not bare else (),
         lost_with_rdma=lost_with(here, _infiniband(on_host, host_parents)),
         unclear=located.unclear,
-        lost_with_link=deleted_with(here, _tunnels(on_host)),
+        lost_with_link=deleted_with(here, _of_kinds(on_host, _DOOMED)),
+        closed_with_link=_closed_with(host, here, on_host),
     )
 
 
@@ -132,10 +138,23 @@ def deleted_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
     return tuple(sorted(each.name for each in doomed if each.lower in lowers))
 
 
-def _tunnels(links: tuple[Seen, ...]) -> tuple[Link, ...]:
-    """Return links that may go with another one; of hundreds there are few."""
+def _closed_with(host: Space, own: Link | None, links: tuple[Seen, ...]) -> tuple[str, ...]:
+    """Return the names of VLANs above the device's link that the host uses, sorted."""
+    if own is None:
+        return ()
+    above = closed_with(own.index, _of_kinds(links, _CLOSED))
+    used = (
+        each
+        for each in above
+        if is_in_use(each, dump_addresses(host.netlink, host.ns, each.index, each.name))
+    )
+    return tuple(sorted(each.name for each in used))
+
+
+def _of_kinds(links: tuple[Seen, ...], kinds: tuple[bytes, ...]) -> tuple[Link, ...]:
+    """Return the links of these kinds, and maybe others; of hundreds there are few."""
     infos = ((seen, seen.attrs.get(IFLA_LINKINFO, b"")) for seen in links)
-    return tuple(link_from(seen) for seen, info in infos if any(kind in info for kind in _DOOMED))
+    return tuple(link_from(seen) for seen, info in infos if any(kind in info for kind in kinds))
 
 
 def _all(links: tuple[Seen, ...]) -> tuple[Link, ...]:

@@ -51,6 +51,7 @@ from dranet_nri.model.names import (
     parse_uid,
 )
 from dranet_nri.model.network import (
+    CLOSED_WITH_LOWER,
     DELETED_WITH_LOWER,
     FOREVER,
     Address,
@@ -72,6 +73,8 @@ from dranet_nri.model.network import (
     XdpMode,
     XdpProgram,
     best_legs,
+    closed_with,
+    is_in_use,
 )
 from dranet_nri.model.rdma import (
     ObservedRdma,
@@ -87,6 +90,7 @@ from dranet_nri.model.runtime import (
 )
 
 __all__ = [
+    "CLOSED_WITH_LOWER",
     "DELETED_WITH_LOWER",
     "DRIVER_NAME",
     "FEATURE_ALIASES",
@@ -148,6 +152,8 @@ __all__ = [
     "XdpMode",
     "XdpProgram",
     "best_legs",
+    "closed_with",
+    "is_in_use",
     "is_representor",
     "parse_pci_address",
     "parse_uid",

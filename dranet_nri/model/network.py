@@ -38,6 +38,11 @@ class DeviceKey:
 # Kinds of links that the kernel deletes when their lower link leaves the namespace: they heed
 # NETDEV_UNREGISTER, which a move sends too (drivers/net/vxlan, drivers/net/macsec.c).
 DELETED_WITH_LOWER: Final = frozenset({"macsec", "vxlan"})
+# The kind that the kernel closes when the lower link goes down, as a move begins: it comes up with
+# that again, without its routes and IPv6 addresses (vlan_device_event, net/8021q/vlan.c). A macvlan
+# or ipvlan link only loses its carrier.
+CLOSED_WITH_LOWER: Final = "vlan"
+SCOPE_LINK: Final = 253  # linux/rtnetlink.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +253,22 @@ def best_legs(routes: Sequence[DefaultRoute]) -> frozenset[int]:
     )
 
 
+def closed_with(lower: int, links: Sequence[Link]) -> tuple[Link, ...]:
+    """Return the links that the kernel closes with the one below, VLANs above VLANs included."""
+    found: list[Link] = []
+    below = {lower}
+    while below:
+        level = [each for each in links if each.kind == CLOSED_WITH_LOWER and each.lower in below]
+        found += level
+        below = {each.index for each in level}
+    return tuple(found)
+
+
+def is_in_use(link: Link, addresses: Sequence[Address]) -> bool:
+    """Whether the host uses a link: it has a master, or an address not for the link alone."""
+    return bool(link.master) or any(each.scope < SCOPE_LINK for each in addresses)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One policy rule (RTM_NEWRULE, linux/fib_rules.h); family 4 or 6.
@@ -331,6 +352,7 @@ class Observed:
         unclear: links that may be the device and can't be told apart; it counts as being nowhere
             then, and not as gone.
         lost_with_link: names of other links on the host that the kernel deletes when it leaves.
+        closed_with_link: names of VLANs that the host uses and the kernel closes then.
     """
 
     host: LinkState | None = None
@@ -343,3 +365,4 @@ class Observed:
     lost_with_rdma: tuple[str, ...] = ()
     unclear: tuple[str, ...] = ()
     lost_with_link: tuple[str, ...] = ()
+    closed_with_link: tuple[str, ...] = ()

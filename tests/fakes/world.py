@@ -29,6 +29,8 @@ from dranet_nri.model import (
     Rule,
     Sysctl,
     TcxProgram,
+    closed_with,
+    is_in_use,
     switches,
 )
 from tests.fakes.routing import is_v6, matter, single, slot, stored
@@ -202,6 +204,14 @@ class Namespace:
             for entry, each in self.routes
             if each.destination in {"0.0.0.0/0", "::/0"} and each.table == MAIN
         )
+
+    def closed_with(self, own: Link | None) -> tuple[str, ...]:
+        """Return the names of VLANs in use that go down with the link."""
+        above = closed_with(own.index, self.plain()) if own else ()
+        used = (
+            each for each in above if is_in_use(each, self.named("observe", each.name).addresses)
+        )
+        return tuple(sorted(each.name for each in used))
 
     def drop(self, entry: FakeLink) -> None:
         """Take a link out, its routes and tunnels on it; links it was the master of become free."""

@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
-from dranet_nri.inventory.observed import NetDevice, PciFunction
+from dranet_nri.inventory import inventory_from_facts
+from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction
 from dranet_nri.inventory.safety import function_hazard, link_hazard, uplink_tree
-from dranet_nri.model import Link
+from dranet_nri.model import Address, Link
+from tests.inventory.parts import VF, function, nic, virtual
 
 
 def excluded(links: list[Link], *roots: str) -> set[str]:
@@ -170,3 +174,39 @@ def test_links_that_no_pod_may_have_say_why(device: NetDevice, reason: str) -> N
 )
 def test_a_function_that_never_gets_a_net_device_says_why(driver: str, reason: str) -> None:
     assert function_hazard(PciFunction("0000:01:00.0", 2, driver)) == reason
+
+
+def vlan(name: str, index: int, lower: int, **rest: object) -> NetDevice:
+    return replace(virtual(name, index, "vlan", lower=lower, **rest), addresses=(LINK_LOCAL,))
+
+
+LINK_LOCAL = Address("fe80::5/64", scope=253)
+LEASE = Address("2001:db8::5/64", valid_s=600)
+
+
+@pytest.mark.parametrize(
+    ("above", "reason"),
+    [
+        pytest.param((vlan("vlan7", 9, 3),), "", id="unused"),
+        pytest.param((replace(vlan("vlan7", 9, 3), addresses=(LEASE,)),), "vlan7", id="addressed"),
+        pytest.param((vlan("vlan7", 9, 3, master=2),), "vlan7", id="enslaved"),
+        pytest.param(
+            (vlan("vlan7", 9, 3), replace(vlan("inner", 10, 9), addresses=(LEASE,))),
+            "inner",
+            id="a VLAN on it is",
+        ),
+        pytest.param((replace(vlan("vlan7", 9, 2), addresses=(LEASE,)),), "", id="another NIC's"),
+        pytest.param(
+            (replace(virtual("mac7", 9, "macvlan", lower=3), addresses=(LEASE,)),), "", id="macvlan"
+        ),
+    ],
+)
+def test_the_nic_below_a_vlan_that_the_host_uses_is_excluded(
+    above: tuple[NetDevice, ...], reason: str
+) -> None:
+    facts = HostFacts((function(VF),), (nic("eth1", 3, VF), *above))
+
+    told = dict(inventory_from_facts(facts).excluded).get("pci-0000-8a-00-1", "")
+
+    expected = f"eth1: carries {reason}, a VLAN that the host uses: its routes and"
+    assert told.startswith(expected) if reason else not told

@@ -7,6 +7,7 @@ import pytest
 from dranet_nri.errors import AttachError, InvalidValueError, KernelError, RefusedError
 from dranet_nri.executor import ATTACH_FAILED
 from dranet_nri.model import (
+    Address,
     Allocation,
     AttachedDevice,
     CharDevice,
@@ -87,6 +88,19 @@ def test_a_nic_below_a_tunnel_of_the_host_stays_there(node: Node) -> None:
 
     assert "device nic-2: the kernel deletes flannel.1 from the host when the NIC below" in said
     assert node.kernel.state("flannel.1") is not None
+
+
+def test_a_nic_below_a_vlan_that_the_host_uses_stays_there(node: Node) -> None:
+    below = node.kernel.space().named("arrange", "eth2").link.index
+    vlan, address = Link(0, "vlan7", kind="vlan", lower=below), Address("10.7.0.5/24")
+    node.kernel.add_link("vlan7", link=vlan, addresses=(address,))
+
+    said = refusal(node, given(pci(2)))
+
+    assert "device nic-2: vlan7, a VLAN that the host uses, loses its routes and IPv6" in said
+    node.kernel.space().named("arrange", "vlan7").addresses.clear()
+    node.attach((claim(DATA, given(pci(2))),))
+    assert node.kernel.state("eth2", node.netns) is not None
 
 
 def test_both_claims_are_attached_and_say_where_their_devices_are(node: Node) -> None:

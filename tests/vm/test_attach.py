@@ -20,10 +20,11 @@ from tests.box.attach import (
     test_parameters_of_the_claim_are_applied,
     test_with_the_plugin_killed_in_the_hook_the_container_waits,
 )
-from tests.box.claims import release
+from tests.box.claims import allocate, release
 from tests.box.cri import ContainerSpec, Cri, Pod
 from tests.box.nics import Nic, ip
 from tests.box.plugin import Plugin
+from tests.box.refusals import refused
 from tests.box.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
@@ -118,4 +119,61 @@ def test_a_sandbox_made_anew_for_the_same_pod_takes_the_nic_over(
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     remove(cri, new)
+    assert_home(before)
+
+
+def test_a_vlan_loses_its_setup_when_the_link_below_moves_and_other_kinds_keep_theirs() -> None:
+    ip("netns", "add", "pod0")
+    for number, kind in enumerate(KINDS):
+        name, below = f"{kind}0", f"below-{kind}"
+        ip("link", "add", below, "up", "type", "dummy")
+        ip("link", "add", "link", below, "name", name, "type", *KINDS[kind])
+        ip("link", "set", name, "up")
+        ip("address", "add", f"10.7{number}.0.5/24", "dev", name)
+        ip("address", "add", f"2001:db8:7{number}::5/64", "nodad", "dev", name)
+        ip("route", "add", f"10.8{number}.0.0/16", "via", f"10.7{number}.0.1", "dev", name)
+    before = {kind: setup(f"{kind}0") for kind in KINDS}
+
+    for kind in KINDS:
+        ip("link", "set", f"below-{kind}", "netns", "pod0")
+        ip("-n", "pod0", "link", "set", f"below-{kind}", "netns", "1")
+        ip("link", "set", f"below-{kind}", "up")
+
+    lost = {kind: before[kind] - setup(f"{kind}0") for kind in KINDS}
+    for kind in KINDS:
+        ip("link", "delete", f"below-{kind}")
+    ip("netns", "delete", "pod0")
+    assert lost == {
+        "vlan": {"2001:db8:70::5/64", "10.80.0.0/16"},
+        "macvlan": set(),
+        "ipvlan": set(),
+    }
+
+
+KINDS = {"vlan": ("vlan", "id", "7"), "macvlan": ("macvlan",), "ipvlan": ("ipvlan",)}
+
+
+def setup(link: str) -> set[str]:
+    """Return the global addresses and the static routes of a link."""
+    shown = json.loads(ip("-j", "address", "show", "dev", link, "scope", "global"))
+    told = filter(None, shown[0]["addr_info"])  # iproute2 leaves {} for what it does not show
+    addresses = [f"{each['local']}/{each['prefixlen']}" for each in told]
+    routes = json.loads(ip("-j", "route", "show", "dev", link, "proto", "boot"))
+    return {*addresses, *(each["dst"] for each in routes)}
+
+
+def test_a_nic_below_a_vlan_that_the_host_uses_stays_there(
+    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+) -> None:
+    name = nics[0].name
+    allocate("tagged", nics[:1], "tagged-uid")
+    ip("link", "add", "link", name, "name", "vlan7", "type", "vlan", "id", "7")
+    assert name in {each.get("dra.net/ifName") for each in inventory().values()}, "it is unused"
+    ip("address", "add", "10.7.0.5/24", "dev", "vlan7")
+
+    refused(cri, "tagged", "vlan7, a VLAN that the host uses, loses its routes")
+
+    assert name not in {each.get("dra.net/ifName") for each in inventory().values()}
+    ip("link", "delete", "vlan7")
+    release("tagged-uid")
     assert_home(before)
