@@ -18,7 +18,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction
-from dranet_nri.model import CLOSED_WITH_LOWER, Link, closed_with, is_in_use, is_representor
+from dranet_nri.model import (
+    CLOSED_WITH_LOWER,
+    Link,
+    closed_with,
+    is_in_use,
+    is_representor,
+    is_spare,
+)
 
 _CNI_NAMES: Final = {
     "antrea-egress0": "Antrea",
@@ -111,6 +118,8 @@ def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int
     owner = _cni_owner(link.name)
     if owner:
         return f"belongs to {owner}"
+    if is_spare(link.name) and not link.parent:
+        return "came home from a pod and waits for its own name, see dranet-nri status"
     if link.master:
         return _slave_reason(links.get(link.master))
     if is_representor(device.port_name):

@@ -6,7 +6,8 @@ Rules:
 2. What is left is the device if it is the only one; hardware made anew has nothing in common with
    what it was. Of several none is: nobody guesses.
 3. A virtual device has nothing but names, and once it was touched, what it is known by. A link
-   that took its name on the host meanwhile is not it; one with another name in the pod may be.
+   that took its name on the host meanwhile is not it; one with a spare name there may be, and one
+   with another name in the pod.
 4. IPoIB links come and go with their RDMA device. When it moves, children are destroyed, wherever
    they are, and the links of its other ports are made anew where it goes.
 """
@@ -58,7 +59,7 @@ def locate(
         )
     if known is None:
         return Located(_named(host, key.name), _named(pod, pod_name))
-    return _virtual(_named(host, key.name), _named(pod, pod_name), pod, known)
+    return _virtual(_at_home(key, host, known), _named(pod, pod_name), pod, known)
 
 
 def _hardware(
@@ -103,18 +104,30 @@ def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, known: Known) -> list[
     return [(ns, link) for link in below if not link.alias.startswith(ALIAS)]
 
 
-def _virtual(here: Link | None, there: Link | None, pod: Sequence[Link], known: Known) -> Located:
+def _at_home(key: DeviceKey, host: Sequence[Link], known: Known) -> tuple[Link, ...]:
+    """Return the links on the host that are a virtual device, which may wait for its own name."""
+    named = _named(host, key.name)
+    waiting = (link for link in host if link is not named and known.waits_as(link))
+    return (*((named,) if named and known.is_it(named) else ()), *waiting)
+
+
+def _virtual(
+    homes: tuple[Link, ...], there: Link | None, pod: Sequence[Link], known: Known
+) -> Located:
     """Look for a virtual device that was touched.
 
     Args:
-        here, there: the links that have its names on the host and in the pod.
+        homes: the links that are it on the host; it is none of several.
+        there: the link that has its name in the pod.
         pod: every link there.
         known: what it is known by.
     """
     proven = next((link for link in pod if known.is_there(link)), None)
     if proven is not None:
         return Located(pod=proven)
-    here = here if here and known.is_it(here) else None
+    if len(homes) > 1:
+        return Located(unclear=tuple(_told(Ns.HOST, link) for link in homes))
+    here = homes[0] if homes else None
     there = there if there and known.is_named(there) else None
     alike = [link for link in pod if known.looks_like(link)] or known.may_be(pod)
     if there is None and len(alike) == 1 and known.has_mac(alike[0]):

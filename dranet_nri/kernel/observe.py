@@ -18,6 +18,7 @@ from dranet_nri.model import (
     closed_with,
     is_in_use,
     is_representor,
+    is_spare,
 )
 from dranet_nri.netlink.codec import text
 from dranet_nri.netlink.links import IFLA_LINKINFO, IFLA_PHYS_PORT_NAME, Seen, link_from
@@ -82,7 +83,7 @@ def _candidates(
     return tuple(
         link_from(seen, *parents.get(seen.name, ("", "")))
         for seen in links
-        if (seen.name == name and not key.parent)
+        if (not key.parent and (seen.name == name or is_spare(seen.name)))
         or (
             key.parent
             and key.parent in {seen.parent[1], parents.get(seen.name, ("", ""))[1]}

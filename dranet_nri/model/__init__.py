@@ -47,6 +47,7 @@ from dranet_nri.model.names import (
     DRIVER_NAME,
     MAX_IFNAME,
     is_representor,
+    is_spare,
     parse_pci_address,
     parse_uid,
 )
@@ -155,6 +156,7 @@ __all__ = [
     "closed_with",
     "is_in_use",
     "is_representor",
+    "is_spare",
     "parse_pci_address",
     "parse_uid",
     "switches",

@@ -11,6 +11,7 @@ MAX_IFNAME: Final = 15  # IFNAMSIZ - 1, linux/if.h
 
 _PCI: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _REPRESENTOR: Final = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+")
+_SPARE: Final = re.compile(r"dra\d+")
 _UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -39,3 +40,8 @@ def parse_pci_address(text: str) -> str:
 def is_representor(port_name: str) -> bool:
     """Whether a net device's IFLA_PHYS_PORT_NAME says that it is the switch's side of another."""
     return _REPRESENTOR.fullmatch(port_name) is not None
+
+
+def is_spare(name: str) -> bool:
+    """Whether a device at home may have the name while its own is taken."""
+    return _SPARE.fullmatch(name) is not None

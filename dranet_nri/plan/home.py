@@ -2,8 +2,8 @@
 
 Rules:
 1. Hardware is renamed inside the pod, before the move: a rename in the moving message shows udev
-   the pod's name. A virtual device, which nothing but its name identifies, is renamed by the
-   moving message: whoever takes over between two messages would find it nowhere.
+   the pod's name. A virtual device is renamed by the moving message: whoever takes over between
+   two messages would find it nowhere.
 2. What appeared on the host meanwhile is never deleted: addresses, routes and what else hangs on
    a link there. Of what is the device's own, and a move keeps (MTU, MAC, flags, group, programs
    of XDP and TCX), the snapshot decides, and so it does of altnames that it has in the pod.
@@ -13,7 +13,6 @@ Rules:
 4. What a lifetime ended is not given back, nor a route that only it made possible.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from errno import EINVAL
@@ -30,6 +29,7 @@ from dranet_nri.model import (
     Observed,
     RdmaLink,
     Route,
+    is_spare,
 )
 from dranet_nri.plan.difference import (
     detach_strange,
@@ -63,7 +63,6 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 
-_SPARE: Final = re.compile(r"dra\d+")  # what home_name makes
 IFAPROT_KERNEL_LL: Final = 3  # a link-local address that the kernel made, linux/if_addr.h
 
 
@@ -139,13 +138,10 @@ def _own_flags(name: str, settings: LinkSettings) -> Plan:
 
 
 def _refuse_namesake(snapshot: Link, observed: Observed) -> None:
-    """Refuse to bring a virtual device out of the pod while another link on the host has its name.
-
-    Nothing but its name identifies it there, so that it can't come home under a free one either.
-    """
+    """Refuse to bring a virtual device home while a link that is there may be it as well."""
     host, pod = observed.host, observed.pod
     namesake = host is not None and host.link.index != snapshot.index
-    if pod and not pod.link.parent and (namesake or snapshot.name in observed.taken_host_names):
+    if pod and not pod.link.parent and namesake:
         raise RefusedError(
             f"{snapshot.name} can't come home: another link on the host has its name;"
             " rename that one, this is retried"
@@ -156,7 +152,7 @@ def home_name(wanted: str, link: Link, taken: frozenset[str]) -> str:
     """Return the device's own name, or a free one that it keeps until its own is free."""
     if wanted not in taken:
         return wanted
-    spare = [link.name] if _SPARE.fullmatch(link.name) else []
+    spare = [link.name] if is_spare(link.name) else []
     spare += (f"dra{link.index}{suffix}"[:MAX_IFNAME] for suffix in ("", *range(10)))
     for name in spare:
         if name not in taken:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, Observed, RdmaLink
+from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, Observed, RdmaLink, is_spare
 from dranet_nri.plan.rdma import same
 
 # Links of these kinds have their parent's address, so that it tells them from nothing.
@@ -45,6 +45,18 @@ class Known:
     def is_it(self, link: Link) -> bool:
         """Whether a link of the right name on the host is the virtual device and no namesake."""
         return link.kind == self.kind and (link.index == self.index or link.mac in self.macs)
+
+    def waits_as(self, link: Link) -> bool:
+        """Whether a link on the host is the virtual device, under a name that it has meanwhile.
+
+        It came home with its address. Without one of its own its index has to do, which the kernel
+        keeps where it is free.
+        """
+        if not self.macs or self.kind in BORROWED_ADDRESS:
+            known = link.index in {self.index, self.pod_index}
+        else:
+            known = link.mac in self.macs
+        return link.kind == self.kind and is_spare(link.name) and known
 
     def is_named(self, link: Link) -> bool:
         """Whether a link of the right name in the pod is the virtual device.

@@ -123,6 +123,26 @@ def test_what_the_kernel_deletes_with_a_link_is_told_before_it_leaves(
     assert after.lost_with_link == ()
 
 
+def test_a_virtual_link_that_waits_for_its_name_is_found_under_a_spare_one(
+    world: World, session: Session
+) -> None:
+    world.add_link("eth2")
+    host = on_host(session).link
+    known = Known(host.index, host.kind, frozenset({host.mac}))
+    apply(
+        session,
+        SetLink(Ns.HOST, "eth2", LinkSettings(mac=MAC)),
+        RenameLink(Ns.HOST, host.index, "dra9"),
+        RenameLink(Ns.HOST, index(session, "eth2"), "eth1"),
+    )
+
+    observed = session.observe(KEY, "net1", known)
+
+    assert observed.host is not None
+    assert observed.host.link.name == "dra9"
+    assert "eth1" in observed.taken_host_names
+
+
 def test_default_routes_are_those_of_table_main(session: Session) -> None:
     ways = (
         Route("0.0.0.0/0", "10.0.0.1", metric=50),

@@ -176,6 +176,17 @@ def test_a_function_that_never_gets_a_net_device_says_why(driver: str, reason: s
     assert function_hazard(PciFunction("0000:01:00.0", 2, driver)) == reason
 
 
+def test_a_virtual_nic_that_waits_for_its_own_name_is_given_to_nobody() -> None:
+    facts = HostFacts((function(VF),), (nic("dra3", 3, VF), virtual("dra4", 4, "veth")))
+
+    shown = inventory_from_facts(facts)
+
+    assert [each.name for each in shown.devices] == ["pci-0000-8a-00-1"]
+    assert shown.excluded == (
+        ("dra4", "came home from a pod and waits for its own name, see dranet-nri status"),
+    )
+
+
 def vlan(name: str, index: int, lower: int, **rest: object) -> NetDevice:
     return replace(virtual(name, index, "vlan", lower=lower, **rest), addresses=(LINK_LOCAL,))
 

@@ -232,10 +232,12 @@ ETH0 = veth(2, "eth0", "02:02")
         ([], [ETH0, veth(4, "net1", "02:07", "bridge")], (None, None)),
         ([], [ETH0], (None, None)),
         ([veth(8, "other", "02:07")], [], (None, None)),
+        ([veth(9, "eth1", "02:09", "dummy"), veth(8, "dra3", "02:07")], [], ("dra3", None)),
+        ([veth(7, "dra7", "02:08"), veth(3, "dra3", "02:07", "dummy")], [], (None, None)),
     ],
     ids=[
         "itself", "a namesake", "away", "renamed in the pod", "went and came back",
-        "a namesake there", "no more", "renamed on the host",
+        "a namesake there", "no more", "renamed on the host", "waits for its name", "others wait",
     ],
 )  # fmt: skip
 def test_a_virtual_device_that_was_touched_is_told_from_its_namesakes(
@@ -279,6 +281,12 @@ def test_a_virtual_device_that_may_be_in_the_pod_is_not_gone(
     told = tuple(f"{name} (in the pod)" for name in unclear)
 
     assert locate(VIRTUAL, "net1", [], pod, known) == Located(unclear=told)
+
+
+def test_of_several_links_on_the_host_none_is_a_virtual_device() -> None:
+    host = [veth(9, "eth1", "02:07"), veth(8, "dra3", "02:07")]
+
+    assert locate(VIRTUAL, "net1", host, [], ATTACHED) == Located(unclear=("eth1", "dra3"))
 
 
 def test_a_link_with_the_address_of_its_parent_is_found_by_its_index_too() -> None:

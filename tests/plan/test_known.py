@@ -91,6 +91,31 @@ def test_a_link_of_its_name_may_be_a_namesake(link: Link, is_it: bool) -> None: 
 
 
 @pytest.mark.parametrize(
+    ("known", "link", "waits"),
+    [
+        (KNOWN, replace(VETH, name="dra9"), True),
+        (KNOWN, replace(VETH, name="dra9", index=99), True),
+        (KNOWN, replace(VETH, name="dra9", mac=OTHER_MAC), False),
+        (KNOWN, replace(VETH, name="dra9", kind="bridge"), False),
+        (KNOWN, replace(VETH, name="other"), False),
+        (replace(KNOWN, macs=frozenset()), replace(VETH, name="dra9", mac=""), True),
+        (replace(KNOWN, kind="vlan"), replace(VETH, name="dra9", kind="vlan"), True),
+        (replace(KNOWN, kind="vlan"), replace(VETH, name="dra9", kind="vlan", index=99), False),
+    ],
+    ids=[
+        "the same", "of another index", "of another address", "of another kind", "of another name",
+        "without address", "with its parent's", "with its parent's and of another index",
+    ],
+)  # fmt: skip
+def test_at_home_it_waits_for_its_name_under_a_spare_one(
+    known: Known,
+    link: Link,
+    waits: bool,  # noqa: FBT001 - the expectation
+) -> None:
+    assert known.waits_as(link) is waits
+
+
+@pytest.mark.parametrize(
     ("known", "link", "is_named"),
     [
         (replace(KNOWN, pod_index=0), replace(VETH, mac=OTHER_MAC), True),

@@ -172,6 +172,20 @@ def test_another_link_of_a_virtual_devices_name_is_not_taken_for_it() -> None:
         plan(AtHome(LinkState(virtual)), Observed(host=other, pod=inside))
 
 
+def test_a_virtual_device_whose_name_is_taken_comes_home_under_a_free_one() -> None:
+    virtual = replace(NIC, bus="", parent="", altnames=())
+    left = LinkState(replace(virtual, index=9, name="net1", up=False))
+
+    ops = plan(AtHome(LinkState(virtual)), replace(away(left), taken_host_names=TAKEN))
+
+    assert ops[0] == MoveLink(Ns.POD, 9, Ns.HOST, "dra9")
+    waiting = LinkState(replace(virtual, index=9, name="dra9"))
+    assert RenameLink(Ns.HOST, 9, "eth1") in plan(AtHome(LinkState(virtual)), on_host(waiting))
+
+
+TAKEN = frozenset({"eth1"})
+
+
 def test_a_virtual_device_is_renamed_by_the_move_so_that_it_is_never_without_both_names() -> None:
     virtual = replace(NIC, bus="", parent="", altnames=())
     left = LinkState(replace(virtual, index=9, name="net1", up=False))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.model import Phase
+from dranet_nri.model import Address, AllocatedDevice, Device, DeviceKey, Link, Phase
 from tests.fakes.node import Node
 from tests.process.plugin_node import node
 
@@ -45,6 +45,35 @@ def test_whatever_a_crash_left_a_restart_makes_it_whole(
     assert node.phase(claim) is Phase.HOME
     assert not node.gate_open(claim)
     assert not node.kernel.held
+
+
+def test_a_virtual_nic_that_waits_for_its_name_outlives_the_plugin(node: Node) -> None:
+    link = Link(0, "wire", kind="veth", mac="02:00:00:00:00:09", up=True)
+    node.kernel.add_link("wire", kind="veth", link=link, addresses=(Address("10.0.9.5/24"),))
+    pod = node.pod("web")
+    wire = AllocatedDevice("nic", "node", Device("wire", DeviceKey("", "", "wire")))
+    claim = replace(node.allocate(pod, 1), devices=(wire,))
+    node.allocations.put(claim)
+    node.run_pod(pod)
+    node.kernel.add_link("wire", kind="dummy")
+    netns = node.netns(pod)
+    node.stop_pod(pod)
+    node.kernel.remove_netns(netns)  # only the plugin's descriptor keeps it
+    node.restart()
+    node.synchronize(rounds=2)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert "interface wire is called dra" in record.failure.message
+
+    node.kernel.remove_link("wire")
+    node.synchronize()
+
+    state = node.kernel.state("wire")
+    assert state is not None
+    assert (state.link.mac, state.link.up) == (link.mac, True)
+    assert [each.cidr for each in state.addresses] == ["10.0.9.5/24"]
+    assert node.phase(claim) is Phase.HOME
 
 
 @pytest.mark.parametrize("place", ["in the pod", "at home"])
