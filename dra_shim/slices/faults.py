@@ -1,16 +1,25 @@
-"""What a server did not take of a slice: which devices, or the counters; what it left away."""
+"""What a server did not take of a slice: which devices, or features; what it left away."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dra_shim.api import InvalidError
+from dra_shim.goods import Feature
 from dra_shim.slices.layout import Part
 
 _DEVICE: Final = re.compile(r"spec\.devices\[(\d+)\](.*)")
 _COUNTERS: Final = ("spec.sharedCounters", ".consumesCounters", ".basic.consumesCounters")
 MAX_WHY: Final = 3  # reasons told of one device
+# What a server drops that lacks a feature. Of lists it drops the values, and refuses the rest.
+_DROPPED: Final[Mapping[str, Feature]] = {
+    "taints": Feature.TAINTS,
+    "consumesCounters": Feature.COUNTERS,
+    "sharedCounters": Feature.COUNTERS,
+    "allowMultipleAllocations": Feature.SHARING,
+    "requestPolicy": Feature.SHARING,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,30 +28,31 @@ class Faults:
 
     Attributes:
         devices: name → why.
-        counters: whether the server does not take our use of counters.
+        features: of which the server does not take our use.
     """
 
     devices: Mapping[str, str] = field(default_factory=dict)
-    counters: bool = False
+    features: frozenset[Feature] = frozenset()
 
     def __bool__(self) -> bool:
         """Whether anything is known to be at fault."""
-        return bool(self.devices) or self.counters
+        return bool(self.devices or self.features)
 
 
 def faults_of(error: InvalidError, part: Part) -> Faults:
     """Return what is at fault in a slice; nothing where the server names no part of it."""
     why: dict[str, list[str]] = {}
-    counters = False
+    features: set[Feature] = set()
     for cause in error.causes:
         found = _DEVICE.fullmatch(cause.field)
         inside = found[2] if found else cause.field
         if inside.startswith(_COUNTERS):
-            counters = True
+            features.add(Feature.COUNTERS)
         elif found and int(found[1]) < len(part.offers):
             text = f"{inside.lstrip('.')}: {cause.message}" if inside else cause.message
             why.setdefault(part.offers[int(found[1])].name, []).append(text)
-    return Faults({name: "; ".join(texts[:MAX_WHY]) for name, texts in why.items()}, counters)
+    devices = {name: "; ".join(texts[:MAX_WHY]) for name, texts in why.items()}
+    return Faults(devices, frozenset(features))
 
 
 def dropped(sent: Any, kept: Any) -> frozenset[str]:  # noqa: ANN401 - whatever JSON may be
@@ -55,3 +65,8 @@ def dropped(sent: Any, kept: Any) -> frozenset[str]:  # noqa: ANN401 - whatever 
         pairs = zip(sent, kept, strict=False)
         return frozenset().union(*(dropped(one, other) for one, other in pairs))
     return frozenset()
+
+
+def missing_with(fields: Iterable[str]) -> frozenset[Feature]:
+    """Return the features that a server lacks which dropped these fields."""
+    return frozenset(_DROPPED[each] for each in fields if each in _DROPPED)

@@ -5,6 +5,8 @@ Rules:
    stale; the mirror only tells when somebody else changed something.
 2. A device that the server does not take is left out, told, and tried again when it changed.
 3. While nothing changes, nothing is read and nothing is written.
+4. A feature is missing when the probe shows it, or what became of a write: another server may have
+   answered, or the same one after its gate was closed. It is looked for again after an hour.
 """
 
 import asyncio
@@ -31,7 +33,7 @@ from dra_shim.claims import Offer
 from dra_shim.goods import Feature, Goods, without
 from dra_shim.slices import notices
 from dra_shim.slices.documents import Pool, Published, Spec, read_published, settled
-from dra_shim.slices.faults import Faults, dropped, faults_of
+from dra_shim.slices.faults import Faults, dropped, faults_of, missing_with
 from dra_shim.slices.layout import laid_out
 from dra_shim.slices.pace import Pace
 from dra_shim.slices.plan import Accepted, Change, Create, Remove, Step, plan
@@ -151,7 +153,7 @@ class Publisher:
         )
 
     async def _done(self, steps: Sequence[Step], published: Sequence[Published]) -> bool:
-        """Take every step; False if the server refused something that can be left out."""
+        """Take every step; False if the server did not take something that can be left out."""
         expected = {each.name: _seen(each) for each in published}
         for step in steps:
             self._writes += 1
@@ -161,22 +163,29 @@ class Publisher:
                         await self._api.delete(SLICE, step.name, step.uid, step.version)
                     expected.pop(step.name)
                 case Create() | Change():
-                    try:
-                        answer = await self._write(step)
-                    except InvalidError as error:
-                        if not self._take_out(faults_of(error, step.part), step):
-                            raise
+                    answer = await self._write(step)
+                    if answer is None:
                         return False
                     expected[step.part.name] = _seen(read_published(answer))
         self._expected = expected
         return True
 
-    async def _write(self, step: Create | Change) -> Object:
+    async def _write(self, step: Create | Change) -> Object | None:
+        """Return what the server made of a slice; None if something is to be left out of it."""
         write = self._api.create if isinstance(step, Create) else self._api.replace
-        answer = await write(SLICE, step.document)
+        try:
+            answer = await write(SLICE, step.document)
+        except InvalidError as error:
+            if not self._take_out(faults_of(error, step.part), step):
+                raise
+            return None
         sent, kept = _spec(step.document), read_published(answer).spec
-        self._accepted[step.part.name] = Accepted(sent, kept)
         lost = dropped(sent, kept)
+        missing = missing_with(lost)
+        if missing:
+            self._found_lacking(self._lacking | missing)
+            return None
+        self._accepted[step.part.name] = Accepted(sent, kept)
         if lost:
             self._tell_once(notices.FieldsDropped(step.part.name, lost))
         return answer
@@ -190,12 +199,12 @@ class Publisher:
 
     def _take_out(self, faults: Faults, step: Create | Change) -> bool:
         """Remember what is at fault; say whether that was anything."""
+        if faults.features:
+            self._found_lacking(self._lacking | faults.features)
         for offer in step.part.offers:
             if offer.name in faults.devices:
                 self._refused[offer.name] = offer
                 self._notify(notices.DeviceRefused(offer.name, faults.devices[offer.name]))
-        if faults.counters:
-            self._lacking |= {Feature.COUNTERS}
         return bool(faults)
 
     async def _known_to_server(self, pool: Pool, goods: Goods) -> Goods:
@@ -204,10 +213,15 @@ class Publisher:
         hopeful = self._clock() - self._probed_at >= PROBE_S
         if needed - self._probed or (hopeful and needed & self._lacking):
             features = _USUAL | needed | self._probed
-            self._lacking = await self._probe(pool, features)
-            self._probed_at, self._probed = self._clock(), features
+            self._found_lacking(await self._probe(pool, features))
+            self._probed = features
         self._tell_missing(needed)
         return without(goods, needed & self._lacking)
+
+    def _found_lacking(self, features: frozenset[Feature]) -> None:
+        """Remember what the server lacks as it shows now."""
+        self._lacking = features
+        self._probed_at = self._clock()
 
     async def _probe(self, pool: Pool, features: frozenset[Feature]) -> frozenset[Feature]:
         """Return which of the features the server lacks."""

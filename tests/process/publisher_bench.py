@@ -11,7 +11,7 @@ from dra_shim.api import NODE, SLICE, Api, name_of
 from dra_shim.goods import Goods, goods_of
 from dra_shim.slices import Notice, Published, Publisher, Trouble
 from dra_shim.slices.layout import slice_name
-from dra_shim.slices.pace import GATHER_S, REST_S
+from dra_shim.slices.pace import GATHER_S, REPAIR_S, REST_S
 from dra_shim.timing import Timing
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
@@ -92,6 +92,14 @@ class Bench:
             at_ease = publisher._mirror.complete and publisher._pace.due == inf
             calm = calm + 1 if at_ease else 0
 
+    async def wiped(self, server: FakeApiServer) -> None:
+        """Let a kubelet that starts delete the slices, and wait until there are some again."""
+        count = len(self.said(Published))
+        server.remove("resourceslices")
+        await self.until_heard()
+        await self.rest(REPAIR_S)
+        await self.until_said(Published, count + 1)
+
     async def until_heard(self, *devices: str) -> None:
         """Wait until the publisher's mirror has these devices."""
         heard: list[str] = []
@@ -127,9 +135,11 @@ class Bench:
 
 
 @asynccontextmanager
-async def publishing(node: str = NODE_1) -> AsyncIterator[tuple[FakeApiServer, Bench]]:
+async def publishing(
+    node: str = NODE_1, server: FakeApiServer | None = None
+) -> AsyncIterator[tuple[FakeApiServer, Bench]]:
     """Run a publisher of a node that there is, on a server in memory."""
-    async with talking() as (server, api):
+    async with talking(server) as (server, api):
         bench = Bench(api, node)
         await bench.add_node()
         server.asked.clear()

@@ -9,7 +9,8 @@ from dra_shim.goods import Feature, Goods, goods_of
 from dra_shim.slices import DeviceRefused, FeaturesMissing, FieldsDropped, Published, Trouble
 from dra_shim.slices.pace import GATHER_S, REPAIR_S, REST_S
 from dra_shim.slices.publisher import PROBE_S
-from tests.fakes.exchange import Told
+from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.exchange import Asked, Silence, Told, Watching
 from tests.fakes.slice_rules import FEATURES
 from tests.process.plugin_bench import finish
 from tests.process.publisher_bench import (
@@ -244,39 +245,113 @@ def test_plain_devices_need_no_probe() -> None:
     finish(scene())
 
 
-def test_fields_that_a_server_drops_all_the_same_are_told_and_left_at_that() -> None:
+# --------------------------------------------------------------------------- writes tell more
+
+
+class Mixed(FakeApiServer):
+    """Two servers behind one address: who has no gate answers the writes, the other the probes."""
+
+    def answer(self, asked: Asked) -> Told | Watching | Silence | None:
+        probe = "dryRun" in asked.query
+        self.features = frozenset(FEATURES) - (set() if probe else {"taints", "sharing"})
+        return super().answer(asked)
+
+
+class Meddling(FakeApiServer):
+    """A server with a webhook that takes the attributes off each device."""
+
+    def answer(self, asked: Asked) -> Told | Watching | Silence | None:
+        for each in asked.body.get("spec", {}).get("devices", ()):
+            each.pop("attributes", None)
+        return super().answer(asked)
+
+
+@pytest.mark.parametrize("wipe", [True, False], ids=["a kubelet starts", "a device changes"])
+def test_a_shared_nic_is_withdrawn_when_the_gate_is_gone(wipe: bool) -> None:  # noqa: FBT001
+    def goods(mtu: int) -> Goods:
+        return goods_of(NODE_1, [device("a"), device("ib", mtu=mtu)], frozenset({"ib"}))
+
     async def scene() -> None:
         async with publishing() as (server, it):
-            refusal = Told(403, {"code": 403, "message": "no"})
-            server.fail(refusal, lambda each: "dryRun" in each.query)
-            server.features = frozenset(FEATURES) - {"taints"}
+            await it.publish(goods(1500))
+            await it.rest_over(1)
+            server.features = frozenset(FEATURES) - {"sharing"}
+            if wipe:
+                await it.wiped(server)
+            else:
+                await it.publish(goods(9000))
+
+            assert [names_of(each) for each in await it.slices()] == [["a"]]
+            assert it.said(FeaturesMissing) == [FeaturesMissing(frozenset({Feature.SHARING}))]
+            assert it.said(FieldsDropped) == []
+            assert it.said(Published)[-1].devices == 1
+
+    finish(scene())
+
+
+def test_a_gate_that_was_gone_is_looked_for_again_after_an_hour() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
             await it.publish(ill("a"))
+            await it.rest_over(1)
+            server.features = frozenset(FEATURES) - {"taints"}
+            await it.wiped(server)
+            server.features = frozenset(FEATURES)
+            await it.until_at_ease()
+            it.clock.pass_time(PROBE_S - 1)
+            early = await it.publish(ill("b"))
+            it.clock.pass_time(1)
+            await it.publish(ill("a"))
+
+            assert early.writes == 0
+            assert "NoCarrier" in str(await it.slices())
+
+    finish(scene())
+
+
+def test_servers_that_differ_are_written_to_once_an_hour() -> None:
+    async def scene() -> None:
+        async with publishing(server=Mixed()) as (server, it):
+            first = await it.publish(ill("a"))
+            before = len(server.writes)
+            for minute in range(1, 120):
+                await it.until_at_ease()
+                it.clock.pass_time(60.0)
+                await it.publish(ill("b" if minute % 2 else "a"))
+
+            assert first.writes == 1
+            assert len(server.asked) > 240
+            assert server.writes[before:] == []
+            assert len([each for each in server.asked if writing(each)]) == 4, "two are probes"
+
+    finish(scene())
+
+
+def test_fields_that_are_dropped_for_another_reason_are_told_and_left_at_that() -> None:
+    async def scene() -> None:
+        async with publishing(server=Meddling()) as (server, it):
+            await it.publish(plain("a"))
             await it.until_at_ease()
             it.clock.pass_time(10 * REPAIR_S)
             await it.until_at_ease()
-            changed = await it.publish(ill("a", "b"))
+            changed = await it.publish(plain("a", "b"))
             await it.until_at_ease()
 
-            dropped = FieldsDropped(FIRST, frozenset({"taints"}))
+            dropped = FieldsDropped(FIRST, frozenset({"attributes"}))
             assert it.said(FieldsDropped) == [dropped]
-            assert server.writes == [f"create resourceslices/{FIRST}"]
+            assert [each.split()[0] for each in server.writes] == ["create", "update"]
             assert changed.writes == 1
 
     finish(scene())
 
 
 def test_a_slice_that_lost_fields_is_not_written_with_the_next_one() -> None:
-    def goods(last: str) -> Goods:
-        names = [*many(100), last]
-        return goods_of(NODE_1, map(device, names), ills={names[0]: "NoCarrier"})
-
     async def scene() -> None:
-        async with publishing() as (server, it):
-            server.fail(Told(403, {"code": 403}), lambda each: "dryRun" in each.query)
-            server.features = frozenset(FEATURES) - {"taints"}
-            first = await it.publish(goods("y"))
+        async with publishing(server=Meddling()) as (_, it):
+            names = many(200)
+            first = await it.publish(plain(*names, "y"))
             await it.rest_over(2)
-            second = await it.publish(goods("z"))
+            second = await it.publish(plain(*names, "z"))
 
             assert (first.writes, second.writes) == (2, 1)
 

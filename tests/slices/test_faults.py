@@ -3,7 +3,8 @@
 import pytest
 
 from dra_shim.api import Cause, InvalidError
-from dra_shim.slices.faults import Faults, dropped, faults_of
+from dra_shim.goods import Feature
+from dra_shim.slices.faults import Faults, dropped, faults_of, missing_with
 from dra_shim.slices.layout import Part
 from tests.slices.pools import offers
 
@@ -40,7 +41,7 @@ def test_several_devices_and_rules_are_told_each() -> None:
     ],
 )
 def test_counters_are_at_fault_as_a_whole(field: str) -> None:
-    assert found((field, "no")) == Faults(counters=True)
+    assert found((field, "no")) == Faults(features=frozenset({Feature.COUNTERS}))
 
 
 @pytest.mark.parametrize(
@@ -60,3 +61,11 @@ def test_fields_that_were_not_kept_are_named() -> None:
     assert dropped(sent, kept) == {"taints", "p"}
     assert dropped(sent, sent) == frozenset()
     assert dropped({"a": {"b": 1}, "l": [1]}, {"a": 7, "l": {}}) == {"b"}
+
+
+def test_fields_of_a_feature_that_were_not_kept_tell_that_it_is_missing() -> None:
+    lost = {"taints", "sharedCounters", "consumesCounters", "requestPolicy", "dra.net/mtu"}
+
+    assert missing_with(lost) == {Feature.TAINTS, Feature.COUNTERS, Feature.SHARING}
+    assert missing_with({"allowMultipleAllocations"}) == {Feature.SHARING}
+    assert missing_with({"dra.net/mtu"}) == frozenset()
