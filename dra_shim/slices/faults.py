@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dra_shim.api import InvalidError
+from dra_shim.claims import Offer
 from dra_shim.goods import Feature
 from dra_shim.slices.layout import Part
 
 _DEVICE: Final = re.compile(r"spec\.devices\[(\d+)\](.*)")
 _COUNTERS: Final = ("spec.sharedCounters", ".consumesCounters", ".basic.consumesCounters")
+_ATTRIBUTE: Final = re.compile(r"(?:\.basic)?\.attributes\[([^]]*)\].*")
 MAX_WHY: Final = 3  # reasons told of one device
 # What a server drops that lacks a feature. Of lists it drops the values, and refuses the rest.
 _DROPPED: Final[Mapping[str, Feature]] = {
@@ -46,13 +48,26 @@ def faults_of(error: InvalidError, part: Part) -> Faults:
     for cause in error.causes:
         found = _DEVICE.fullmatch(cause.field)
         inside = found[2] if found else cause.field
+        offer = part.offers[int(found[1])] if found and int(found[1]) < len(part.offers) else None
         if inside.startswith(_COUNTERS):
             features.add(Feature.COUNTERS)
-        elif found and int(found[1]) < len(part.offers):
+        elif offer and _is_list(offer, inside):
+            features.add(Feature.LISTS)
+        elif offer:
             text = f"{inside.lstrip('.')}: {cause.message}" if inside else cause.message
-            why.setdefault(part.offers[int(found[1])].name, []).append(text)
+            why.setdefault(offer.name, []).append(text)
     devices = {name: "; ".join(texts[:MAX_WHY]) for name, texts in why.items()}
     return Faults(devices, frozenset(features))
+
+
+def _is_list(offer: Offer, place: str) -> bool:
+    """Whether a place in a device is an attribute that we gave as a list.
+
+    A server without lists drops the values, and says of what is left that there is none.
+    """
+    found = _ATTRIBUTE.fullmatch(place)
+    name = found[1] if found else ""
+    return isinstance(dict(offer.attributes).get(name), tuple)
 
 
 def dropped(sent: Any, kept: Any) -> frozenset[str]:  # noqa: ANN401 - whatever JSON may be

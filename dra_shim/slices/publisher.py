@@ -219,7 +219,9 @@ class Publisher:
         return without(goods, needed & self._lacking)
 
     def _found_lacking(self, features: frozenset[Feature]) -> None:
-        """Remember what the server lacks as it shows now."""
+        """Remember what the server lacks as it shows now; with other gates it takes others."""
+        if features != self._lacking:
+            self._refused.clear()
         self._lacking = features
         self._probed_at = self._clock()
 

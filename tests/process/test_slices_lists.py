@@ -4,11 +4,12 @@ import pytest
 
 from dra_shim.goods import Feature, goods_of
 from dra_shim.slices import DeviceRefused, FeaturesMissing
+from dra_shim.slices.publisher import PROBE_S
 from dranet_nri.inventory import NUMA_NODE
 from tests.fakes.slice_rules import FEATURES
 from tests.process.plugin_bench import finish
-from tests.process.publisher_bench import NODE_1, ill, publishing
-from tests.slices.pools import on_node
+from tests.process.publisher_bench import NODE_1, ill, names_of, publishing
+from tests.slices.pools import device, on_node
 
 
 @pytest.mark.parametrize(
@@ -53,5 +54,30 @@ def test_lists_that_come_later_are_asked_for_then() -> None:
 
             assert "'int': 1" in str(await it.slices())
             assert it.said(DeviceRefused) == []
+
+    finish(scene())
+
+
+def test_nics_stay_published_when_the_gate_is_gone_and_have_lists_again_with_it() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            devices = [on_node(1, "a"), on_node(0, "b"), device("c")]
+            await it.publish(goods_of(NODE_1, devices, near={1: (1, 0), 0: (0, 1)}))
+            await it.rest_over(1)
+            server.features = frozenset(FEATURES) - {"lists"}
+            await it.wiped(server)
+            (without,) = await it.slices()
+            await it.until_at_ease()
+            it.clock.pass_time(PROBE_S)
+            server.features = frozenset(FEATURES)
+            await it.wiped(server)
+            (after,) = await it.slices()
+
+            assert names_of(without) == names_of(after) == ["a", "b", "c"]
+            assert "'int': 1" in str(without)
+            assert "'ints': [1, 0]" in str(after)
+            assert it.said(DeviceRefused) == []
+            missing = [each.features for each in it.said(FeaturesMissing)]
+            assert missing == [{Feature.LISTS}, frozenset()]
 
     finish(scene())

@@ -245,6 +245,28 @@ def test_plain_devices_need_no_probe() -> None:
     finish(scene())
 
 
+def test_what_was_refused_is_tried_again_by_other_gates() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            server.features = frozenset(FEATURES) - {"taints"}
+            causes = [{"field": "spec.devices[0].name", "message": "not with these gates"}]
+            refusal = {"code": 422, "message": "no", "details": {"causes": causes}}
+            server.fail(Told(422, refusal), lambda each: writing(each) and not each.query)
+            first = await it.publish(ill("b"))
+            await it.until_at_ease()
+            it.clock.pass_time(PROBE_S)
+            same = await it.publish(ill("a", "b"))
+            server.features = frozenset(FEATURES)
+            await it.until_at_ease()
+            it.clock.pass_time(PROBE_S)
+            other = await it.publish(ill("b"))
+
+            assert (first.devices, same.devices, other.devices) == (1, 1, 2)
+            assert [each.device for each in it.said(DeviceRefused)] == ["a"]
+
+    finish(scene())
+
+
 # --------------------------------------------------------------------------- writes tell more
 
 

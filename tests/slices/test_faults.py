@@ -3,6 +3,7 @@
 import pytest
 
 from dra_shim.api import Cause, InvalidError
+from dra_shim.claims import Offer
 from dra_shim.goods import Feature
 from dra_shim.slices.faults import Faults, dropped, faults_of, missing_with
 from dra_shim.slices.layout import Part
@@ -42,6 +43,28 @@ def test_several_devices_and_rules_are_told_each() -> None:
 )
 def test_counters_are_at_fault_as_a_whole(field: str) -> None:
     assert found((field, "no")) == Faults(features=frozenset({Feature.COUNTERS}))
+
+
+@pytest.mark.parametrize(
+    ("field", "lists"),
+    [
+        ("spec.devices[3].attributes[x.y/nodes]", True),
+        ("spec.devices[3].basic.attributes[x.y/nodes]", True),
+        ("spec.devices[3].attributes[x.y/nodes].ints", True),
+        ("spec.devices[3].attributes[x.y/node]", False),
+        ("spec.devices[3].attributes[x.y/none]", False),
+        ("spec.devices[3].attributes", False),
+        ("spec.devices[2].attributes[x.y/nodes]", False),
+    ],
+)
+def test_an_attribute_given_as_a_list_is_no_fault_of_its_device(field: str, lists: bool) -> None:  # noqa: FBT001
+    listed = Offer("dra.net", "node-1", "d", (("x.y/nodes", (0, 1)), ("x.y/node", 0)))
+    part = Part("s-0", (*PART.offers, listed))
+
+    faults = faults_of(InvalidError("s", "no", causes=[Cause(field, "no")]), part)
+
+    assert faults.features == ({Feature.LISTS} if lists else frozenset())
+    assert bool(faults.devices) is not lists
 
 
 @pytest.mark.parametrize(
