@@ -1,4 +1,9 @@
-"""What the server has of a kind, kept up to date by listing once and watching from then on."""
+"""What the server has of a kind, kept up to date by listing once and watching from then on.
+
+A watch that the server ends goes on where it was. After trouble, or a watch without a word (not
+even a bookmark), all is listed anew: the server may have been put back to an earlier state (etcd
+from a backup), and a watch from a later one hears nothing then, nor of any error.
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
@@ -14,6 +19,8 @@ from dranet_nri.pauses import pause_after
 WATCH_S: Final = 300  # a watch's least length; up to twice that, so that not all end together
 FIRST_PAUSE_S: Final = 0.5  # after trouble, or a watch without a word; doubles
 LONGEST_PAUSE_S: Final = 60.0
+_ANY: Final = "0"  # state will do for a list: the watch goes on from it
+_NEWEST: Final = ""
 
 
 class Mirror:
@@ -57,16 +64,19 @@ class Mirror:
 
     async def run(self) -> NoReturn:
         """Follow the server until cancelled."""
-        any_state = "0"  # will do the first time: the watch goes on from it
+        state = _ANY
         while True:
             pause_s = 0.0
             try:
                 if not self._since:
-                    await self._list(any_state)
-                pause_s = 0.0 if await self._watch() else self._pause()
+                    await self._list(state)
+                    state = _ANY
+                if not await self._watch():
+                    self._since, pause_s = "", self._pause()
             except ExpiredError:
-                self._since, any_state, pause_s = "", "", self._pause()
+                self._since, state, pause_s = "", _NEWEST, self._pause()
             except ApiError as error:
+                self._since = ""
                 asked_s = error.after_s if isinstance(error, UnavailableError) else 0.0
                 pause_s = max(asked_s, self._pause())
                 self._trouble(error, pause_s)

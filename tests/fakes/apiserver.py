@@ -20,6 +20,7 @@ from tests.fakes.slice_rules import FEATURES, problems, settled
 
 Document = dict[str, Any]
 Key = tuple[str, str, str]  # plural, namespace, name
+Backup = tuple[int, dict[Key, Document]]
 FIRST_VERSION = 100
 NOW = "2026-11-20T12:00:00Z"
 IMPLIED = ("apiVersion", "kind")  # what items of a list do not say
@@ -109,6 +110,16 @@ class FakeApiServer:
             owners = document["metadata"].get("ownerReferences", [])
             if owners and not {each["uid"] for each in owners} & uids:
                 self.remove("resourceslices", document["metadata"]["name"])
+
+    def backup(self) -> Backup:
+        """Return what there is."""
+        return self._version, deepcopy(self._objects)
+
+    def restore(self, backup: Backup, end: End = End.BROKEN) -> None:
+        """Be put back to an earlier state, resourceVersions too; watches end."""
+        self._version, self._objects = backup[0], deepcopy(backup[1])
+        self._history = [each for each in self._history if each[0] <= self._version]
+        self.end_watches(end)
 
     def forget_history(self) -> None:
         """Compact: no watch and no list can go on from before now."""
@@ -241,7 +252,7 @@ class FakeApiServer:
             return Told(410, status(410, "Expired", f"too old resource version: {since}"))
         bookmarks = asked.query.get("allowWatchBookmarks") == "true"
         seconds = float(asked.query.get("timeoutSeconds", "1800"))
-        watch = Watching(plural, version, selector, seconds, bookmarks)
+        watch = Watching(plural, version, selector, seconds, bookmarks, since)
         for number, change, of, document in self._history:
             if number > since and of == plural:
                 self._send(watch, change, document)
@@ -371,6 +382,9 @@ class FakeApiServer:
                 self._send(watch, change, document)
 
     def _send(self, watch: Watching, change: str, document: Document) -> None:
+        number = int(document["metadata"]["resourceVersion"])
+        if number < watch.since + (change != "BOOKMARK"):
+            return
         if change == "BOOKMARK" or selected(document, watch.selector):
             watch.lines.put_nowait(
                 event_line(change, outward(document, watch.plural, watch.version))

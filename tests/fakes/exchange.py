@@ -46,13 +46,14 @@ class End(Enum):
 
 @dataclass
 class Watching:
-    """An open watch."""
+    """An open watch; of what is not after `since` it tells nothing."""
 
     plural: str
     version: str
     selector: Mapping[str, str]
     seconds: float
     bookmarks: bool
+    since: int
     lines: "asyncio.Queue[bytes | End]" = field(default_factory=asyncio.Queue)
 
 

@@ -164,6 +164,52 @@ def test_what_was_forgotten_is_listed_anew_in_the_newest_state(how: str) -> None
     finish(scene())
 
 
+@pytest.mark.parametrize("how", ["the watch breaks", "the next is refused", "the next is silent"])
+def test_what_a_server_lost_by_a_restore_is_lost_here(how: str) -> None:
+    async def scene() -> None:
+        async with bench() as it:
+            await it.server.until(lambda: it.server.watching == 1)
+            backup = it.server.backup()
+            await it.add("b")
+            await it.until(["a", "b"])
+            if how == "the next is refused":
+                it.server.fail(None, lambda asked: "watch" in asked.query)
+            it.server.restore(backup, End.BROKEN if how == "the watch breaks" else End.PROPER)
+            if how == "the next is silent":
+                await it.server.until(lambda: it.server.watching == 1)
+                it.server.end_watches()
+            await it.rest(0.5)
+            await it.until(["a"])
+            await it.server.until(lambda: it.server.watching == 1)
+
+            assert asked(it.server, "watch", "resourceVersion")[-2:] == [
+                (None, "0"),
+                ("true", "101"),
+            ]
+            assert len(it.troubles) == (how != "the next is silent")
+
+    finish(scene())
+
+
+def test_a_list_after_trouble_need_not_be_the_newest_again() -> None:
+    async def scene() -> None:
+        async with bench() as it:
+            await it.server.until(lambda: it.server.watching == 1)
+            it.server.fail_watches(410)
+            await it.rest(0.5)
+            await it.server.until(lambda: it.server.watching == 1)
+            it.server.end_watches(End.BROKEN)
+            await it.rest(1.0)
+            await it.server.until(lambda: it.server.watching == 1)
+
+            lists = [
+                state for watch, state in asked(it.server, "watch", "resourceVersion") if not watch
+            ]
+            assert lists == ["0", None, "0"]
+
+    finish(scene())
+
+
 def test_trouble_is_told_and_tried_again_ever_more_rarely() -> None:
     async def scene() -> None:
         async with bench() as it:

@@ -8,7 +8,7 @@ from dra_shim.api import NODE, Api, Kind, Object
 from dra_shim.slices import (
     Published,
 )
-from dra_shim.slices.pace import GATHER_S, REST_S
+from dra_shim.slices.pace import GATHER_S, REPAIR_S, REST_S
 from tests.fakes.exchange import Told
 from tests.process.api_bench import talking
 from tests.process.plugin_bench import finish
@@ -60,6 +60,27 @@ def test_a_write_that_fails_is_tried_again(told: Told | None, pause_s: float) ->
 
             assert [pause for _, pause in it.troubles()] == [pause_s]
             assert [names_of(each) for each in await it.slices()] == [["a"]]
+
+    finish(scene())
+
+
+def test_slices_that_a_restore_took_or_made_stale_are_written_again() -> None:
+    async def scene() -> None:
+        async with publishing() as (server, it):
+            empty = server.backup()
+            await it.publish(plain("a", "b"))
+            await it.rest_over(1)
+            stale = server.backup()
+            await it.publish(plain("a", "b", "c"))
+            await it.rest_over(1)
+            for backup, count in ((stale, 3), (empty, 4)):
+                server.restore(backup)
+                await it.rest(0.5)
+                await it.rest(REPAIR_S)
+                await it.until_said(Published, count)
+                await it.until_at_ease()
+
+                assert [names_of(each) for each in await it.slices()] == [["a", "b", "c"]]
 
     finish(scene())
 
