@@ -14,7 +14,6 @@ import yaml
 
 from dra_shim.api import CLAIM, EVENT, SLICE, Api, ApiError, ConflictError, RejectedError, uid_of
 from dra_shim.checkup import RIGHTS
-from dra_shim.slices.layout import slice_name
 from dra_shim.sources import ServerSource
 from dranet_nri.model import ObjectRef
 from tests.box.waiting import wait_until
@@ -217,30 +216,6 @@ def test_a_slice_in_the_pool_of_another_node_is_not_created(
 
     with pytest.raises(RejectedError, match="in the pool of its name"):
         ours.asks(lambda api: api.create(SLICE, document))
-
-
-@pytest.mark.parametrize("name", ["{}-dra.net-000", "whatever"])
-def test_a_slice_does_not_take_the_name_of_another_nodes(
-    ours: Shim, nodes: tuple[Workload, Workload], name: str
-) -> None:
-    document = fresh(nodes[0].name)
-    document["metadata"]["name"] = name.format(nodes[1].name)
-
-    with pytest.raises(RejectedError, match="may only create ResourceSlices whose names begin"):
-        ours.asks(lambda api: api.create(SLICE, document))
-
-
-def test_a_node_of_a_very_long_name_creates_slices_of_its_own(
-    installed: Installed, nodes: tuple[Workload, Workload]
-) -> None:
-    node = ".".join(["n" * 59] * 4)
-    document = fresh(node) | {"metadata": {"name": slice_name(node, 0)}}
-    other = fresh(node) | {"metadata": {"name": slice_name(nodes[1].name, 0)}}
-    shim = installed.shim(node)
-
-    assert shim.asks(lambda api: api.create(SLICE, document, dry_run=True))
-    with pytest.raises(RejectedError, match="denied request"):
-        shim.asks(lambda api: api.create(SLICE, other, dry_run=True))
 
 
 def test_another_nodes_slice_is_neither_changed_nor_deleted(
