@@ -9,7 +9,6 @@ events.py       occurrences as Events
 backlog.py      what is to be posted, and how much a subject may have
 agenda.py       which claim is to be written, and when
 notices.py      what is told
-alarm.py        waiting for what may become due earlier
 records.py      both directories of records, followed
 claims.py       the writer of claim status
 poster.py       the poster of Events
