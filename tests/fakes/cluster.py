@@ -102,7 +102,7 @@ class FakeCluster:
     Attributes:
         claims, pods: documents by name; all are of namespace "ai".
         nics: names of the devices that the node publishes.
-        failures: raised by the next reads of claims, one each.
+        failures: raised by the next reads of claims, one each; None lets one go well.
         reads: names of claims that were asked for, in order.
         asked, looked: set with each read of a claim, and each look at devices.
         open_eyes: cleared, a look at devices takes until it is set.
@@ -113,7 +113,7 @@ class FakeCluster:
         self.claims: dict[str, Document] = {}
         self.pods: dict[str, Document] = {}
         self.nics: set[str] = set()
-        self.failures: list[Exception] = []
+        self.failures: list[Exception | None] = []
         self.reads: list[str] = []
         self.asked = asyncio.Event()
         self.looked = asyncio.Event()
@@ -148,8 +148,9 @@ class FakeCluster:
         """See ClaimSource."""
         self.reads.append(ref.name)
         self.asked.set()
-        if self.failures:
-            raise self.failures.pop(0)
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is not None:
+            raise failure
         if self._silent is not None:
             await self._silent.wait()
         assert ref.namespace == "ai"

@@ -70,6 +70,7 @@ def test_the_pod_that_the_claim_is_reserved_for_has_it() -> None:
 
 
 TWO = [user("train", "p1"), user("other", "p2")]
+HOST = replace(USE, host_network=True)
 GANG = [user("gang", "g1", apiGroup="scheduling.k8s.io", resource="podgroups")]
 
 
@@ -116,6 +117,19 @@ def test_pods_that_ended_are_none_of_those_that_share_a_claim() -> None:
         consumer_of(claim(result("a"), users=users), None, {"p0"})
 
 
+MIXED = (result("a", "look", adminAccess=True), result("b", "take"))
+
+
+@pytest.mark.parametrize("results", [MIXED, MIXED[::-1]], ids=["looks first", "takes first"])
+def test_a_claim_that_takes_one_device_and_looks_at_another_is_one_pods(
+    results: tuple[Document, ...],
+) -> None:
+    with pytest.raises(RefusedError, match="is used by 2 pods"):
+        consumer_of(claim(*results, users=TWO), None)
+    with pytest.raises(RefusedError, match="is on the host's network"):
+        pod_asked_for(HOST, claim(*results), POD)
+
+
 def test_a_claim_that_only_observes_may_be_of_several_pods_and_stays_with_the_recorded_one() -> (
     None
 ):
@@ -148,9 +162,6 @@ def test_a_claim_that_only_observes_is_the_pods_though_a_group_has_it_too() -> N
 
 def test_the_pod_as_the_server_has_it_may_have_the_claim() -> None:
     assert pod_asked_for(USE, claim(result("a")), POD) == USE
-
-
-HOST = replace(USE, host_network=True)
 
 
 @pytest.mark.parametrize(

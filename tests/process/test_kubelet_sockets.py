@@ -199,6 +199,24 @@ def test_a_registration_that_failed_is_asked_for_again_by_a_new_socket(node: Nod
     asyncio.run(run())
 
 
+def test_a_kubelet_that_said_no_has_its_time_from_then_on(node: Node) -> None:
+    async def run() -> None:
+        node.kubelet.start()
+        node.kubelet.refusal = "no room"
+        async with node.running():
+            await node.watch(LOOKS - 1)
+            await node.kubelet.look()
+
+            await node.watch(LOOKS - 1)
+            assert replaced(node) == [], "it may think better of it, as one of 1.36 does"
+
+            await node.watch()
+            assert replaced(node) == ["the kubelet has not registered us for 60 s: no room"]
+        await node.kubelet.restart()
+
+    asyncio.run(run())
+
+
 def test_a_kubelet_that_says_nothing_is_waited_for_longer_and_longer(node: Node) -> None:
     async def run() -> None:
         node.kubelet.start()

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from dra_shim.prepare import (
-    NotYetError,
     Stranded,
     Sweeper,
     SweepFailed,
@@ -200,19 +199,6 @@ def test_trouble_with_one_claim_does_not_begin_the_ten_minutes_of_another_anew(
     assert bench.record(odd) is not None
 
 
-def test_a_server_that_refuses_is_asked_once_a_sweep(bench: SweepBench) -> None:
-    bench.prepare(bench.cluster.add("another", "u2", "b"))
-    bench.notices.clear()
-    bench.cluster.reads.clear()
-    refusal = NotYetError("may not get resourceclaims")
-    bench.cluster.failures = [refusal, refusal]
-
-    bench.sweep()
-
-    assert bench.notices == [SweepFailed(refusal)]
-    assert len(bench.cluster.reads) == 1
-
-
 def test_a_record_of_which_nobody_knows_whether_a_pod_has_its_device_is_kept(
     bench: SweepBench,
 ) -> None:
@@ -239,25 +225,6 @@ def test_a_broken_record_that_the_plugin_moved_aside_keeps_nothing(bench: SweepB
     bench.sweep(ORPHAN_S)
 
     assert not bench.is_kept()
-
-
-def test_what_goes_wrong_is_told_and_the_next_look_comes(bench: SweepBench) -> None:
-    bench.lose()
-    refusal = NotYetError("may not get resourceclaims")
-    bench.cluster.failures = [refusal]
-
-    async def run() -> None:
-        task = asyncio.create_task(bench.sweeper.run())
-        for _ in range(int(ORPHAN_S / SWEEP_S) + 2):
-            await bench.clock.until_asleep(SWEEP_S)
-            bench.clock.pass_time(SWEEP_S)
-        await bench.clock.until_asleep(SWEEP_S)
-        task.cancel()
-        await asyncio.wait({task})
-
-    asyncio.run(run())
-
-    assert bench.notices == [SweepFailed(refusal), Swept(bench.claim, POD, REASON)]
 
 
 # --------------------------------------------------------------------------- pods in vain

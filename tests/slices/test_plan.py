@@ -172,7 +172,13 @@ def test_a_slice_of_another_pool_makes_room_for_ours(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    "owners", [[], [{"kind": "Node", "uid": "before"}]], ids=["of nobody", "of an earlier node"]
+    "owners",
+    [
+        [],
+        [{"kind": "Node", "uid": "before"}],
+        [{"kind": "Node", "uid": "before"}, {"kind": "Node", "uid": POOL.node_uid}],
+    ],
+    ids=["of nobody", "of an earlier node", "of an earlier node as well"],
 )
 def test_a_slice_that_its_node_does_not_own_is_changed(
     server: Server, owners: list[dict[str, str]]
