@@ -6,6 +6,7 @@ Rules:
 2. What others did to the slices is repaired later: a kubelet that starts removes them all, and an
    old instance of ours may still be about.
 3. Trouble is tried again ever more rarely, and news do not hurry it.
+4. What the server lacked is looked for again though nothing happens, once it was said when.
 """
 
 from collections.abc import Callable
@@ -31,6 +32,7 @@ class Pace:
         self._random = random
         self._news = inf  # since when there are some
         self._drift = inf
+        self._again = inf
         self._rest_until = -inf
         self._retry_at = -inf  # inf: it is at work, and fails or ends
         self._failures = 0
@@ -38,7 +40,7 @@ class Pace:
     @property
     def due(self) -> float:
         """Return when the next pass is due, inf for never."""
-        wanted = min(self._news + GATHER_S, self._drift + REPAIR_S)
+        wanted = min(self._news + GATHER_S, self._drift + REPAIR_S, self._again)
         if self._failures:
             wanted = self._retry_at
         return max(wanted, self._rest_until)
@@ -51,9 +53,13 @@ class Pace:
         """Say whether the server has something else than was published."""
         self._drift = min(self._drift, now) if found else inf
 
+    def again(self, at: float) -> None:
+        """Say when to look though nothing happened, inf for never; the next pass takes it in."""
+        self._again = at
+
     def begin(self) -> None:
         """Begin a pass: it takes in all that was said before."""
-        self._news = self._drift = inf
+        self._news = self._drift = self._again = inf
 
     def ended(self, now: float, writes: int) -> None:
         """End a pass that did what it should, with that many writes."""

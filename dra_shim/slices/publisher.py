@@ -4,9 +4,10 @@ Rules:
 1. A pass reads the Node and the slices, plans from both, and writes. It keeps no copy that may be
    stale; the mirror only tells when somebody else changed something.
 2. A device that the server does not take is left out, told, and tried again when it changed.
-3. While nothing changes, nothing is read and nothing is written.
+3. While nothing changes, nothing is read and nothing is written, but for what 4 asks.
 4. A feature is missing when the probe shows it, or what became of a write: another server may have
-   answered, or the same one after its gate was closed. It is looked for again after an hour.
+   answered, or the same one after its gate was closed. It is looked for again with the first news
+   after an hour, or without any within two.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ from dra_shim.slices.probe import missing_after, missing_by, probe_document
 from dra_shim.timing import REAL, Alarm, Timing
 from dranet_nri.model import DRIVER_NAME
 
-PROBE_S: Final = 3600.0  # before a feature that was missing is looked for again
+PROBE_S: Final = 3600.0  # before a feature that was missing is looked for again; unasked, twice
 _USUAL: Final = frozenset(Feature) - {Feature.LISTS}  # probed together; lists if wanted
 MAX_ROUNDS: Final = 32  # of a pass; each but the last leaves out what a slice was refused for
 
@@ -70,6 +71,7 @@ class Publisher:
         self._node = node
         self._notify = notify
         self._clock = timing.clock
+        self._random = timing.random
         self._goods: Goods | None = None
         self._fields = {"spec.nodeName": node, "spec.driver": DRIVER_NAME}
         self._mirror = Mirror(api, SLICE, self._fields, self._look, self._tell_trouble, timing)
@@ -119,6 +121,7 @@ class Publisher:
             self._tell_trouble(error, pause_s)
         else:
             self._pace.ended(self._clock(), self._writes)
+            self._pace.again(self._probe_due())
             self._look()
 
     def _look(self) -> None:
@@ -217,6 +220,12 @@ class Publisher:
             self._probed = features
         self._tell_missing(needed)
         return without(goods, needed & self._lacking)
+
+    def _probe_due(self) -> float:
+        """Return when to look for what is missing, though nothing happens; inf if nothing is."""
+        assert self._goods is not None, "something was offered"
+        missed = self._goods.features & self._lacking
+        return self._probed_at + PROBE_S * (1 + self._random()) if missed else inf
 
     def _found_lacking(self, features: frozenset[Feature]) -> None:
         """Remember what the server lacks as it shows now; with other gates it takes others."""

@@ -22,6 +22,17 @@ def test_nothing_is_due_while_nothing_happens(pace: Pace) -> None:
     assert pace.due == inf
 
 
+def test_what_is_to_be_looked_at_again_is_due_then_and_once(pace: Pace) -> None:
+    pace.again(500.0)
+    assert pace.due == 500.0
+    pace.news(100.0)
+    assert pace.due == 100.0 + GATHER_S
+
+    pace.begin()
+    pace.ended(100.0, 0)
+    assert pace.due == inf
+
+
 def test_news_are_gathered_for_a_moment(pace: Pace) -> None:
     pace.news(100.0)
     pace.news(100.1)
