@@ -6,7 +6,7 @@ Rules:
 3. Any change of the model's fields or defaults changes the format: raise VERSION and say in
    UPGRADES how a record of the version before becomes one of this.
 4. An attachment that can be begun can be ended: an intent leaves room for its result, and both for
-   what may fail. One that is too long for its file is packed, see packed.py.
+   what may fail.
 """
 
 import json
@@ -18,18 +18,16 @@ from typing import Final, NoReturn, TypeVar, cast
 from dranet_nri.errors import InvalidValueError, StateCorruptError, StateVersionError
 from dranet_nri.model import Allocation, Attachment, Phase, parse_uid
 from dranet_nri.state.codec import Codec, MisfitError, RepeatedKey, codec_of, json_object
-from dranet_nri.state.packed import ENVELOPE, MAX_FILE, MAX_PACKED, pack, unpack
 from dranet_nri.state.rules import RULES
 
 R = TypeVar("R", Allocation, Attachment)
 Json = dict[str, object]
 
 VERSION: Final = 3
-MAX_RECORD: Final = MAX_FILE
-# Of the limits of an attachment, in eighths. A result adds 0.5 KB a device and the addresses that a
-# claim gives, a failure 2000 characters: an eighth is 32 KiB, or 8 packed.
-_ALL: Final = 8
-_SHARE: Final = {Phase.INTENT: 6, Phase.ATTACHED: 7}
+MAX_ALLOCATION: Final = 64 << 10  # bytes; hooks wait for their decoding
+MAX_RECORD: Final = 256 << 10  # 32 NICs with a ConnectX's features: 120 KB; 512 IPv6 routes: 80
+# A result adds 0.5 KB a device and the addresses that a claim gives, a failure 2000 characters.
+_MOST: Final = {Phase.INTENT: MAX_RECORD * 6 // 8, Phase.ATTACHED: MAX_RECORD * 7 // 8}
 
 # Records of version v (the key) become records of version v + 1. None was written before 1.
 # Version 3 knows which alternative of a request got a device, and what its share consumes of it; a
@@ -44,15 +42,15 @@ _POD_UID: Final = re.compile(rb'"pod"\s*:\s*\{[^{}]*?"uid"\s*:\s*"([^"\\]*)"')
 
 
 def encode_allocation(allocation: Allocation) -> bytes:
-    """Return the record of an allocation, at most MAX_RECORD bytes.
+    """Return the record of an allocation, at most MAX_ALLOCATION bytes.
 
     Raises:
         InvalidValueError: a value breaks the rules of records; the text names its JSON path.
     """
     data = _encode(allocation)
-    if len(data) > MAX_RECORD:
+    if len(data) > MAX_ALLOCATION:
         raise InvalidValueError(
-            f"$: {len(data)} bytes, a record has at most {MAX_RECORD}; "
+            f"$: {len(data)} bytes, the record of an allocation has at most {MAX_ALLOCATION}; "
             "claim fewer devices or configure fewer routes"
         )
     return data
@@ -65,7 +63,7 @@ def decode_allocation(data: bytes) -> Allocation:
         StateCorruptError: it is no such record; the text names the JSON path.
         StateVersionError: another version of this program wrote it.
     """
-    return _decode(Allocation, data)
+    return _decode(Allocation, data, MAX_ALLOCATION)
 
 
 def encode_attachment(attachment: Attachment) -> bytes:
@@ -74,11 +72,17 @@ def encode_attachment(attachment: Attachment) -> bytes:
     Raises:
         InvalidValueError: a value breaks the rules of records; the text names its JSON path.
     """
-    share = _SHARE.get(attachment.phase, _ALL)
-    if share < _ALL and attachment.failure is not None:
-        _attachment_within(replace(attachment, failure=None), share)
-        share = _ALL
-    return _attachment_within(attachment, share)
+    data = _encode(attachment)
+    most = _MOST.get(attachment.phase, MAX_RECORD)
+    size = len(data)
+    if most < size <= MAX_RECORD and attachment.failure is not None:  # which has its own room
+        size = len(_encode(replace(attachment, failure=None)))
+    if size > most:
+        raise InvalidValueError(
+            f"$: {size} bytes, the record of an attachment of phase {attachment.phase} has at most"
+            f" {most}; claim fewer devices, or give them fewer routes on the host"
+        )
+    return data
 
 
 def decode_attachment(data: bytes) -> Attachment:
@@ -88,7 +92,7 @@ def decode_attachment(data: bytes) -> Attachment:
         StateCorruptError: it is no such record; the text names the JSON path.
         StateVersionError: another version of this program wrote it.
     """
-    return _decode(Attachment, data)
+    return _decode(Attachment, data, MAX_RECORD)
 
 
 def salvage_pod_uid(data: bytes) -> str | None:
@@ -132,34 +136,16 @@ def salvage_devices(data: bytes) -> tuple[tuple[str, str], ...] | None:
     return tuple(found)
 
 
-def _attachment_within(attachment: Attachment, share: int) -> bytes:
-    data = _encode(attachment)
-    if len(data) <= MAX_RECORD:
-        return data
-    packed = pack(attachment, data)
-    most = MAX_PACKED * share // _ALL, MAX_RECORD * share // _ALL
-    if len(data) > most[0] or len(packed) > most[1]:
-        raise InvalidValueError(
-            f"$: {len(data)} bytes, {len(packed)} packed; a record of phase {attachment.phase} has"
-            f" at most {most[0]}, {most[1]} packed; claim fewer devices, or give them fewer routes"
-            " on the host"
-        )
-    return packed
-
-
 def _encode(value: Allocation | Attachment) -> bytes:
     body = cast("Json", _CODECS[type(value)].to_json(value))
     record = {"version": VERSION, "kind": type(value).__name__, **body}
     return _JSON.encode(record).encode()
 
 
-def _decode(kind: type[R], data: bytes) -> R:
-    if len(data) > MAX_RECORD:
-        raise StateCorruptError(f"$: {len(data)} bytes, a record has at most {MAX_RECORD}")
-    record = _parse(data)
-    if kind is Attachment and record.get("version") == ENVELOPE and "packed" in record:
-        record = _parse(unpack(record["packed"]))
-    record = _current(record)
+def _decode(kind: type[R], data: bytes, most: int) -> R:
+    if len(data) > most:
+        raise StateCorruptError(f"$: {len(data)} bytes, such a record has at most {most}")
+    record = _current(_parse(data))
     if record.pop("kind", None) != kind.__name__:
         raise StateCorruptError(f"$.kind: must be {kind.__name__!r}")
     try:

@@ -16,6 +16,7 @@ from dranet_nri.config import (
 from dranet_nri.errors import ConfigError, StateError
 from dranet_nri.model import DRIVER_NAME
 from dranet_nri.state.record import (
+    MAX_ALLOCATION,
     MAX_RECORD,
     decode_allocation,
     decode_attachment,
@@ -63,7 +64,7 @@ def read_record(data: bytes) -> None:
     with suppress(StateError):
         allocation = decode_allocation(data)
         written = encode_allocation(allocation)
-        assert len(written) <= MAX_RECORD
+        assert len(written) <= MAX_ALLOCATION
         assert decode_allocation(written) == allocation
     try:
         attachment = decode_attachment(data)

@@ -10,7 +10,6 @@ from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import Address, Device, Link, Phase, Route
 from dranet_nri.plan.ops import AddRoute, MoveLink
 from dranet_nri.plan.patience import MAX_RESTORE_TRIES
-from dranet_nri.state.packed import MAX_PACKED
 from dranet_nri.state.record import MAX_RECORD, encode_attachment
 from tests.process.executor_node import DATA, Node, claim, failure_of, given, pci
 
@@ -162,7 +161,7 @@ def fill(node: Node) -> None:
     record = node.journal.records[DATA]
     first, second = record.devices
     with suppress(InvalidValueError):
-        for count in range(0, MAX_PACKED, 1024):
+        for count in range(0, MAX_RECORD, 1024):
             padded = replace(first.device, attributes=(("dra.net/pad", "x" * count),))
             node.journal.put(replace(record, devices=(replace(first, device=padded), second)))
 

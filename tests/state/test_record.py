@@ -17,7 +17,7 @@ from dranet_nri.model import (
     RouteConfig,
 )
 from dranet_nri.state.record import (
-    MAX_RECORD,
+    MAX_ALLOCATION,
     UPGRADES,
     VERSION,
     decode_allocation,
@@ -142,7 +142,7 @@ def test_a_host_state_with_513_routes_is_refused_with_their_count() -> None:
 
 
 def test_an_allocation_above_64_kib_is_refused_and_one_of_64_kib_is_not() -> None:
-    room = MAX_RECORD - len(encode_allocation(ALLOCATION))
+    room = MAX_ALLOCATION - len(encode_allocation(ALLOCATION))
     first, *others = ALLOCATION.devices
 
     def padded(count: int) -> Allocation:
@@ -152,9 +152,11 @@ def test_an_allocation_above_64_kib_is_refused_and_one_of_64_kib_is_not() -> Non
 
     room -= len(encode_allocation(padded(0))) - len(encode_allocation(ALLOCATION))
 
-    assert len(encode_allocation(padded(room))) == MAX_RECORD == 65536
+    assert len(encode_allocation(padded(room))) == MAX_ALLOCATION == 65536
     assert decode_allocation(encode_allocation(padded(room))) == padded(room)
-    with pytest.raises(InvalidValueError, match="65537 bytes, a record has at most 65536"):
+    with pytest.raises(
+        InvalidValueError, match="65537 bytes, the record of an allocation has at most 65536"
+    ):
         encode_allocation(padded(room + 1))
 
 
