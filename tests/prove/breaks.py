@@ -173,6 +173,21 @@ _NO_NIC_LOST: Final = (
 
 _FAIL_CLOSED: Final = (
     Break(
+        "the gate opens for a sandbox that ended during its attach",
+        _ATTACHER,
+        "if pod.sandbox_id in self.live:  # else the pod's next one would find its spec",
+        "if True:",
+        f"{_TEST_GATE_ORDER}::test_no_gate_opens_for_a_sandbox_that_ended_during_its_attach",
+    ),
+    Break(
+        "a container starts with the files of its pod's former sandbox",
+        "dranet_nri/containers.py",
+        "if path != pod.netns_path:",
+        "if False:",
+        "tests/process/test_plugin_refusals.py"
+        "::test_a_container_with_files_of_its_pods_former_sandbox_is_tried_again",
+    ),
+    Break(
         "the gate opens before the result is recorded",
         _ATTACHER,
         "self.gate.close(claim.claim.uid)",
@@ -312,6 +327,14 @@ _RDMA: Final = (
         "else (*moves, *rest)",
         "else (*rest, *moves)",
         f"{_TEST_PLAN}::test_into_the_pod_goes_the_rdma_device_before_its_net_device",
+    ),
+    Break(
+        "a NIC takes the software RDMA device on it along, for good",
+        _FABRIC,
+        "if ending and observed.rdma.mode is RdmaMode.SHARED and observed.host is not None:",
+        "if False:",
+        "tests/process/test_fabric_files.py"
+        "::test_a_nic_whose_software_device_would_be_lost_is_refused_before_it_moves",
     ),
     Break(
         "the IPoIB link is configured that goes when its RDMA device moves",
