@@ -17,13 +17,13 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.ops import AddAddress, DetachTcx, MoveLink
 from dranet_nri.plan.patience import DETACH_FAILED
+from tests.process.executor_journal import Crash
 from tests.process.executor_node import (
     CLAIMS,
     DATA,
     NAMED,
     RDMA_ONLY,
     VIRTUAL,
-    Crash,
     Node,
     claim,
     failure_of,

@@ -11,11 +11,11 @@ from dranet_nri.errors import AttachError
 from dranet_nri.model import Allocation, Phase, RdmaMode
 from dranet_nri.plan.ops import AddAddress, AddRoute
 from tests.fakes.world import HOST_NETNS
+from tests.process.executor_journal import Crash
 from tests.process.executor_node import (
     DATA,
     STORAGE,
     ChildNode,
-    Crash,
     FabricNode,
     Node,
     attached_ops,

@@ -18,7 +18,8 @@ from dranet_nri.model import (
     Phase,
 )
 from dranet_nri.plan.ops import LinkSettings, MoveLink, Op, RenameLink, SetDown, SetLink, SetUp
-from tests.process.executor_node import DATA, VIRTUAL, Crash, Node, claim, failure_of, given
+from tests.process.executor_journal import Crash
+from tests.process.executor_node import DATA, VIRTUAL, Node, claim, failure_of, given
 
 PARENT = "0000:0a:00.0"
 NET1 = NetworkConfig(InterfaceConfig(name="net1"))

@@ -22,13 +22,13 @@ from dranet_nri.model import (
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.ops import AddAddress, MoveRdma, RenameRdma, SetLink
 from dranet_nri.plan.patience import MAX_RESTORE_TRIES, RESTORE_FAILED
+from tests.process.executor_journal import Crash
 from tests.process.executor_node import (
     DATA,
     DUAL,
     GID_MAC,
     POD,
     RDMA_ONLY,
-    Crash,
     FabricNode,
     Node,
     attached,
