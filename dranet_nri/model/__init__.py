@@ -50,6 +50,7 @@ from dranet_nri.model.names import (
     is_spare,
     parse_pci_address,
     parse_uid,
+    spare_names,
 )
 from dranet_nri.model.network import (
     CLOSED_WITH_LOWER,
@@ -159,5 +160,6 @@ __all__ = [
     "is_spare",
     "parse_pci_address",
     "parse_uid",
+    "spare_names",
     "switches",
 ]

@@ -45,3 +45,8 @@ def is_representor(port_name: str) -> bool:
 def is_spare(name: str) -> bool:
     """Whether a device at home may have the name while its own is taken."""
     return _SPARE.fullmatch(name) is not None
+
+
+def spare_names(index: int) -> tuple[str, ...]:
+    """Return the names one of which a link of this ifindex in its pod has then, the first first."""
+    return tuple(f"dra{index}{suffix}"[:MAX_IFNAME] for suffix in ("", *range(10)))

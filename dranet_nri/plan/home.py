@@ -21,7 +21,6 @@ from typing import Final
 from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (
     FOREVER,
-    MAX_IFNAME,
     Address,
     Link,
     LinkState,
@@ -30,6 +29,7 @@ from dranet_nri.model import (
     RdmaLink,
     Route,
     is_spare,
+    spare_names,
 )
 from dranet_nri.plan.difference import (
     detach_strange,
@@ -153,8 +153,7 @@ def home_name(wanted: str, link: Link, taken: frozenset[str]) -> str:
     if wanted not in taken:
         return wanted
     spare = [link.name] if is_spare(link.name) else []
-    spare += (f"dra{link.index}{suffix}"[:MAX_IFNAME] for suffix in ("", *range(10)))
-    for name in spare:
+    for name in (*spare, *spare_names(link.index)):
         if name not in taken:
             return name
     raise RefusedError(f"no free name on the host for device {wanted}; rename what took it")

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, Observed, RdmaLink, is_spare
+from dranet_nri.model import (
+    AttachedDevice,
+    Device,
+    DeviceKey,
+    Link,
+    Observed,
+    RdmaLink,
+    is_spare,
+    spare_names,
+)
 from dranet_nri.plan.rdma import same
 
 # Links of these kinds have their parent's address, so that it tells them from nothing.
@@ -50,13 +59,14 @@ class Known:
         """Whether a link on the host is the virtual device, under a name that it has meanwhile.
 
         It came home with its address. Without one of its own its index has to do, which the kernel
-        keeps where it is free.
+        keeps where it is free; where it is not, the name tells it, for that is made of it.
         """
-        if not self.macs or self.kind in BORROWED_ADDRESS:
-            known = link.index in {self.index, self.pod_index}
-        else:
-            known = link.mac in self.macs
-        return link.kind == self.kind and is_spare(link.name) and known
+        if link.kind != self.kind or not is_spare(link.name):
+            return False
+        if self.macs and self.kind not in BORROWED_ADDRESS:
+            return link.mac in self.macs
+        named = bool(self.pod_index) and link.name in spare_names(self.pod_index)
+        return named or link.index in {self.index, self.pod_index}
 
     def is_named(self, link: Link) -> bool:
         """Whether a link of the right name in the pod is the virtual device.

@@ -101,10 +101,18 @@ def test_a_link_of_its_name_may_be_a_namesake(link: Link, is_it: bool) -> None: 
         (replace(KNOWN, macs=frozenset()), replace(VETH, name="dra9", mac=""), True),
         (replace(KNOWN, kind="vlan"), replace(VETH, name="dra9", kind="vlan"), True),
         (replace(KNOWN, kind="vlan"), replace(VETH, name="dra9", kind="vlan", index=99), False),
+        (replace(KNOWN, kind="vlan"), replace(VETH, name="dra3", kind="vlan", index=99), True),
+        (replace(KNOWN, kind="vlan"), replace(VETH, name="dra31", kind="vlan", index=99), True),
+        (
+            replace(KNOWN, kind="vlan", pod_index=0),
+            replace(VETH, name="dra0", kind="vlan", index=99),
+            False,
+        ),
     ],
     ids=[
         "the same", "of another index", "of another address", "of another kind", "of another name",
         "without address", "with its parent's", "with its parent's and of another index",
+        "named by its index in the pod", "and that name was taken", "index in the pod unknown",
     ],
 )  # fmt: skip
 def test_at_home_it_waits_for_its_name_under_a_spare_one(
