@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from dranet_nri.errors import KernelError
 from dranet_nri.kernel.addresses import dump_addresses
 from dranet_nri.kernel.locate import locate, lost_with
 from dranet_nri.kernel.space import Space
@@ -72,7 +73,7 @@ def observe(
         lost_with_rdma=lost_with(here, _infiniband(on_host, host_parents)),
         unclear=located.unclear,
         lost_with_link=deleted_with(here, _of_kinds(on_host, _DOOMED)),
-        closed_with_link=_closed_with(host, here, on_host),
+        closed_with_link=() if bare else _closed_with(host, here, on_host),
     )
 
 
@@ -144,12 +145,19 @@ def _closed_with(host: Space, own: Link | None, links: tuple[Seen, ...]) -> tupl
     if own is None:
         return ()
     above = closed_with(own.index, _of_kinds(links, _CLOSED))
-    used = (
-        each
-        for each in above
-        if is_in_use(each, dump_addresses(host.netlink, host.ns, each.index, each.name))
-    )
-    return tuple(sorted(each.name for each in used))
+    return tuple(sorted(each.name for each in above if _is_used(host, each)))
+
+
+def _is_used(host: Space, link: Link) -> bool:
+    """Whether the host uses a link, which may be gone since the links were dumped."""
+    if is_in_use(link, ()):
+        return True
+    try:
+        return is_in_use(link, dump_addresses(host.netlink, host.ns, link.index, link.name))
+    except KernelError as error:
+        if error.already_gone:
+            return False
+        raise
 
 
 def _of_kinds(links: tuple[Seen, ...], kinds: tuple[bytes, ...]) -> tuple[Link, ...]:

@@ -290,7 +290,7 @@ class FakeKernel:
             pod_rules=() if bare else tuple(pod.rules),
             lost_with_rdma=lost_with(here, [e for e in links if e.arphrd == ARPHRD_INFINIBAND]),
             lost_with_link=deleted_with(here, links),
-            closed_with_link=host.closed_with(here),
+            closed_with_link=() if bare else host.closed_with(here),
             unclear=located.unclear,
         )
 

@@ -6,11 +6,13 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from errno import ENODEV, EPERM
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 import pytest
 
+from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import observe
@@ -19,7 +21,10 @@ from dranet_nri.kernel.sysctl import RESET_BY_A_MOVE
 from dranet_nri.model import DeviceKey, Link, LinkState, NetnsId, Ns, Rule, Sysctl
 from dranet_nri.netlink.links import (
     IFLA_ADDRESS,
+    IFLA_INFO_KIND,
     IFLA_LINK,
+    IFLA_LINKINFO,
+    IFLA_MASTER,
     IFLA_PARENT_DEV_BUS_NAME,
     IFLA_PARENT_DEV_NAME,
     IFLA_PERM_ADDRESS,
@@ -235,11 +240,26 @@ def test_each_sysctl_that_a_move_resets_is_told_from_its_own_place(session: Sess
         session.apply(SetSysctl(Ns.HOST, "eth1", Sysctl(family, key, value)))
 
 
+@dataclass
+class Mute:
+    """A socket on which each dump fails."""
+
+    error: KernelError
+    asked: int = 0
+
+    def dump(self, *_: object) -> NoReturn:
+        """Fail."""
+        self.asked += 1
+        raise self.error
+
+
 @dataclass(frozen=True)
 class Dumped:
-    """A host whose links are given. No kernel here makes InfiniBand links."""
+    """A host whose links are given. No kernel here makes InfiniBand, nor every one VLANs."""
 
     seen: tuple[Seen, ...]
+    netlink: Mute | None = None
+    ns: Ns = Ns.HOST
 
     def links(self) -> tuple[Seen, ...]:
         """Return them."""
@@ -303,6 +323,43 @@ def test_infiniband_links_that_an_rdma_device_takes_along_are_told(tmp_path: Pat
     assert observed.host is not None
     assert observed.host.link.name == "ib0"
     assert observed.lost_with_rdma == ("ib0.8001", "ib1")
+
+
+def vlans(*masters: int, wire: Mute) -> Dumped:
+    """Return a host whose NIC has a VLAN for each master, 0 for none."""
+    parent = {IFLA_PARENT_DEV_BUS_NAME: b"pci\0", IFLA_PARENT_DEV_NAME: b"0000:8a:00.0\0"}
+    info = struct.pack("=HH5s3x", 9, IFLA_INFO_KIND, b"vlan\0")
+    above = {IFLA_LINK: struct.pack("=I", 2), IFLA_LINKINFO: info}
+    made = (
+        Seen(f"eth1.{number}", number, 1, 0, {**above, IFLA_MASTER: struct.pack("=I", master)})
+        for number, master in enumerate(masters, 5)
+    )
+    return Dumped((Seen("eth1", 2, 1, 0, parent), *made), wire)
+
+
+def test_a_vlan_that_goes_while_one_looks_is_not_used() -> None:
+    gone = Mute(KernelError("dump addresses of eth1.5", ENODEV))
+
+    observed = observe(cast("Space", vlans(0, 8, wire=gone)), None, KEY, "", "/no/sysfs")
+
+    assert observed.closed_with_link == ("eth1.6",)
+    assert gone.asked == 1
+
+
+def test_addresses_of_a_vlan_that_cannot_be_read_are_an_error() -> None:
+    refused = Mute(KernelError("dump addresses of eth1.5", EPERM))
+
+    with pytest.raises(KernelError, match="EPERM"):
+        observe(cast("Space", vlans(0, wire=refused)), None, KEY, "", "/no/sysfs")
+
+
+def test_on_the_way_home_nobody_asks_for_vlans() -> None:
+    wire = Mute(KernelError("dump addresses of eth1.5", EPERM))
+    host = cast("Space", vlans(0, 8, wire=wire))
+
+    observed = observe(host, None, KEY, "", "/no/sysfs", bare=True)
+
+    assert (observed.closed_with_link, wire.asked) == ((), 0)
 
 
 def test_in_the_pod_an_infiniband_link_that_was_made_anew_is_known_by_its_guid() -> None:
