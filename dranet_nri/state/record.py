@@ -73,7 +73,10 @@ def encode_attachment(attachment: Attachment) -> bytes:
         InvalidValueError: a value breaks the rules of records; the text names its JSON path.
     """
     data = _encode(attachment)
-    most = _MOST.get(attachment.phase, MAX_RECORD)
+    phase = attachment.phase
+    if phase is Phase.INTENT and any(each.was_given for each in attachment.devices):
+        phase = Phase.ATTACHED  # what a result adds is in it still
+    most = _MOST.get(phase, MAX_RECORD)
     size = len(data)
     if most < size <= MAX_RECORD and attachment.failure is not None:  # which has its own room
         size = len(_encode(replace(attachment, failure=None)))

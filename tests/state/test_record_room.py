@@ -25,6 +25,8 @@ def crowded(routes: int, phase: Phase = Phase.INTENT) -> Attachment:
         for number in range(routes)
     ]
     device = replace(ATTACHMENT.devices[0], home=False, share_id="")
+    if phase is Phase.INTENT:  # and nothing was given to a pod before
+        device = replace(device, mtu=0, char_devices=())
     assert device.snapshot is not None
     devices = tuple(
         replace(
@@ -92,6 +94,12 @@ def test_a_failure_from_before_makes_no_room_for_an_intent() -> None:
     for intent in (above, replace(above, failure=failure)):
         with pytest.raises(InvalidValueError, match="of phase intent has at most 196608"):
             encode_attachment(intent)
+
+
+def test_what_left_its_pod_can_be_begun_anew() -> None:
+    attached = largest(Phase.ATTACHED)
+
+    assert encode_attachment(replace(attached, phase=Phase.INTENT))
 
 
 def routes_of(attachment: Attachment) -> list[Route]:
