@@ -99,7 +99,8 @@ def _misnamed(wanted: AtHome, observed: Observed) -> list[str]:
         return []
     return [
         f"interface {own} is called {observed.host.link.name}: its name is taken; give the link"
-        f" that has it another (ip link set {own} name NAME)"
+        f" that has it another (ip link set {own} name NAME; ip link property del dev LINK altname"
+        f" {own} if it is an alternative one)"
     ]
 
 

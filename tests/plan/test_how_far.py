@@ -114,7 +114,8 @@ def test_an_rdma_device_that_came_from_a_dying_namespace_under_another_name_is_t
 
 TAKEN = (
     "interface eth2 is called dra4: its name is taken; give the link that has it another"
-    " (ip link set eth2 name NAME)"
+    " (ip link set eth2 name NAME; ip link property del dev LINK altname eth2 if it is an"
+    " alternative one)"
 )
 
 
