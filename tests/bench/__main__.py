@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.bench import attach, inventory, noop, start, wire
+from tests.bench import attach, inventory, noop, prepare, start, wire
 from tests.bench.table import Row, machine, render, say
 from tests.box.containerd import Containerd
 from tests.box.cri import Cri
@@ -20,7 +20,7 @@ def main(wanted: set[str]) -> None:
             if name in wanted or not wanted:
                 group.run(rows, notes, cri)
     runtime.stop()
-    for name, apart in (("wire", wire), ("inventory", inventory)):
+    for name, apart in (("prepare", prepare), ("wire", wire), ("inventory", inventory)):
         if name in wanted or not wanted:
             apart.run(rows, notes)
     sys.stdout.write(render(rows, notes))

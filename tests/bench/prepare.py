@@ -1,0 +1,70 @@
+"""What the shim takes to prepare a claim, the API server aside, on a node that has others."""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from dra_shim.settings import State
+from dranet_nri.files import RealFs, save
+from dranet_nri.state.record import encode_allocation
+from tests.bench.table import Row, ms, say, spread
+from tests.fakes.cluster import config
+from tests.process.prepare_bench import Bench
+
+OTHERS: Final = 7  # claims of one NIC each
+ROUNDS: Final = 200
+BUDGET_S: Final = 0.005
+PARAMETERS: Final = {
+    "interface": {"mtu": 9000},
+    "routes": [{"destination": "10.9.0.0/16", "scope": 253}],
+}
+PLACE: Final = "/var/lib"  # memory in the box, so that fsync costs nothing on either side
+
+
+async def rounds(bench: Bench, directory: Path) -> tuple[list[float], list[float]]:
+    """Return the seconds of each Prepare, and of writing its record durably, in turn."""
+    ours, bare = [], []
+    for number in range(ROUNDS):
+        claim = bench.cluster.add("measured", "measured", "nic-measured", pod="m", pod_uid="m")
+        allocation = bench.cluster.claims["measured"]["status"]["allocation"]
+        allocation["devices"]["config"] = [config(PARAMETERS)]
+        begin = time.perf_counter()
+        (answer,) = (await bench.preparer.prepare([claim])).values()
+        ours.append(time.perf_counter() - begin)
+        assert answer.devices, answer.error
+        record = bench.record(claim)
+        assert record is not None
+        data = encode_allocation(record)
+        begin = time.perf_counter()
+        save(RealFs(), directory / f"{number}.json", data)
+        bare.append(time.perf_counter() - begin)
+        assert await bench.preparer.unprepare([claim]) == {claim.uid: ""}
+    return ours, bare
+
+
+def run(rows: list[Row], notes: list[str]) -> None:
+    """Measure Prepare of one claim with parameters."""
+    say(f"prepare: a claim on a node with {OTHERS} others, {ROUNDS} times")
+    with tempfile.TemporaryDirectory(dir=PLACE) as place:
+        directory = Path(place)
+        with closing(Bench(State(directory / "state", directory / "run"))) as bench:
+            for number in range(OTHERS):
+                name = f"other-{number}"
+                bench.prepare(bench.cluster.add(name, name, f"nic-{number}"))
+            ours, bare = asyncio.run(rounds(bench, directory))
+    middle, floor = statistics.median(ours), statistics.median(bare)
+    rows.append(
+        Row(
+            "NodePrepareResources, 1 claim, no API server",
+            ms(middle),
+            f"{ms(floor)} its record, durably",
+            middle / floor,
+            f"≤ +{ms(BUDGET_S)}",
+            middle - floor <= BUDGET_S,
+        )
+    )
+    notes.append(f"prepare: middle half {spread(ours)}, the record alone {spread(bare)}")
