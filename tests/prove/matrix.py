@@ -63,6 +63,7 @@ def row(stage: Stage, shape: Shape, after: After, last: int, word: str = "") -> 
         died = scene.site.died.exists()
         event = scene.site.died.read_text() if died else "answered"
         scene.destroy()
+        scene.give_names_back()
         stage.restore()
         return Row(shape.name, after, last, event, failed.loss, failed.detail), died
     _clear(scene)

@@ -42,6 +42,16 @@ def wear(nics: Sequence[Nic]) -> tuple[Nic, ...]:
     return tuple(nics)
 
 
+def take_name(name: str) -> None:
+    """Give another link the name that a NIC had on the host."""
+    ip("link", "add", name, "type", "bridge")
+
+
+def give_name_back(name: str) -> None:
+    """Delete the link that took the name."""
+    ip("link", "del", name)
+
+
 def take_out(netns: str, name: str, host_name: str) -> None:
     """Move the NIC to the host under a name, as somebody does who knows nothing of us."""
     ip("-n", netns, "link", "set", name, "netns", str(os.getpid()), "name", host_name)

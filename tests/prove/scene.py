@@ -10,7 +10,7 @@ from typing import Final
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.edits import cdi_ids
-from dranet_nri.model import Allocation, ObjectRef
+from dranet_nri.model import Allocation, ObjectRef, is_spare
 from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.store import AllocationStore
 from dranet_nri.wire.nri import PodEventKind
@@ -41,6 +41,7 @@ class Scene:
         self.site.root.mkdir(parents=True)
         self.uid = f"uid{self.number}"
         self.pods: list[nri_pb2.PodSandbox] = []
+        self.taken: list[str] = []  # names that other links have
         self.netns = ""
         store = AllocationStore(self.site.settings.allocations)
         devices = [device_of(nic.name) for nic in self.nics]
@@ -114,6 +115,11 @@ class Scene:
             return changed
         held = self.held()
         return f"recorded as in the pod: {held}" if held else ""
+
+    def problem_waiting(self) -> str:
+        """Return what is wrong with NICs that wait on the host for their names, "" if nothing."""
+        waiting = [name for name in looks.links() if is_spare(name)]
+        return "" if len(waiting) == len(self.taken) else f"{waiting} wait for {self.taken}"
 
     def held(self) -> list[str]:
         """Return the claims that a pod has by their records."""
@@ -268,6 +274,8 @@ class Scene:
         if self.shape.spoilt:
             for nic in self.nics:
                 outfit.spoil(self.netns, nic.name)
+        if self.shape.taken:
+            self._take_names()
         if act is Act.SUPERSEDE:
             pod = self.sandbox()
         self.site.armed.touch()
@@ -282,6 +290,23 @@ class Scene:
             await self._call(runtime, PodEventKind.REMOVE, pod)
         else:
             await self._call(runtime, PodEventKind.RUN, pod)
+
+    def _take_names(self) -> None:
+        for nic in self.nics:
+            outfit.take_name(nic.name)
+            self.taken.append(nic.name)
+
+    def give_names_back(self) -> None:
+        """Delete the links that took the NICs' names."""
+        while self.taken:
+            outfit.give_name_back(self.taken.pop())
+
+    async def _home(self, what: str) -> None:
+        """Wait until the host is as it was; first without the names that others have."""
+        if self.taken:
+            await self.until(self.problem_waiting, f"{what}, names taken")
+            self.give_names_back()
+        await self.until(self.problem_at_home, what)
 
     def _take_out(self) -> None:
         """Take the NICs out of the pod. Under another name than its own nobody knows a virtual
@@ -307,7 +332,7 @@ class Scene:
                     await self._start_container(runtime)
                 await self._end(runtime, self.pods[-1])
             else:
-                await self.until(self.problem_at_home, "the pod is gone")
+                await self._home("the pod is gone")
             await self._let_go(clean)
             if clean.stop() != 0:
                 raise Failed(Loss.STUCK, "the plugin ended badly")
@@ -325,7 +350,7 @@ class Scene:
     async def _end(self, runtime: RuntimeConnection, pod: nri_pb2.PodSandbox) -> None:
         for kind in (PodEventKind.STOP, PodEventKind.REMOVE):
             await self._call(runtime, kind, pod)
-        await self.until(self.problem_at_home, "the pod was stopped")
+        await self._home("the pod was stopped")
 
     async def _let_go(self, clean: Victim) -> None:
         own = looks.own_namespace()

@@ -76,6 +76,7 @@ class Shape:
         claims: one tuple of parameters a claim, one entry a NIC.
         shared: the pod has a share of each NIC, which stays on the host.
         spoilt: the pod leaves flags, a group and programs on its NICs.
+        taken: other links have the NICs' names on the host until they are back.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Shape:
     claims: tuple[tuple[NetworkConfig, ...], ...]
     shared: bool = False
     spoilt: bool = False
+    taken: bool = False
 
     @property
     def count(self) -> int:
@@ -109,6 +111,7 @@ SHAPES: Final = (
     ),
     Shape("attach one route twice", Act.ATTACH, ((ROUTED,), (ROUTED,))),
     Shape("detach spoilt", Act.DETACH, ((NOTHING,),), spoilt=True),
+    Shape("detach 2 NICs, names taken", Act.DETACH, ((NOTHING, NOTHING),), taken=True),
     Shape("undo 3 NICs", Act.UNDO, ((NOTHING, NOTHING, REFUSED),)),
     Shape("undo 2 claims", Act.UNDO, ((NOTHING,), (REFUSED,))),
     Shape("supersede 1 NIC", Act.SUPERSEDE, ((NOTHING,),)),
