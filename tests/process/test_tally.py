@@ -1,0 +1,89 @@
+"""The last lines of hack/test name what went wrong: CI keeps only the end of what it printed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "hack/box/tally.py"
+
+WELL = '<testcase classname="tests.a" name="test_well" time="1"/>'
+UNWELL = """<testcase classname="tests.a" name="test_unwell" time="2">
+<failure message="AssertionError: the NIC is away&#10;second line">traceback</failure></testcase>"""
+LATE = """<testcase classname="tests.a" name="test_late" time="2">
+<error message="failed on teardown">traceback</error></testcase>"""
+LEFT_OUT = """<testcase classname="tests.a" name="test_left_out" time="0">
+<skipped message="no KVM here"/></testcase>"""
+
+
+def report(directory: Path, tier: str, *cases: str) -> None:
+    """Write what pytest writes of a tier with these cases."""
+    numbers = {
+        "tests": len(cases),
+        "failures": sum("<failure" in case for case in cases),
+        "errors": sum("<error" in case for case in cases),
+        "skipped": sum("<skipped" in case for case in cases),
+    }
+    attributes = " ".join(f'{name}="{number}"' for name, number in numbers.items())
+    (directory / f"{tier}.xml").write_text(
+        f'<testsuites><testsuite time="3" {attributes}>{"".join(cases)}</testsuite></testsuites>'
+    )
+
+
+def tally(directory: Path, *, ci: str = "true") -> tuple[int, list[str]]:
+    """Return the exit status of the script and the lines that it printed."""
+    ran = subprocess.run(
+        (sys.executable, SCRIPT, directory), env={"CI": ci}, capture_output=True, text=True
+    )
+    return ran.returncode, (ran.stdout + ran.stderr).splitlines()
+
+
+def test_all_well_is_the_last_line(tmp_path: Path) -> None:
+    report(tmp_path, "pure", WELL)
+    report(tmp_path, "vm", WELL, WELL)
+    status, lines = tally(tmp_path)
+    assert status == 0
+    assert lines[-1] == "3 passed, 0 failed, 0 skipped"
+
+
+def test_what_failed_is_named_with_its_reason_at_the_end(tmp_path: Path) -> None:
+    report(tmp_path, "host", WELL, UNWELL, LATE)
+    (tmp_path / "host.status").write_text("1\n")
+    status, lines = tally(tmp_path)
+    assert status == 1
+    assert lines[-3:] == [
+        "failure host: tests.a::test_unwell: AssertionError: the NIC is away",
+        "error host: tests.a::test_late: failed on teardown",
+        "1 passed, 2 failed, 0 skipped",
+    ]
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_tier_that_fails_by_no_test_of_its_own_is_a_failure(
+    tmp_path: Path, *, reported: bool
+) -> None:
+    report(tmp_path, "pure", WELL)
+    if reported:
+        report(tmp_path, "vm", WELL)
+    (tmp_path / "vm.status").write_text("124\n")
+    status, lines = tally(tmp_path)
+    assert status == 1
+    assert lines[-2] == "broken vm: exit status 124, and no test of it failed"
+    assert lines[-1].endswith(" passed, 1 failed, 0 skipped")
+
+
+@pytest.mark.parametrize(("ci", "expected"), [("true", 1), ("", 0)])
+def test_a_skipped_test_fails_ci_and_only_that(tmp_path: Path, ci: str, expected: int) -> None:
+    report(tmp_path, "kernel", WELL, LEFT_OUT)
+    status, lines = tally(tmp_path, ci=ci)
+    assert status == expected
+    assert "skipped kernel: tests.a::test_left_out: no KVM here" in lines
+
+
+def test_no_test_at_all_is_a_failure(tmp_path: Path) -> None:
+    status, lines = tally(tmp_path)
+    assert status == 1
+    assert lines[-1] == "error: no test ran"
