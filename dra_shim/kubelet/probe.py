@@ -13,6 +13,8 @@ from dra_shim.kubelet.messages import VERSIONS
 from dra_shim.kubelet.registration import SERVICE
 
 TIMEOUT_S: Final = 5.0  # for each answer
+# gRPC keeps connections for a process, also one that failed, which is not tried again for a second.
+_OPTIONS: Final = (("grpc.use_local_subchannel_pool", 1),)
 
 R = TypeVar("R")
 
@@ -47,6 +49,7 @@ async def probe(registration: Path, timeout_s: float = TIMEOUT_S) -> str:
 async def _called(
     path: Path, timeout_s: float, method: str, request: _Message, read: Callable[[bytes], R]
 ) -> R:
-    async with grpc.aio.insecure_channel(f"unix:{quote(str(path))}") as channel:
+    target = f"unix:{quote(str(path))}"
+    async with grpc.aio.insecure_channel(target, options=_OPTIONS) as channel:
         call = channel.unary_unary(method, type(request).SerializeToString, read)
         return await call(request, timeout=timeout_s)

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import grpc
 import pytest
 
+from dra_shim._gen.pluginregistration_v1_pb2 import InfoRequest
 from dra_shim.kubelet import Registered, SocketFailed, SocketReplaced, probe, sockets_of
 from dra_shim.kubelet.plugin import LONGEST_PATIENCE_S, PATIENCE_S, WATCH_S
 from dra_shim.kubelet.sockets import MAX_PATH
@@ -366,6 +368,20 @@ def test_the_probe_sees_a_shim_that_hangs_and_one_that_fails(node: Node) -> None
             silent.bind(str(node.sockets.registration))
             silent.listen()
             assert (await probe(node.sockets.registration, 0.1)).startswith("DEADLINE_EXCEEDED")
+
+    asyncio.run(run())
+
+
+def test_the_probe_does_not_go_by_what_others_in_its_process_met_before_there_was_a_socket(
+    node: Node,
+) -> None:
+    async def run() -> None:
+        async with grpc.aio.insecure_channel(f"unix:{node.sockets.registration}") as early:
+            write, read = InfoRequest.SerializeToString, InfoRequest.FromString
+            with pytest.raises(grpc.aio.AioRpcError):
+                await early.unary_unary("/early/Call", write, read)(InfoRequest(), timeout=30)
+            async with node.registered():
+                assert await answers(node) == ""
 
     asyncio.run(run())
 
