@@ -24,6 +24,7 @@ from tests.box.runtime import Options, Runtime
 from tests.box.waiting import wait_until
 
 PATIENT = Options(request_timeout_s=30)  # long enough to be killed in
+AS_IT_COMES = Options(request_timeout_s=2)  # every runtime's default
 OPEN_S: Final = 30.0  # less than what a test has, which then says what kept the gate closed
 # What a claim may ask for, all at once.
 SHAPED: Final[dict[str, object]] = {
@@ -273,12 +274,18 @@ def bytes_waiting(pid: int) -> bool:
 
 
 def test_with_the_plugin_slower_than_the_deadline_the_container_waits(
-    cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
+    cri: Cri,
+    runtime: Runtime,
+    absent: Plugin,
+    nics: tuple[Nic, ...],
+    before: dict[str, object],
 ) -> None:
-    plugin.freeze()
+    runtime.restart(AS_IT_COMES)
+    absent.start()
+    absent.freeze()
     pod, claim = waiting_pod(cri, "slow", nics[:1])
 
-    plugin.thaw()
+    absent.thaw()
     container = container_once_open(cri, pod, claim.spec())
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]

@@ -24,7 +24,7 @@ CNI_CONFLIST: Final = """\
   {"type": "loopback"}]}
 """
 
-REQUEST_TIMEOUT_S: Final = 20 if os.environ.get("BOX_TIER") == "vm" else 2
+REQUEST_TIMEOUT_S: Final = 20 if os.environ.get("BOX_TIER") == "vm" else 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class Options:
 
     Attributes:
         request_timeout_s: How long an NRI plugin may take for one event. 2 is the default of every
-            runtime; emulated hardware gets as much as an operator of slow hardware would set.
+            runtime; a machine that does other things too, and an emulated one, get as much as an
+            operator of slow hardware would set.
         registration_timeout_s: How long a connected plugin may take to register.
         tcp: `ADDRESS:PORT` where containerd listens besides its socket.
     """

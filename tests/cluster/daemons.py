@@ -47,6 +47,14 @@ for process in /proc/[0-9]*; do
     fi
 done
 """
+# Whether one moment within two seconds has neither of them; a look takes some milliseconds.
+GONE: Final = r"""
+for _ in $(seq 50); do
+    grep -qsaP '/(dra-shim|dranet-nri)\x00run\x00' /proc/[0-9]*/cmdline || exit 0
+    sleep 0.04
+done
+exit 1
+"""
 NET_ADMIN: Final = 1 << 12
 SYS_ADMIN: Final = 1 << 21
 
@@ -146,6 +154,11 @@ class Daemons(Driver):
         """Return what the kernel lets each of the two processes do; shall be MUST, as they run."""
         lines = checked(self.node, "sh", "-c", PROCESSES).splitlines()
         return dict(map(_rights, map(str.split, lines)))
+
+    def wait_nobody_runs(self, deadline_s: float) -> None:
+        """Return at a moment when neither process runs, however short."""
+        gone = ("sh", "-c", GONE)
+        wait_until("no driver to run", lambda: not self.node.run(*gone).exit_code, deadline_s)
 
     def tails(self) -> Generator[tuple[str, str]]:
         """Return the end of each container's log: name and text."""

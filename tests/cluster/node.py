@@ -145,7 +145,7 @@ class Node:
 
     def reset(self) -> None:
         """Reset the machine: all but its disk begins anew, and the node's parts are stopped."""
-        before = self._boot()
+        before = str(self.tell("node", "boot"))
         self.tell("node", "reset")
         wait_until("the node to do as told", lambda: self._boot() not in ("", before), 90)
 

@@ -12,6 +12,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.workload import NAMESPACES, RESOURCES
 
 PATIENCE_S: Final = 60.0  # a kubelet tries again after up to 90 s what is not asked for in tests
+RECOVERY_S: Final = 120.0  # who asked an API server in vain asks again after a minute at worst
 _numbers = itertools.count(1)
 
 

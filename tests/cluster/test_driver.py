@@ -6,7 +6,7 @@ from tests.box.waiting import wait_until
 from tests.cluster import documents
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.driver import NAMES, Driver, apply, links_of, why_waiting
-from tests.cluster.pods import Pods
+from tests.cluster.pods import RECOVERY_S, Pods
 
 TWO = documents.manifest(
     documents.template(
@@ -142,7 +142,7 @@ def test_the_api_server_may_be_away(cluster: ControlPlane, driver: Driver, pods:
 
     assert "nic0" in links_of(pods, "train")
     apply(pods, "next", "nic1")
-    pods.wait_running("next")
+    pods.wait_running("next", RECOVERY_S)
     pods.delete("train")
     pods.delete("next")
     driver.wait_home()

@@ -47,6 +47,7 @@ spec:
 # What is left of a wire that ended with its namespace, and another one.
 WIRE: Final = """
 ip rule del priority 2001 2>/dev/null
+ip -n switch link del wire1 2>/dev/null
 python3 -c 'from tests.box.nics import make_wire; make_wire(1)'
 """
 
@@ -253,7 +254,7 @@ def begin_in_the_gap(daemons: Daemons, pods: Pods, names: list[str]) -> Iterator
     """Create these pods as soon as, within the `with` block, no driver runs."""
 
     def wait_and_begin() -> None:
-        wait_until("the old driver to be gone", lambda: not daemons.rights(), ROUND_S)
+        daemons.wait_nobody_runs(ROUND_S)
         for pod in names:
             begin(pods, pod)
 

@@ -15,11 +15,10 @@ from tests.cluster import documents
 from tests.cluster.api import Object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.driver import NAMES, Driver, apply, links_of
-from tests.cluster.pods import Pods
+from tests.cluster.pods import RECOVERY_S, Pods
 from tests.cluster.witness import apply_witness, witnessed
 
 OUTAGE_S: Final = 120.0  # a control plane's update; what was cached for a minute is old then
-RECOVERY_S: Final = 120.0  # who asked in vain for so long asks again only now and then
 
 
 # --------------------------------------------------------------------------- no API server

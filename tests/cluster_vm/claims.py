@@ -82,6 +82,12 @@ def told(pods: Pods, claim: str) -> dict[str, Any]:
     return {each["device"]: each for each in found["status"].get("devices", [])}
 
 
+def told_ready(pods: Pods, claim: str) -> list[str]:
+    """Return the devices that the status of a claim calls ready; it may have called them late."""
+    entries = told(pods, claim).items()
+    return sorted(name for name, entry in entries if conditions(entry).get("Ready") == "True")
+
+
 def conditions(entry: Any) -> dict[str, str]:
     """Return what is true of a device: type of condition and its status."""
     return {each["type"]: each["status"] for each in entry.get("conditions", [])}

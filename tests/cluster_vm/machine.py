@@ -36,10 +36,15 @@ class Machine:
 
     def remember(self) -> None:
         """Take the node as it is now for how it shall be when no pod has a NIC."""
-        shown = checked(self.node, "python3", "-m", "tests.cluster_vm.hardware")
-        self.functions = json.loads(shown)
+        wait_until("the carriers of all functions", self._look, 60)
         self.node.settle()
         self._before = self.state()
+
+    def _look(self) -> bool:
+        """Take the functions as they are; return whether all are up, for a carrier comes late."""
+        shown = checked(self.node, "python3", "-m", "tests.cluster_vm.hardware")
+        self.functions = json.loads(shown)
+        return all(facts["dra.net/state"] == "up" for facts in self.functions.values())
 
     def settle(self) -> None:
         """Remember the node; return once the slices show just that."""

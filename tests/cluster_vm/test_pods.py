@@ -10,7 +10,7 @@ from tests.box.rdma import Endpoint
 from tests.box.waiting import wait_until
 from tests.cluster.driver import links_of
 from tests.cluster.pods import Pods
-from tests.cluster_vm.claims import TWO, Inside, apply_rdma, conditions, given, told
+from tests.cluster_vm.claims import TWO, Inside, apply_rdma, conditions, given, told, told_ready
 from tests.cluster_vm.machine import Machine
 
 NUMA = "resource.kubernetes.io/numaNode"
@@ -44,7 +44,7 @@ def test_the_claim_tells_what_its_pod_has(installed: Machine, pods: Pods) -> Non
     pods.apply(TWO)
     pods.wait_running("train")
     devices = given(pods, "train")
-    wait_until("word of both NICs", lambda: sorted(told(pods, "train")) == devices)
+    wait_until("word of both NICs", lambda: told_ready(pods, "train") == devices)
 
     for device, entry in told(pods, "train").items():
         facts = installed.functions[device]
@@ -72,7 +72,7 @@ def test_an_rdma_device_is_in_its_pod_only(installed: Machine, pods: Pods) -> No
         pods.say("near", "ls", "/dev/infiniband", container="aside")
     assert name not in rdma.links(installed.node)
     assert sysctls(pods, "near", str(facts["dra.net/ifName"])) == ["1", "2"]
-    wait_until("word of it", lambda: device in told(pods, "near"))
+    wait_until("word of it", lambda: told_ready(pods, "near") == [device])
     assert conditions(told(pods, "near")[device])["RDMALinkReady"] == "True"
     assert rdma.contexts(installed.node) == rdma.contexts(place) == [], "plugin or shim has it open"
     pods.delete("near")

@@ -29,7 +29,7 @@ Words = tuple[str, ...]
 
 INTO_THE_POD = ("move link", "from host to pod as nic0")
 HOME = ("move link", "from pod to host as nic0")
-ROOMY = Options(request_timeout_s=5)  # a second for the answer's way, where 2 leave 0.4
+ROOMY = Options(request_timeout_s=10)  # two seconds for the answer's way, where 2 leave 0.4
 
 
 @pytest.fixture(scope="module")

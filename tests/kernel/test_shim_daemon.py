@@ -236,6 +236,12 @@ def test_the_nic_by_which_the_cluster_reaches_the_node_is_not_offered(tmp_path: 
         finish(scene())
 
 
+async def until_healthy(http: AsyncClient, address: str) -> None:
+    """Ask for its health until it is well: on a busy machine it may not answer itself in time."""
+    while (await http.get(f"http://{address}/healthz")).text != "ok\n":
+        pass
+
+
 def test_health_and_numbers_are_served(tmp_path: Path) -> None:
     async def scene() -> None:
         async with site(tmp_path) as place, running(place) as shim, AsyncClient() as http:
@@ -248,12 +254,12 @@ def test_health_and_numbers_are_served(tmp_path: Path) -> None:
             claim = await allocated(place, "nics", "nic0")
             await place.kubelet.prepare(claim)
 
-            ready, alive, numbers = [
-                await http.get(f"http://{address}/{page}")
-                for page in ("readyz", "healthz", "metrics")
+            ready, numbers = [
+                await http.get(f"http://{address}/{page}") for page in ("readyz", "metrics")
             ]
 
-            assert (ready.text, alive.text) == ("ok\n", "ok\n")
+            assert ready.text == "ok\n"
+            await until_healthy(http, address)
             lines = numbers.text.splitlines()
             assert 'dranet_driver_published_devices_total{feature="total"} 1' in lines
             assert "dra_shim_registered 1" in lines

@@ -86,6 +86,7 @@ def test_a_pod_is_attached_late_while_the_kernel_keeps_all_repairs_before_it(
         await node.plugin.synchronize((*pods, late), ())
         rounds = asyncio.create_task(node.plugin.reconcile())
         await until(lambda: node.in_pod(HANGING + 1, late))
+        await until(lambda: len(kernel.entered) >= HANGING)
         assert sorted(kernel.entered, key=str) == sorted(kernel.tar, key=str)
         assert not rounds.done()
         kernel.go.set()

@@ -97,7 +97,7 @@ def test_traffic_crosses_namespaces(movable_rdma: None, pair: tuple[str, str], s
     rdma.rping(server=pod, client=host)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_container_uses_the_device_of_its_pod(
     movable_rdma: None, cri: Cri, pair: tuple[str, str]
 ) -> None:

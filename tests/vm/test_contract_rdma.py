@@ -44,7 +44,7 @@ from tests.contract.test_rdma import (
     test_without_a_pod_only_the_host_is_looked_at,
 )
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 __all__ = [
     "fixed",

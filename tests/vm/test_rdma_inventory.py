@@ -76,7 +76,7 @@ def doctor() -> dict[str, list[dict[str, object]]]:
     return told
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_every_field_that_rdma_shows_too_is_the_same(
     stock_rdma: None, netdev: str, dummy: str
 ) -> None:
@@ -100,7 +100,7 @@ def test_every_field_that_rdma_shows_too_is_the_same(
     assert owners == {"pci-0000-41-00-0": ["rxe0"], dummy: ["rxe1"]}
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_an_rdma_device_is_shown_where_it_is_while_it_moves_and_comes_back(
     movable_rdma: None, netdev: str, space: str
 ) -> None:
@@ -120,7 +120,7 @@ def test_an_rdma_device_is_shown_where_it_is_while_it_moves_and_comes_back(
     assert ours_after == after == before
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_devices_that_come_and_go_while_they_are_read_are_no_trouble(
     stock_rdma: None, dummy: str
 ) -> None:
@@ -144,7 +144,7 @@ def test_devices_that_come_and_go_while_they_are_read_are_no_trouble(
     assert seen == {(), ("rxe1",)}
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_doctor_opens_each_device_for_a_moment_and_holds_none(
     stock_rdma: None, netdev: str
 ) -> None:
@@ -167,7 +167,7 @@ def test_doctor_opens_each_device_for_a_moment_and_holds_none(
         assert rdma.contexts() == ["python3"], "who holds one is seen"
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_doctor_names_the_module_of_a_file_that_is_missing(stock_rdma: None, netdev: str) -> None:
     rdma.add_link("rxe0", netdev)
 
@@ -181,7 +181,7 @@ def test_doctor_names_the_module_of_a_file_that_is_missing(stock_rdma: None, net
     assert any(str(text).startswith("shared: ") for text in before)
 
 
-@pytest.mark.timeout(480)
+@pytest.mark.timeout(600)
 def test_all_of_rdma_can_be_loaded_anew_beside_the_plugin(plugin: Plugin, netdev: str) -> None:
     for _ in range(2):  # as who updates a vendor's drivers does
         with soft_rdma(Driver.STOCK, "shared"):

@@ -18,7 +18,7 @@ from tests.box.attach import (
     start_pod,
 )
 from tests.box.cri import ContainerSpec, Cri
-from tests.box.nics import FIRST_RULE, IGB, Nic, dress, host_state, ip, settled
+from tests.box.nics import FIRST_RULE, IGB, Nic, dress, has_carrier, host_state, ip, settled
 from tests.box.plugin import Plugin
 from tests.box.refusals import is_open, refused
 from tests.box.trouble import (
@@ -157,6 +157,7 @@ def test_a_nic_whose_driver_was_unbound_before_its_pod_came_is_refused_until_it_
     wait_until("the VF to have its name", lambda: named(function), 60)
     ip("rule", "del", "priority", str(FIRST_RULE + 1))  # it outlived the link
     dress(nics[1], 1)
+    wait_until("its carrier", lambda: has_carrier(nics[1].name))
     settled()
     dressed = host_state()  # it has an address of its own again
     pod = cri.run_pod("bare")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import Final, TypeVar
 
 import pytest
 
 from tests.box import rdma
 from tests.box.peer import Peer
-from tests.box.place import NODE, checked
+from tests.box.place import NODE, Place, checked
 from tests.box.rdma import Driver, soft_rdma
+from tests.box.waiting import wait_until
 
 NIC: Final = "ens1"
 RDMA: Final = "rxe0"
@@ -29,12 +31,19 @@ def at_once(function: Callable[[Given], Result], both: Iterable[Given]) -> list[
         return list(pool.map(function, both))
 
 
+def has_carrier(node: Place) -> bool:
+    """Whether the first NIC, which is up, has its carrier: a ping before that ends in an error."""
+    return checked(node, "cat", f"/sys/class/net/{NIC}/carrier") == "1\n"
+
+
 @pytest.fixture
 def wire(peer: Peer) -> Iterator[None]:
     """Have the first NIC of both machines up, with an address."""
     for node, address in ((NODE, HERE), (peer, THERE)):
         checked(node, "ip", "addr", "add", f"{address}/24", "dev", NIC)
         checked(node, "ip", "link", "set", NIC, "up")
+    for node in (NODE, peer):
+        wait_until(f"the carrier of {NIC}", partial(has_carrier, node))
     yield
     for node in (NODE, peer):
         checked(node, "ip", "link", "set", NIC, "down")
