@@ -15,6 +15,7 @@ from dranet_nri.wire.nri import PLUGIN_SERVICE, RUNTIME_SERVICE, PodEventKind
 from dranet_nri.wire.ttrpc import Answer, Code
 
 REQUEST_TIMEOUT_NANO = 2_000_000_000
+ACCEPTING = 10  # turns of the loop; asyncio takes five from a connection to its callback
 
 _EVENTS = {
     PodEventKind.RUN: nri_pb2.RUN_POD_SANDBOX,
@@ -275,6 +276,10 @@ class RuntimeServer:
     async def __aexit__(self, *_exc: object) -> None:
         """Close everything. Up to Python 3.12 the socket file stays, as after a crash."""
         assert self._server is not None
+        for listening in self._server.sockets:  # what is half accepted is to be closed as well
+            asyncio.get_running_loop().remove_reader(listening)
+        for _ in range(ACCEPTING):
+            await asyncio.sleep(0)
         self._server.close()
         for connection in self._all:
             await connection.close()
