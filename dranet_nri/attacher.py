@@ -268,8 +268,9 @@ class Attacher:
         if record.phase is Phase.HOME:
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
             return record
-        if not alive or (self._patience_ended(attachment.netns) and _is_hardware(record)):
-            self.kernel.release(attachment.netns)
+        if not alive or (self._patience_ended(record.netns) and self._returns_all(record.netns)):
+            self.kernel.release(record.netns)
+            self._unlinked.pop(record.netns, None)
         reason = record.failure.message if record.failure else "the kernel has not returned it yet"
         self.log.warning(
             "device not home yet", pod=str(record.pod), claim=str(record.claim), reason=reason
@@ -292,6 +293,11 @@ class Attacher:
         if not any(each.netns == netns and each.is_away for each in self.attachments.all()):
             self.kernel.release(netns)
             self._unlinked.pop(netns, None)
+
+    def _returns_all(self, netns: NetnsId) -> bool:
+        """Whether the kernel brings what is away in the namespace; a virtual device would die."""
+        away = (each for each in self.attachments.all() if each.netns == netns and each.is_away)
+        return all(nic.home or nic.device.key.bus for each in away for nic in each.devices)
 
     async def verify(self, attachment: Attachment, allocation: Allocation | None) -> None:
         """Keep an attached claim as its record says: namespace held, devices in it, gate open.
@@ -385,11 +391,6 @@ def _blank(pod: Pod, netns: NetnsId, claim: Allocation) -> Attachment:
 
 def _told(device: AttachedDevice) -> str:
     return " as ".join(filter(None, (device.device.name, device.pod_name)))
-
-
-def _is_hardware(record: Attachment) -> bool:
-    """Whether the kernel returns what is away by itself; a virtual device dies instead."""
-    return all(each.home or each.device.key.bus for each in record.devices)
 
 
 def _has_its_devices(record: Attachment, claim: Allocation) -> bool:

@@ -221,5 +221,6 @@ def del_altname(netlink: Rtnetlink, what: str, index: int, altname: str) -> None
 
 
 def _property(index: int, altname: str) -> bytes:
-    listed = {"attrs": [("IFLA_ALT_IFNAME", altname)]}
+    # Names are bytes to the kernel, and a pod may give its NIC some that are no text.
+    listed = {"attrs": [("IFLA_ALT_IFNAME", altname.encode(errors="surrogateescape"))]}
     return encode(LinkMessage, {"index": index}, [("IFLA_PROP_LIST", listed)])

@@ -90,7 +90,8 @@ class NetlinkKernel:
         self._proc_root = proc_root
         self._sys_root = sys_root
         self._defaults = Defaults(proc_root)
-        self._held: dict[tuple[int, int], int] = {}
+        # By path too: a namespace that ended leaves its inode to the next one at once.
+        self._held: dict[NetnsId, int] = {}
         self._lock = threading.Lock()
 
     def identify(self, path: str) -> NetnsId | None:
@@ -104,18 +105,18 @@ class NetlinkKernel:
     def hold(self, netns: NetnsId) -> bool:
         """Keep the namespace alive with one descriptor; False if it is gone or another one."""
         with self._lock:
-            if _slot(netns) in self._held:
+            if netns in self._held:
                 return True
             fd = _open_same(netns)
             if fd is None:
                 return False
-            self._held[_slot(netns)] = fd
+            self._held[netns] = fd
             return True
 
     def release(self, netns: NetnsId) -> None:
         """Close the descriptor that hold took. Idempotent; open sessions keep their own."""
         with self._lock:
-            fd = self._held.pop(_slot(netns), None)
+            fd = self._held.pop(netns, None)
             if fd is not None:
                 os.close(fd)
 
@@ -144,7 +145,7 @@ class NetlinkKernel:
 
     def _open_held(self, netns: NetnsId) -> Space:
         with self._lock:
-            held = self._held.get(_slot(netns))
+            held = self._held.get(netns)
             if held is None:
                 raise KernelError(f"enter {netns.path}", ESTALE, "the namespace is not held")
             fd = os.dup(held)

@@ -49,6 +49,11 @@ def first_name(alias: str) -> str:
     return f"{_NAME}{sha256(alias.encode()).hexdigest()[:11]}"
 
 
+def is_ours(link: Link) -> bool:
+    """Whether we made the link. Hardware has no kind: a pod may give its NIC any alias."""
+    return bool(link.kind) and link.alias.startswith(ALIAS)
+
+
 def is_child(link: Link, alias: str) -> bool:
     """Whether the link was made under that alias."""
     return link.alias == alias or (not link.alias and link.name == first_name(alias))

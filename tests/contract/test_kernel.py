@@ -358,6 +358,15 @@ def test_an_altname_that_another_link_has_is_refused(
     assert refused(session, AddAltname(Ns.HOST, "eth1", taken)).code == EEXIST
 
 
+def test_an_altname_that_is_no_text_is_told_and_deleted(session: Session) -> None:
+    session.apply(AddAltname(Ns.HOST, "eth1", "rail\udcff"))
+    assert on_host(session).link.altnames == ("rail\udcff",)
+
+    session.apply(DelAltname(Ns.HOST, index(session), "rail\udcff"))
+
+    assert on_host(session).link.altnames == ()
+
+
 def test_an_altname_of_another_link_is_not_deleted(world: World, session: Session) -> None:
     world.add_link("eth2")
     session.apply(AddAltname(Ns.HOST, "eth2", "enp8s0"))

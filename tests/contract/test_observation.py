@@ -290,6 +290,22 @@ def test_another_namespace_at_the_same_path_is_not_held(world: World) -> None:
     assert not world.kernel.hold(netns)
 
 
+def test_a_namespace_that_ended_is_not_the_one_that_has_its_inode_now(
+    world: World, pod: NetnsId
+) -> None:
+    ended = replace(pod, path=f"{pod.path}-ended")
+    assert world.kernel.hold(pod)
+
+    assert not world.kernel.hold(ended)
+    world.kernel.release(ended)
+
+    with closing(world.kernel.session(pod)):
+        pass
+    with pytest.raises(KernelError) as caught:
+        world.kernel.session(ended)
+    assert caught.value.code == ESTALE
+
+
 def test_holding_and_releasing_twice_is_once(world: World, pod: NetnsId) -> None:
     assert world.kernel.hold(pod)
 

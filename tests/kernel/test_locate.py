@@ -116,6 +116,12 @@ def test_a_device_with_a_parent_is_found_by_it(
         ),
         pytest.param([], [link(4, "net0", OTHER)], KNOWN, (None, None), id="another index there"),
         pytest.param([], [link(4, "net0", OTHER)], FRESH, (None, None), id="before it came"),
+        pytest.param(
+            [], [replace(IN_POD, alias="dra.net/x")], KNOWN, (None, "net1"), id="an alias like ours"
+        ),
+        pytest.param(
+            [replace(SECOND, alias="dra.net/x")], [], KNOWN, ("eth1", None), id="it came home so"
+        ),
         pytest.param([], [link(4, "net0", OTHER)], ONCE, (None, "net0"), id="the only one there"),
         pytest.param(
             [], [link(4, "x", OTHER, perm_mac=MAC)], FRESH, (None, "x"), id="adopted there"

@@ -187,6 +187,29 @@ def virtual(node: Node, pod: Pod) -> Allocation:
     return allocation
 
 
+def test_hardware_that_does_not_come_home_takes_no_virtual_nic_of_its_pod_with_it(
+    node: Node,
+) -> None:
+    pod = node.pod("web")
+    virtual(node, pod)
+    node.allocate(pod, 2, claim="hardware")
+    node.run_pod(pod)
+    netns = node.netns(pod)
+    node.kernel.fail_on(MoveLink, EBUSY)
+    node.kernel.remove_netns(netns)
+    node.stop_pod(pod)
+    node.clock.seconds += 31
+
+    node.reconcile()
+
+    assert node.kernel.alive(netns), "the virtual one would die with it"
+    node.kernel.heal()
+    node.reconcile()
+    assert node.kernel.state("dummy0") is not None
+    assert node.at_home(2)
+    assert not node.kernel.held
+
+
 def test_a_virtual_nic_that_was_deleted_in_its_pod_holds_no_namespace(node: Node) -> None:
     pod = node.pod("web")
     claim = virtual(node, pod)
