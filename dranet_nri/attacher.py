@@ -7,8 +7,7 @@ Rules:
 2. The gate (CDI spec) is open only while the record says ATTACHED; closing comes first. One that
    can't be closed keeps no NIC in a dead pod, but none comes into a new one either.
 3. A record that still says where a device is, is never overwritten by another sandbox's.
-4. The namespace is held from the attach until the devices are home, and not a moment longer: a
-   held namespace never dies, and its NICs would be stuck in it.
+4. The namespace is held from the attach until the devices are home, and not a moment longer.
 """
 
 import asyncio
@@ -31,6 +30,7 @@ from dranet_nri.errors import (
 from dranet_nri.executor import Clock, Executor
 from dranet_nri.gate import Gate
 from dranet_nri.holders import refuse_held, refuse_unusable
+from dranet_nri.holding import Holding
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.locks import DeviceLocks
 from dranet_nri.log import trace_of
@@ -48,7 +48,6 @@ from dranet_nri.plan.port import Kernel
 from dranet_nri.sandboxes import Sandboxes
 from dranet_nri.targets import moved
 
-HOLD_UNLINKED_S: Final = 30  # a namespace without a path, before the kernel is to empty it
 RELOADED: Final = "containers that run keep old RDMA device files: restart the pod"
 
 
@@ -63,6 +62,7 @@ class Attacher:
         stuck_s: how long a thread may be in the kernel before it is said to be stuck.
         meter: counts.
         overseer: of all kernel work.
+        holding: of pods' namespaces.
     """
 
     kernel: Kernel
@@ -77,13 +77,14 @@ class Attacher:
     stuck_s: float = STUCK_S
     meter: Meter = field(default_factory=Meter)
     live: Sandboxes = field(default_factory=Sandboxes)
-    _unlinked: dict[NetnsId, int] = field(default_factory=dict)
     _locks: DeviceLocks = field(default_factory=DeviceLocks)
     _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     overseer: Overseer = field(init=False)
+    holding: Holding = field(init=False)
 
     def __post_init__(self) -> None:
-        """Let kernel work be overseen."""
+        """Let kernel work be overseen, and namespaces be held no longer than it takes."""
+        self.holding = Holding(self.kernel, self.attachments, self.clock)
         self.overseer = Overseer(
             self.attachments, self.clock, self.log, self.stuck_s, self.meter.work
         )
@@ -156,7 +157,7 @@ class Attacher:
                 tuple(_blank(pod, netns, each) for each in claims),
             )
         except Exception:
-            self._release_if_home(netns)
+            self.holding.end_if_home(netns)
             raise
         for claim, attachment in zip(claims, done, strict=True):
             if pod.sandbox_id in self.live:  # else the pod's next one would find its spec
@@ -261,43 +262,22 @@ class Attacher:
         try:
             record = await self.meter.work.detaching(self.overseer.done(work, (attachment,)))
         finally:  # what it came to may be unrecorded
-            self._release_if_home(attachment.netns)
+            self.holding.end_if_home(attachment.netns)
         if record.phase is Phase.HOME:
             self.overseer.note_well(record.claim.uid)
         self.overseer.note_unclosed(record.claim.uid, unclosed)
         if record.phase is Phase.HOME:
             self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
             return record
-        if not alive or (self._patience_ended(record.netns) and self._returns_all(record.netns)):
-            self.kernel.release(record.netns)
-            self._unlinked.pop(record.netns, None)
+        if alive:
+            self.holding.end_if_late(record.netns)
+        else:
+            self.holding.end(record.netns)
         reason = record.failure.message if record.failure else "the kernel has not returned it yet"
         self.log.warning(
             "device not home yet", pod=str(record.pod), claim=str(record.claim), reason=reason
         )
         return record
-
-    def _patience_ended(self, netns: NetnsId) -> bool:
-        """Whether only our descriptor has kept the namespace alive for too long.
-
-        Once it is let go, the kernel returns the hardware in it to the host by itself.
-        """
-        if self.kernel.identify(netns.path) == netns:
-            self._unlinked.pop(netns, None)
-            return False
-        now = self.clock.boot()
-        return now - self._unlinked.setdefault(netns, now) >= HOLD_UNLINKED_S
-
-    def _release_if_home(self, netns: NetnsId) -> None:
-        """Let the namespace go once no device of ours is in it: a held one never dies."""
-        if not any(each.netns == netns and each.is_away for each in self.attachments.all()):
-            self.kernel.release(netns)
-            self._unlinked.pop(netns, None)
-
-    def _returns_all(self, netns: NetnsId) -> bool:
-        """Whether the kernel brings what is away in the namespace; a virtual device would die."""
-        away = (each for each in self.attachments.all() if each.netns == netns and each.is_away)
-        return all(nic.home or nic.device.key.bus for each in away for nic in each.devices)
 
     async def verify(self, attachment: Attachment, allocation: Allocation | None) -> None:
         """Keep an attached claim as its record says: namespace held, devices in it, gate open.
