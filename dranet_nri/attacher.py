@@ -32,7 +32,7 @@ from dranet_nri.gate import Gate
 from dranet_nri.holders import refuse_held, refuse_unusable
 from dranet_nri.holding import Holding
 from dranet_nri.journal import SharedAttachments
-from dranet_nri.locks import DeviceLocks
+from dranet_nri.locks import DeviceLocks, Late
 from dranet_nri.log import trace_of
 from dranet_nri.meter import Meter
 from dranet_nri.model import (
@@ -127,7 +127,9 @@ class Attacher:
             self.log.error("attach failed", pod=str(pod), reason=reason, exc_info=trace_of(error))
 
     async def _attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
-        async with self.meter.work.attaching(), self._locks.of(self._device_names(claims)):
+        names = self._device_names(claims)
+        late = Late(self.stuck_s, partial(self._tell_waiting, pod))
+        async with self.meter.work.attaching(), self._locks.of(names, late):
             # What is in the pod stays out of it: another claim's failure must not undo it.
             claims = tuple(each for each in claims if not self.is_attached(each, pod))
             if not claims:
@@ -149,6 +151,10 @@ class Attacher:
                 raise
             await self._run(pod, netns, claims)
 
+    def _tell_waiting(self, pod: Pod, names: str) -> None:
+        reason = f"{names}: still being worked on for another pod; see dranet-nri status"
+        self.log.warning("waits for a device", pod=str(pod), reason=reason)
+
     async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
         previous = self._records()
         try:
@@ -165,10 +171,14 @@ class Attacher:
             self._log_attached(pod, attachment)
 
     def _record_refusal(self, pod: Pod, claims: tuple[Allocation, ...], message: str) -> None:
+        before = self._records()
         try:
-            self.executor.refuse(pod, claims, self._records(), message)
+            self.executor.refuse(pod, claims, before, message)
         except (DranetError, OSError) as error:
             self.log.error("refusal not recorded", pod=str(pod), reason=str(error))
+        for claim in claims:
+            if claim.claim.uid in before:  # No record may tell of that namespace any more.
+                self.holding.end_if_home(before[claim.claim.uid].netns)
 
     def _records(self) -> dict[str, Attachment]:
         return {each.claim.uid: each for each in self.attachments.all()}

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pytest
 
+from dranet_nri.errors import HeldError
 from dranet_nri.heartbeat import ROUND_S
 from dranet_nri.log import logger
 from dranet_nri.model import NetnsId, Phase, Pod
@@ -137,6 +138,42 @@ def test_a_claim_whose_way_home_hangs_keeps_no_other_of_its_pod(tmp_path: Path) 
 
     assert (node.phase(first), node.phase(second)) == (Phase.HOME, Phase.HOME)
     node.close()
+
+
+def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
+    node: Node, kernel: TarKernel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One pod waits for a device that the kernel keeps, and has another one allocated beside it."""
+    stuck, waiting, free = (node.pod(name) for name in ("stuck", "waiting", "free"))
+    node.allocate(stuck, 2, claim="stuck")
+    node.run_pod(stuck)
+    kernel.tar = {node.netns(stuck)}
+    node.plugin.patience_s, node.plugin.attacher.stuck_s = LATER, 0
+
+    async def scene() -> None:
+        stop = asyncio.create_task(node.plugin.stop_pod_sandbox(stuck))
+        await until(lambda: bool(kernel.entered))
+        node.allocate(waiting, 1, claim="one")
+        node.allocate(waiting, 2, claim="two")
+        attach = asyncio.create_task(node.plugin.run_pod_sandbox(waiting, LATER))
+        said = ""
+        async with asyncio.timeout(SOON_S):
+            while "waits for a device" not in said:
+                await asyncio.sleep(0)
+                said += capsys.readouterr().out
+        assert "reason='pci-0000-02-00-0: still being worked on for another pod" in said
+        assert not attach.done()
+        node.allocations.remove("claim-one")
+        node.allocate(free, 1, claim="free")
+        await asyncio.wait_for(node.plugin.run_pod_sandbox(free, LATER), SOON_S)
+        assert node.in_pod(1, free)
+        kernel.go.set()
+        await stop
+        with pytest.raises(HeldError, match=r"pci-0000-01-00-0 .* held by pod default/free"):
+            await attach
+        assert node.in_pod(1, free)
+
+    node.run(scene)
 
 
 def test_a_look_for_stray_links_that_hangs_is_told(node: Node, kernel: TarKernel) -> None:

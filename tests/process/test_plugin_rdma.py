@@ -139,6 +139,20 @@ def test_a_whole_device_and_a_share_of_it_are_never_given_together(
     assert shared.phase(held) is Phase.ATTACHED
 
 
+def test_a_share_that_is_lost_to_another_pod_holds_no_namespace(shared: Node) -> None:
+    pod, claim = started(shared, "web", 1, share="5e0f")
+    record = shared.attachments.get(claim.claim.uid)
+    assert record is not None
+    shared.attachments.put(replace(record, phase=Phase.INTENT))  # as when its driver was reloaded
+    other, _ = started(shared, "other", 1)
+
+    shared.synchronize(pod, other)
+
+    assert shared.phase(claim) is Phase.FAILED
+    assert shared.in_pod(1, other)
+    assert shared.kernel.held == {shared.netns(other)}
+
+
 # --------------------------------------------------------------------------- files that follow
 
 
