@@ -2,6 +2,7 @@
 
 import os
 from errno import EPERM
+from typing import Final
 
 from dranet_nri import bpf
 from dranet_nri.errors import KernelError
@@ -15,6 +16,12 @@ from dranet_nri.kernel.rules import dump_rules, rules_of
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
 from dranet_nri.netlink.links import IFLA_AF_SPEC, Seen, dump_links, index_of
 from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, prepared
+
+
+# A pod that may make links could have us read more than our memory holds, again and again. At some
+# 5 KiB a link these take 80 MiB for a moment; where there are more, the NIC waits for the
+# namespace's end, when the kernel returns it.
+MOST_IN_POD: Final = 16384
 
 
 class Space:
@@ -40,7 +47,7 @@ class Space:
         try:
             route, generic = sockets_in(nsfd, NETLINK_ROUTE, NETLINK_GENERIC)
             self.ethtool = Ethtool(generic)
-            self.netlink: Rtnetlink = prepared(route)
+            self.netlink: Rtnetlink = prepared(route, None if ns is Ns.HOST else MOST_IN_POD)
         except BaseException:
             os.close(nsfd)
             raise

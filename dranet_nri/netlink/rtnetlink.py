@@ -12,14 +12,18 @@ class Rtnetlink(Netlink):
     """A socket that speaks rtnetlink; a type of its own, so that no other takes its place."""
 
 
-def prepared(sock: socket.socket) -> Rtnetlink:
+def prepared(sock: socket.socket, most: int | None = None) -> Rtnetlink:
     """Take over an open rtnetlink socket, with strict checks and explained errors switched on.
+
+    Args:
+        sock: the socket.
+        most: how many objects a dump may have, None for any number.
 
     Raises:
         KernelError: the kernel is older than 4.20; the socket is closed.
     """
     demand_answers(sock)
-    return Rtnetlink(sock)
+    return Rtnetlink(sock, most)
 
 
 def open_here() -> Rtnetlink:

@@ -8,8 +8,9 @@ Rules:
 
 import socket
 import struct
+import sys
 from collections.abc import Iterator
-from errno import EINTR, EINVAL, EMSGSIZE
+from errno import E2BIG, EINTR, EINVAL, EMSGSIZE
 from typing import Final, NamedTuple
 
 from dranet_nri.errors import KernelError
@@ -52,9 +53,15 @@ class Message(NamedTuple):
 class Netlink:
     """A socket that belongs to one namespace, used by one thread at a time."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        """Take over a netlink socket, or something that speaks like one."""
+    def __init__(self, sock: socket.socket, most: int | None = None) -> None:
+        """Take over a netlink socket, or something that speaks like one.
+
+        Args:
+            sock: the socket.
+            most: how many objects a dump may have, None for any number.
+        """
         self._socket = sock
+        self._most = most
         self._sequence = 0
 
     def do(self, what: str, kind: int, flags: int, body: bytes) -> None:
@@ -93,7 +100,8 @@ class Netlink:
         """Return the bodies of all objects that match.
 
         Raises:
-            KernelError: the kernel refused, or EINTR: things changed during each of six tries.
+            KernelError: the kernel refused; EINTR, things changed during each of six tries; or
+                E2BIG, there are more than may be.
         """
         for _ in range(DUMP_TRIES):
             found = self._dump_once(what, kind, body)
@@ -109,13 +117,16 @@ class Netlink:
         """Return the bodies, or None if the kernel says that they don't fit together."""
         self._send(what, kind, NLM_F_DUMP, body)
         found: list[bytes] = []
-        interrupted = False
+        interrupted, most = False, sys.maxsize if self._most is None else self._most
         for message in self._replies(what):
             interrupted = interrupted or bool(message.flags & NLM_F_DUMP_INTR)
             if message.kind in {NLMSG_DONE, NLMSG_ERROR}:
                 _raise_if_failed(what, message)
                 break
-            found.append(message.body)
+            if len(found) <= most:  # The rest is read all the same: a dump must come to its end.
+                found.append(message.body)
+        if len(found) > most:
+            raise KernelError(what, E2BIG, f"more than {most}: too many to look through")
         return None if interrupted else found
 
     def _send(self, what: str, kind: int, flags: int, body: bytes) -> None:

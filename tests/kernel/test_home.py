@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel import space
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import DeviceKey, LinkState, NetnsId, NetworkConfig, XdpMode
@@ -258,3 +260,22 @@ def test_every_address_comes_home_with_its_connected_route(host: Host) -> None:
     detach(host, snapshot)
 
     assert host.connected() == before
+
+
+def test_links_of_a_pod_are_looked_through_up_to_a_number_and_those_of_the_host_all(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attach(host)
+    monkeypatch.setattr(space, "MOST_IN_POD", 8)
+    for inside in (False, True):
+        for number in range(5):
+            words = (f"wire{number}", "type", "veth", "peer", f"end{number}")
+            host.ip("link", "add", *words, inside=inside)
+
+    with (
+        closing(host.kernel.session(host.netns)) as session,
+        pytest.raises(KernelError, match=r"dump links in pod: E2BIG \(more than 8"),
+    ):
+        session.observe(KEY, "eth1")
+    with closing(host.kernel.session(None)) as session:
+        assert session.observe(KEY, "eth1").host is None

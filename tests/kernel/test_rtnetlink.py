@@ -1,14 +1,24 @@
+import os
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from errno import EBUSY, EINTR, EINVAL, EMSGSIZE
 
 import pytest
 
 from dranet_nri.errors import KernelError
+from dranet_nri.kernel.links import RTM_NEWLINK
 from dranet_nri.kernel.netns import sockets_in
 from dranet_nri.netlink.codec import attribute
-from dranet_nri.netlink.links import dump_links
+from dranet_nri.netlink.links import (
+    IFLA_IFNAME,
+    IFLA_INFO_KIND,
+    IFLA_LINKINFO,
+    INFO,
+    dump_links,
+    find_link,
+)
 from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, prepared
 from dranet_nri.netlink.socket import (
     DUMP_TRIES,
@@ -19,17 +29,19 @@ from dranet_nri.netlink.socket import (
     NLMSGERR_ATTR_MSG,
     Netlink,
 )
+from tests.kernel.namespaces import new_netns
 
 ANSWER = 100  # any type that is neither an error nor a done
+NLM_F_CREATE = 0x400  # linux/netlink.h
 
 
 class Peer:
     """The other end of a netlink socket: answers are queued before the question is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
         """Connect two sockets that keep message boundaries, as netlink does."""
         ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.netlink = Netlink(ours)
+        self.netlink = Netlink(ours, most)
 
     def queue(self, *messages: bytes) -> None:
         """Let messages arrive in one piece."""
@@ -64,6 +76,12 @@ def message(sequence: int, kind: int, body: bytes = b"", flags: int = 0) -> byte
     return struct.pack("=IHHII", 16 + len(body), kind, flags, sequence, 0) + body
 
 
+def pair(name: str) -> bytes:
+    """Return the request that makes a link, and another one at its other end."""
+    info = attribute(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, b"veth"))
+    return INFO.pack(0, 0, 0, 0, 0) + attribute(IFLA_IFNAME, name.encode() + b"\0") + info
+
+
 def done(sequence: int, code: int = 0, flags: int = 0, tail: bytes = b"") -> bytes:
     """Return the end of a dump."""
     return message(sequence, NLMSG_DONE, struct.pack("=i", -code) + tail, flags)
@@ -79,6 +97,29 @@ def error(sequence: int, code: int, text: str = "") -> bytes:
 
 
 # --------------------------------------------------------------------------- dumps
+
+
+def test_a_dump_of_more_than_may_be_is_refused_and_leaves_the_socket_fit_for_use() -> None:
+    with closing(Peer(most=2)) as peer:
+        for sequence, count in ((1, 3), (2, 2)):
+            peer.queue(*(message(sequence, ANSWER, b"some") for _ in range(count)), done(sequence))
+
+        with pytest.raises(KernelError, match=r"dump things: E2BIG \(more than 2: too many"):
+            peer.netlink.dump("dump things", ANSWER, b"")
+        assert peer.netlink.dump("dump things", ANSWER, b"") == [b"some", b"some"]
+
+
+def test_the_kernel_is_let_dump_to_the_end_what_is_too_much() -> None:
+    fd = new_netns()
+    (route,) = sockets_in(fd, NETLINK_ROUTE)
+    with closing(prepared(route, most=20)) as netlink:
+        for number in range(100):  # some ten answers
+            netlink.do("add", RTM_NEWLINK, NLM_F_CREATE, pair(f"wire{number}"))
+        for _ in range(2):  # EBUSY, were the first one left half way
+            with pytest.raises(KernelError, match="E2BIG"):
+                dump_links(netlink, "pod")
+        assert find_link(netlink, "look", "wire7").name == "wire7"
+    os.close(fd)
 
 
 def test_a_dump_may_come_in_pieces(peer: Peer) -> None:
@@ -206,7 +247,7 @@ def test_a_socket_that_fails_is_a_kernel_error(peer: Peer) -> None:
 
 
 def test_a_real_socket_dumps_its_own_namespace(nsfd: int, no_fork: None) -> None:
-    netlink = prepared(*sockets_in(nsfd, NETLINK_ROUTE))
+    netlink = prepared(sockets_in(nsfd, NETLINK_ROUTE)[0])
 
     found = dump_links(netlink, "a fresh namespace")
     netlink.close()
