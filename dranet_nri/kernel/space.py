@@ -17,7 +17,6 @@ from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
 from dranet_nri.netlink.links import IFLA_AF_SPEC, Seen, dump_links, index_of
 from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, prepared
 
-
 # A pod that may make links could have us read more than our memory holds, again and again. At some
 # 5 KiB a link these take 80 MiB for a moment; where there are more, the NIC waits for the
 # namespace's end, when the kernel returns it.
