@@ -1,9 +1,16 @@
 """Targets of the documents: parameters and manifests of users, records of another process."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from dra_shim.claims import parse_manifests
+from dra_shim.claims.allocated import AllocatedClaim, read_allocated
+from dra_shim.claims.pods import is_over, read_pod_use
 from dranet_nri import insight
 from dranet_nri.config import (
     ConfigEntry,
@@ -14,7 +21,7 @@ from dranet_nri.config import (
     select_config,
 )
 from dranet_nri.errors import ConfigError, StateError
-from dranet_nri.model import DRIVER_NAME
+from dranet_nri.model import DRIVER_NAME, ObjectRef
 from dranet_nri.state.record import (
     MAX_ALLOCATION,
     MAX_RECORD,
@@ -26,6 +33,16 @@ from dranet_nri.state.record import (
     salvage_pod_uid,
 )
 from tests.fuzz.target import TOKENS, Target, assert_readable, text_of
+
+_SERVED = Path(__file__).with_name("corpus") / "objects"
+_VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 1.5, 10**400, float("nan"), "", " ", "x", "a/b/c"),
+    *("\ud800", "\0\n"),
+    *("dra.net", "pods", "web-nics", "nics", "FromClaim", "5e0f", "1Ki", "1e999", "x" * 300),
+    *([], {}, [None], [[]], [{}], ["nics", 1], {"": None}, {"name": "nics"}),
+    {"driver": "dra.net"},
+    *({"dra.net/bandwidth": "9" * 40}, [{"name": "nics"}, {"name": "nics"}]),
+)
 
 
 def configure(data: bytes) -> None:
@@ -52,6 +69,50 @@ def read_manifests(data: bytes) -> None:
         parse_manifests(text_of(data))
     except ConfigError as error:
         assert_readable(error.violations)
+
+
+def read_objects(data: bytes) -> None:
+    """Any object of a server is a claim and a pod's use of one, or a readable ConfigError."""
+    claim = AllocatedClaim(ObjectRef("default", "web-nics", "uid"), pod_claim_name="nics")
+    for document in _objects(data):
+        for read in (
+            read_allocated,
+            partial(read_pod_use, claim=claim),
+            partial(is_over, uid="u-1"),
+        ):
+            try:
+                read(document)
+            except ConfigError as error:
+                assert_readable(error.violations)
+
+
+def _objects(data: bytes) -> Iterator[dict[str, object]]:
+    """Yield the object that the text is; or ours, with a value in the place of each that it says.
+
+    Most edits of a text leave none that is JSON. So what is none is read as pairs of bytes: which
+    of an object's values, and what it becomes.
+    """
+    try:
+        document = json.loads(text_of(data))
+    except (ValueError, RecursionError):
+        for name in ("claim.json", "pod.json"):
+            made = json.loads(_SERVED.joinpath(name).read_text())
+            for place, value in zip(data[::2], data[1::2], strict=False):
+                slots = list(_slots(made))
+                holder, key = slots[place % len(slots)]
+                holder[key] = deepcopy(_VALUES[value % len(_VALUES)])
+            yield made
+    else:
+        if isinstance(document, dict):
+            yield document
+
+
+def _slots(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield (container, key) of every value inside a document."""
+    if isinstance(value, dict | list):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from _slots(value[key])
 
 
 def read_record(data: bytes) -> None:
@@ -100,10 +161,19 @@ _CLAIM = (
     *(b"ResourceSlice", b"sharedCounters", b"requestPolicy", b"validRange", b"taints", b"10Gi"),
     *(b"resource.k8s.io/v1beta1", b"DeviceClass", b"ResourceClaimTemplate", b"generateName"),
 )
+_OBJECT = (
+    *(b'"metadata"', b'"status"', b'"allocation"', b'"devices"', b'"results"', b'"driver"'),
+    *(b'"dra.net"', b'"pool"', b'"device"', b'"request"', b'"shareID"', b'"consumedCapacity"'),
+    *(b'"reservedFor"', b'"config"', b'"source"', b'"FromClaim"', b'"opaque"', b'"parameters"'),
+    *(b'"spec"', b'"containers"', b'"resources"', b'"claims"', b'"name"', b'"web-nics"'),
+    *(b'"resourceClaims"', b'"resourceClaimName"', b'"resourceClaimTemplateName"', b'"nics"'),
+    *(b'"extendedResourceClaimStatus"', b'"requestMappings"', b'"requestName"', b'"hostNetwork"'),
+)
 
 TARGETS = {
     "config": Target(configure, (*_SCALARS, *_FIELDS), TOKENS),
     "claims": Target(read_manifests, (*_SCALARS, *_FIELDS, *_YAML, *_CLAIM), TOKENS),
+    "objects": Target(read_objects, (*_SCALARS, *_OBJECT), TOKENS),
     "records": Target(
         read_record,
         (
