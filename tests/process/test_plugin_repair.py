@@ -153,13 +153,20 @@ def test_a_record_that_a_hook_saw_first_still_rings_the_bell(node: Node) -> None
     assert node.bell == ["news"]
 
 
-def test_a_virtual_nic_that_cannot_come_home_keeps_its_namespace_alive(node: Node) -> None:
-    pod = node.pod("web")
+def virtual(node: Node, pod: Pod) -> Allocation:
+    """Allocate a virtual NIC to the pod."""
     node.kernel.add_link("dummy0", kind="dummy")
     allocation = node.allocate(pod, 1)
     (given,) = allocation.devices
     device = replace(given.device, name="net-dummy0", key=DeviceKey("", "", "dummy0"))
-    node.allocations.put(replace(allocation, devices=(replace(given, device=device),)))
+    allocation = replace(allocation, devices=(replace(given, device=device),))
+    node.allocations.put(allocation)
+    return allocation
+
+
+def test_a_virtual_nic_that_cannot_come_home_keeps_its_namespace_alive(node: Node) -> None:
+    pod = node.pod("web")
+    virtual(node, pod)
     node.run_pod(pod)
     netns = node.netns(pod)
     node.kernel.fail_on(MoveLink, EBUSY)
@@ -174,17 +181,6 @@ def test_a_virtual_nic_that_cannot_come_home_keeps_its_namespace_alive(node: Nod
     node.reconcile()
     assert node.kernel.state("dummy0") is not None
     assert not node.kernel.held
-
-
-def virtual(node: Node, pod: Pod) -> Allocation:
-    """Allocate a virtual NIC to the pod."""
-    node.kernel.add_link("dummy0", kind="dummy")
-    allocation = node.allocate(pod, 1)
-    (given,) = allocation.devices
-    device = replace(given.device, name="net-dummy0", key=DeviceKey("", "", "dummy0"))
-    allocation = replace(allocation, devices=(replace(given, device=device),))
-    node.allocations.put(allocation)
-    return allocation
 
 
 def test_hardware_that_does_not_come_home_takes_no_virtual_nic_of_its_pod_with_it(
