@@ -11,7 +11,7 @@ Rules:
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -152,7 +152,7 @@ class Attacher:
             await self._run(pod, netns, claims)
 
     def _tell_waiting(self, pod: Pod, names: str) -> None:
-        reason = f"{names}: still being worked on for another pod; see dranet-nri status"
+        reason = f"{names}: still being worked on; see dranet-nri status"
         self.log.warning("waits for a device", pod=str(pod), reason=reason)
 
     async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
@@ -165,20 +165,31 @@ class Attacher:
         except Exception:
             self.holding.end_if_home(netns)
             raise
+        finally:
+            self._end_former(claims, previous, netns)
         for claim, attachment in zip(claims, done, strict=True):
             if pod.sandbox_id in self.live:  # else the pod's next one would find its spec
                 self.open_gate(claim, attachment)
             self._log_attached(pod, attachment)
 
     def _record_refusal(self, pod: Pod, claims: tuple[Allocation, ...], message: str) -> None:
-        before = self._records()
+        previous = self._records()
         try:
-            self.executor.refuse(pod, claims, before, message)
+            self.executor.refuse(pod, claims, previous, message)
         except (DranetError, OSError) as error:
             self.log.error("refusal not recorded", pod=str(pod), reason=str(error))
-        for claim in claims:
-            if claim.claim.uid in before:  # No record may tell of that namespace any more.
-                self.holding.end_if_home(before[claim.claim.uid].netns)
+        self._end_former(claims, previous)
+
+    def _end_former(
+        self,
+        claims: tuple[Allocation, ...],
+        previous: Mapping[str, Attachment],
+        but: NetnsId | None = None,
+    ) -> None:
+        """Let namespaces go that no record of the claims may tell of any more."""
+        before = {previous[each.claim.uid].netns for each in claims if each.claim.uid in previous}
+        for netns in before - {but}:
+            self.holding.end_if_home(netns)
 
     def _records(self) -> dict[str, Attachment]:
         return {each.claim.uid: each for each in self.attachments.all()}

@@ -29,7 +29,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.ops import Op, Plan
-from dranet_nri.plan.patience import MAX_MESSAGE, Return, how_far, is_patient, why_not_home
+from dranet_nri.plan.patience import Return, how_far, is_patient, message_of, why_not_home
 from dranet_nri.plan.planner import is_cut, plan
 from dranet_nri.plan.port import Kernel, Session
 from dranet_nri.presence import still_attached
@@ -242,7 +242,7 @@ class Executor:
                 )
             count = record.failure.count + 1 if record.failure else 1
             wall_s = self._clock.wall()
-            failure = Failure(ATTACH_FAILED, message[:MAX_MESSAGE], wall_s, count)
+            failure = Failure(ATTACH_FAILED, message_of(message), wall_s, count)
             try:
                 self._journal.put(
                     replace(record, phase=Phase.FAILED, devices=devices, failure=failure)

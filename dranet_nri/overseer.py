@@ -24,7 +24,7 @@ from dranet_nri.journal import SharedAttachments
 from dranet_nri.log import trace_of
 from dranet_nri.meter import WorkCounts
 from dranet_nri.model import GATE_CLOSED, Attachment, Failure
-from dranet_nri.plan.patience import MAX_MESSAGE
+from dranet_nri.plan.patience import message_of
 from dranet_nri.threads import Patience, in_thread
 
 STUCK_S: Final = 10.0  # work that takes this long is said to be stuck; usual is milliseconds
@@ -118,8 +118,8 @@ class Overseer:
     def _failure(self, message: str, before: Failure | None) -> Failure:
         """Return the failure to record; what went wrong before is still to be read."""
         if before is None:
-            return Failure(STUCK, message, self.clock.wall(), 1)
-        text = f"{message}{_BEFORE}{before.message}"[:MAX_MESSAGE]
+            return Failure(STUCK, message_of(message), self.clock.wall(), 1)
+        text = message_of(f"{message}{_BEFORE}{before.message}")
         return Failure(STUCK, text, self.clock.wall(), before.count)
 
     def _record_fault(self, before: Attachment | None, blank: Attachment, message: str) -> None:
@@ -129,7 +129,7 @@ class Overseer:
         known = before.failure if before else None
         if record.failure is None or record.failure == known:
             count = record.failure.count + 1 if record.failure else 1
-            failure = Failure(FAULT, message[:MAX_MESSAGE], self.clock.wall(), count)
+            failure = Failure(FAULT, message_of(message), self.clock.wall(), count)
             self._swap(seen, replace(record, failure=failure))
 
     def note_well(self, claim_uid: str) -> None:

@@ -21,7 +21,7 @@ from dranet_nri.netlink.links import (
     link_from,
 )
 from dranet_nri.netlink.rtnetlink import Rtnetlink
-from dranet_nri.plan.child import is_child, is_ours
+from dranet_nri.plan.child import is_child, is_ours_on_host
 from dranet_nri.plan.ops import AddIpoib, LinkSettings
 from dranet_nri.rdma import remedies
 
@@ -82,7 +82,7 @@ def observe_child(host: Space, pod: Space | None, alias: str) -> Observed:
 def children(host: Space) -> tuple[tuple[str, int], ...]:
     """Return alias and ifindex of every link on the host that we made."""
     links = (link_from(seen) for seen in host.links())
-    return tuple((link.alias, link.index) for link in links if is_ours(link))
+    return tuple((link.alias, link.index) for link in links if is_ours_on_host(link))
 
 
 def pkeys(sys_root: str, rdma_device: str, port: int) -> tuple[int, ...]:

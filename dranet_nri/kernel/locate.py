@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dranet_nri.model import DeviceKey, Link, Ns
-from dranet_nri.plan.child import is_ours
+from dranet_nri.plan.child import is_ours, is_ours_on_host
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
 
@@ -101,9 +101,9 @@ def _ports(ns: Ns, links: Sequence[Link], key: DeviceKey, known: Known) -> list[
     elif not known.child:
         own = key.name if known.child is None else ""
         below = [link for link in below if link not in children or link.name == own]
-    return [
-        (ns, link) for link in below if not is_ours(link) or (ns is Ns.POD and known.is_there(link))
-    ]
+    if ns is Ns.HOST:
+        return [(ns, link) for link in below if not is_ours_on_host(link)]
+    return [(ns, link) for link in below if not is_ours(link) or known.is_there(link)]
 
 
 def _at_home(key: DeviceKey, host: Sequence[Link], known: Known) -> tuple[Link, ...]:
@@ -160,7 +160,7 @@ def lost_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
         sorted(
             each.name
             for each in others
-            if not is_ours(each) and (each.lower == own.index or _share_parent(each, own))
+            if not is_ours_on_host(each) and (each.lower == own.index or _share_parent(each, own))
         )
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from errno import E2BIG
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +48,7 @@ def observe(
         KernelError: a dump failed.
     """
     on_host = host.links()
-    in_pod = pod.links() if pod is not None else ()
+    in_pod = _in_pod(pod, known) if bare else pod.links() if pod is not None else ()
     host_parents, pod_parents = Parents(), Parents()
     if key.parent and not any(seen.parent[1] for seen in (*on_host, *in_pod)):
         # Linux before 5.14 doesn't tell parents. The pod has no sysfs that we could ask.
@@ -75,6 +76,18 @@ def observe(
         lost_with_link=deleted_with(here, _of_kinds(on_host, _DOOMED)),
         closed_with_link=() if bare else _closed_with(host, here, on_host),
     )
+
+
+def _in_pod(pod: Space | None, known: Known | None) -> tuple[Seen, ...]:
+    """Return every link of the pod; of too many the one that has the device's index."""
+    if pod is None:
+        return ()
+    try:
+        return pod.links()
+    except KernelError as error:
+        if error.code != E2BIG or known is None or not known.pod_index:
+            raise
+        return pod.link_at(known.pod_index)
 
 
 def _candidates(

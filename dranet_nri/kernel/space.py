@@ -14,13 +14,12 @@ from dranet_nri.kernel.netns import run_inside, sockets_in
 from dranet_nri.kernel.routes import dump_routes, without_implied
 from dranet_nri.kernel.rules import dump_rules, rules_of
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
-from dranet_nri.netlink.links import IFLA_AF_SPEC, Seen, dump_links, index_of
+from dranet_nri.netlink.links import IFLA_AF_SPEC, Seen, dump_links, index_of, link_at
 from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, prepared
 
-# A pod that may make links could have us read more than our memory holds, again and again. At some
-# 5 KiB a link these take 80 MiB for a moment; where there are more, the NIC waits for the
-# namespace's end, when the kernel returns it.
-MOST_IN_POD: Final = 16384
+# What links of a pod may have on the wire: it may make any number of them, and each takes thrice as
+# much of our memory. Some 12,000 plain ones.
+MOST_IN_POD: Final = 16 << 20
 
 
 class Space:
@@ -46,7 +45,7 @@ class Space:
         try:
             route, generic = sockets_in(nsfd, NETLINK_ROUTE, NETLINK_GENERIC)
             self.ethtool = Ethtool(generic)
-            self.netlink: Rtnetlink = prepared(route, None if ns is Ns.HOST else MOST_IN_POD)
+            self.netlink: Rtnetlink = prepared(route)
         except BaseException:
             os.close(nsfd)
             raise
@@ -65,10 +64,24 @@ class Space:
         self._indexes.clear()
 
     def links(self) -> tuple[Seen, ...]:
-        """Return every link of the namespace."""
+        """Return every link of the namespace.
+
+        Raises:
+            KernelError: E2BIG, a pod has more than we look through.
+        """
         if self._links is None:
-            self._links = dump_links(self.netlink, self.ns)
+            most = None if self.ns is Ns.HOST else MOST_IN_POD
+            self._links = dump_links(self.netlink, self.ns, most)
         return self._links
+
+    def link_at(self, index: int) -> tuple[Seen, ...]:
+        """Return the link with that ifindex, which may not be there."""
+        try:
+            return (link_at(self.netlink, f"look for link {index} in {self.ns}", index),)
+        except KernelError as error:
+            if error.already_gone:
+                return ()
+            raise
 
     def rules(self) -> tuple[Rule, ...]:
         """Return every rule of the namespace."""

@@ -105,10 +105,19 @@ def _seen(body: bytes) -> Seen:
     return Seen(text(attrs.get(IFLA_IFNAME)), index, arphrd, flags, attrs)
 
 
-def dump_links(netlink: Rtnetlink, where: str) -> tuple[Seen, ...]:
-    """Return every link of the namespace."""
+def dump_links(netlink: Rtnetlink, where: str, most: int | None = None) -> tuple[Seen, ...]:
+    """Return every link of the namespace.
+
+    Args:
+        netlink: of the namespace.
+        where: how errors call it.
+        most: how many bytes they may have on the wire, None for any number.
+
+    Raises:
+        KernelError: E2BIG, they have more; or the dump failed.
+    """
     request = INFO.pack(0, 0, 0, 0, 0) + _WITHOUT_STATS
-    return tuple(map(_seen, netlink.dump(f"dump links in {where}", RTM_GETLINK, request)))
+    return tuple(map(_seen, netlink.dump(f"dump links in {where}", RTM_GETLINK, request, most)))
 
 
 def find_link(netlink: Rtnetlink, what: str, name: str) -> Seen:
@@ -117,7 +126,7 @@ def find_link(netlink: Rtnetlink, what: str, name: str) -> Seen:
     Raises:
         KernelError: ENODEV, there is none.
     """
-    named = attribute(IFLA_IFNAME, name.encode() + b"\0")
+    named = attribute(IFLA_IFNAME, name.encode(errors="surrogateescape") + b"\0")
     return _seen(netlink.get(what, RTM_GETLINK, INFO.pack(0, 0, 0, 0, 0) + named + _WITHOUT_STATS))
 
 

@@ -12,18 +12,14 @@ class Rtnetlink(Netlink):
     """A socket that speaks rtnetlink; a type of its own, so that no other takes its place."""
 
 
-def prepared(sock: socket.socket, most: int | None = None) -> Rtnetlink:
+def prepared(sock: socket.socket) -> Rtnetlink:
     """Take over an open rtnetlink socket, with strict checks and explained errors switched on.
-
-    Args:
-        sock: the socket.
-        most: how many objects a dump may have, None for any number.
 
     Raises:
         KernelError: the kernel is older than 4.20; the socket is closed.
     """
     demand_answers(sock)
-    return Rtnetlink(sock, most)
+    return Rtnetlink(sock)
 
 
 def open_here() -> Rtnetlink:

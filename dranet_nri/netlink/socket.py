@@ -53,15 +53,9 @@ class Message(NamedTuple):
 class Netlink:
     """A socket that belongs to one namespace, used by one thread at a time."""
 
-    def __init__(self, sock: socket.socket, most: int | None = None) -> None:
-        """Take over a netlink socket, or something that speaks like one.
-
-        Args:
-            sock: the socket.
-            most: how many objects a dump may have, None for any number.
-        """
+    def __init__(self, sock: socket.socket) -> None:
+        """Take over a netlink socket, or something that speaks like one."""
         self._socket = sock
-        self._most = most
         self._sequence = 0
 
     def do(self, what: str, kind: int, flags: int, body: bytes) -> None:
@@ -96,15 +90,21 @@ class Netlink:
             break
         raise KernelError(what, EINVAL, "the kernel sent no answer")
 
-    def dump(self, what: str, kind: int, body: bytes) -> list[bytes]:
+    def dump(self, what: str, kind: int, body: bytes, most: int | None = None) -> list[bytes]:
         """Return the bodies of all objects that match.
+
+        Args:
+            what: how errors call it.
+            kind: type of the message.
+            body: of the request.
+            most: how many bytes all bodies may have, None for any number.
 
         Raises:
             KernelError: the kernel refused; EINTR, things changed during each of six tries; or
                 E2BIG, there are more than may be.
         """
         for _ in range(DUMP_TRIES):
-            found = self._dump_once(what, kind, body)
+            found = self._dump_once(what, kind, body, sys.maxsize if most is None else most)
             if found is not None:
                 return found
         raise KernelError(what, EINTR, f"changed under the reader {DUMP_TRIES} times; try again")
@@ -113,20 +113,21 @@ class Netlink:
         """Close the socket. Idempotent."""
         self._socket.close()
 
-    def _dump_once(self, what: str, kind: int, body: bytes) -> list[bytes] | None:
+    def _dump_once(self, what: str, kind: int, body: bytes, most: int) -> list[bytes] | None:
         """Return the bodies, or None if the kernel says that they don't fit together."""
         self._send(what, kind, NLM_F_DUMP, body)
         found: list[bytes] = []
-        interrupted, most = False, sys.maxsize if self._most is None else self._most
+        interrupted, size = False, 0
         for message in self._replies(what):
             interrupted = interrupted or bool(message.flags & NLM_F_DUMP_INTR)
             if message.kind in {NLMSG_DONE, NLMSG_ERROR}:
                 _raise_if_failed(what, message)
                 break
-            if len(found) <= most:  # The rest is read all the same: a dump must come to its end.
+            size += len(message.body)
+            if size <= most:  # The rest is read all the same: a dump must come to its end.
                 found.append(message.body)
-        if len(found) > most:
-            raise KernelError(what, E2BIG, f"more than {most}: too many to look through")
+        if size > most:
+            raise KernelError(what, E2BIG, f"{size} bytes, {most} are looked through at most")
         return None if interrupted else found
 
     def _send(self, what: str, kind: int, flags: int, body: bytes) -> None:

@@ -54,6 +54,11 @@ def is_ours(link: Link) -> bool:
     return bool(link.kind) and link.alias.startswith(ALIAS)
 
 
+def is_ours_on_host(link: Link) -> bool:
+    """Whether we made a link of the host: there its parent is seen, and a port has none."""
+    return is_ours(link) and bool(link.lower)
+
+
 def is_child(link: Link, alias: str) -> bool:
     """Whether the link was made under that alias."""
     return link.alias == alias or (not link.alias and link.name == first_name(alias))

@@ -111,6 +111,11 @@ def _is_gone(device: Device, observed: Observed) -> bool:
     return not device.key.bus and observed.host is None and observed.pod is None
 
 
+def message_of(text: str) -> str:
+    """Return what of a text a failure holds: names that a pod gave may be no Unicode."""
+    return text.encode(errors="backslashreplace").decode()[:MAX_MESSAGE]
+
+
 def is_patient(before: Failure | None) -> bool:
     """Whether what the host refuses still keeps a device from being home.
 
@@ -139,7 +144,7 @@ def why_not_home(returns: Sequence[Return], before: Failure | None, wall_s: int)
         each.usable for each in told
     )
     reason = RESTORE_FAILED if restoring else DETACH_FAILED
-    message = "; ".join(each.text for each in told)[:MAX_MESSAGE]
+    message = message_of("; ".join(each.text for each in told))
     if before is None or before.reason != reason:
         return Failure(reason, message, wall_s)
     if restoring and _is_hurried(before, wall_s):

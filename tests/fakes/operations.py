@@ -72,7 +72,7 @@ def carry(entry: FakeLink, source: Namespace, target: Namespace, name: str) -> N
         altnames=tuple(alt for alt in entry.link.altnames if alt not in taken),
         up=False,
         master=0,
-        lower=0,
+        lower=_seen_lower(entry.link),
     )
     entry.addresses.clear()
     entry.neighbours.clear()
@@ -195,8 +195,13 @@ def _move(op: MoveLink, what: str, source: Namespace, target: Namespace) -> None
         altnames=entry.link.altnames,
         up=False,
         master=0,
-        lower=0,
+        lower=_seen_lower(entry.link),
     )
+
+
+def _seen_lower(moved: Link) -> int:
+    """Return what a link that is elsewhere tells of the one below it; ipoib has no get_link_net."""
+    return moved.lower if moved.kind == "ipoib" else 0
 
 
 def _settled(what: str, link: Link, settings: LinkSettings) -> Link:

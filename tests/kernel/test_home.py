@@ -17,6 +17,7 @@ from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import DeviceKey, LinkState, NetnsId, NetworkConfig, XdpMode
 from dranet_nri.plan.home import AtHome
+from dranet_nri.plan.known import Known
 from dranet_nri.plan.network import pod_network
 from dranet_nri.plan.planner import InPod, Wanted, plan
 from dranet_nri.plan.port import Session
@@ -262,20 +263,29 @@ def test_every_address_comes_home_with_its_connected_route(host: Host) -> None:
     assert host.connected() == before
 
 
-def test_links_of_a_pod_are_looked_through_up_to_a_number_and_those_of_the_host_all(
+def test_a_nic_comes_home_from_among_more_links_than_are_looked_through(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attach(host)
-    monkeypatch.setattr(space, "MOST_IN_POD", 8)
+    snapshot = attach(host)
+    monkeypatch.setattr(space, "MOST_IN_POD", 8192)
     for inside in (False, True):
-        for number in range(5):
+        for number in range(10):
             words = (f"wire{number}", "type", "veth", "peer", f"end{number}")
             host.ip("link", "add", *words, inside=inside)
+    host.ip("link", "set", "eth1", "name", "mine", inside=True)
+    index = json.loads(host.ip("-json", "link", "show", "mine", inside=True))[0]["ifindex"]
+    known = Known(snapshot.link.index, "veth", frozenset({snapshot.link.mac}), index)
 
-    with (
-        closing(host.kernel.session(host.netns)) as session,
-        pytest.raises(KernelError, match=r"dump links in pod: E2BIG \(more than 8"),
-    ):
-        session.observe(KEY, "eth1")
+    with closing(host.kernel.session(host.netns)) as session:
+        for asked in ({}, {"known": known}, {"known": replace(known, pod_index=0), "bare": True}):
+            with pytest.raises(KernelError, match=r"dump links in pod: E2BIG"):
+                session.observe(KEY, "eth1", **asked)
+        seen = session.observe(KEY, "eth1", known, bare=True)
+        assert seen.pod is not None
+        assert seen.pod.link.name == "mine"
+        for op in plan(AtHome(snapshot), seen):
+            session.apply(op)
+        assert session.observe(KEY, "eth1", known, bare=True).pod is None
+
     with closing(host.kernel.session(None)) as session:
-        assert session.observe(KEY, "eth1").host is None
+        assert session.observe(KEY, "eth1", known).host is not None

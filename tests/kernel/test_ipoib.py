@@ -124,13 +124,22 @@ def test_the_mode_of_a_link_is_asked_for_as_iproute2_does(nsfd: int) -> None:
 
 
 def test_a_link_that_is_there_already_gets_its_alias(nsfd: int, space: Space) -> None:
-    wire = new_netns()
-    add_veth(nsfd, "dra123", wire)
+    add_veth(nsfd, "dra123", nsfd)  # like a child it tells of another link of its namespace
 
     ipoib.add(space.netlink, str(OP), OP)
-    os.close(wire)
 
     assert ipoib.children(space) == ((ALIAS, space.index("look", "dra123")),)
+
+
+def test_a_link_without_a_parent_on_the_host_is_not_ours_whatever_it_is_called(
+    nsfd: int, space: Space
+) -> None:
+    wire = new_netns()
+    add_veth(nsfd, "eth1", wire)
+    set_settings(space.netlink, "arrange", space.index("look", "eth1"), LinkSettings(alias=ALIAS))
+
+    assert ipoib.children(space) == ()
+    os.close(wire)
 
 
 def test_what_we_made_is_found_by_its_alias_or_first_name_and_deleted_once(

@@ -181,9 +181,13 @@ BASE = Known(3, "ipoib", frozenset(), child=False)
         (NAMED, [ipoib(2, "eth1", lower=3), ipoib(3, "ib7")], "eth1"),
         (replace(BASE, child=True), [ipoib(2, "c", lower=3), ipoib(3, "ib7")], "c"),
         (replace(BASE, child=True), [ipoib(3, "ib7")], None),
-        (BASE, [ipoib(2, "ours", alias=alias_of("uid", "nic"))], None),
+        (BASE, [ipoib(2, "ours", lower=3, alias=alias_of("uid", "nic"))], None),
+        (BASE, [ipoib(3, "ib7", alias=alias_of("uid", "nic"))], "ib7"),
     ],
-    ids=["no child", "no namesake", "a child", "a child before", "not its parent", "none of ours"],
+    ids=[
+        *("no child", "no namesake", "a child", "a child before", "not its parent"),
+        *("none of ours", "a port that a pod called so"),
+    ],
 )
 def test_what_hangs_on_a_port_is_another_device(
     known: Known, links: list[Link], expected: str | None

@@ -27,7 +27,7 @@ class Told(Rtnetlink):
         """Take the object."""
         self._body = body
 
-    def dump(self, what: str, kind: int, body: bytes) -> list[bytes]:
+    def dump(self, what: str, kind: int, body: bytes, most: int | None = None) -> list[bytes]:
         """Return the object."""
         return [self._body]
 

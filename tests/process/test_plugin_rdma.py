@@ -153,6 +153,22 @@ def test_a_share_that_is_lost_to_another_pod_holds_no_namespace(shared: Node) ->
     assert shared.kernel.held == {shared.netns(other)}
 
 
+def test_a_share_that_goes_to_the_next_sandbox_after_a_loss_holds_no_namespace(
+    shared: Node,
+) -> None:
+    old, new = shared.pod("web", "old"), shared.pod("web", "new")
+    claim = claimed(shared, old, 1, share="5e0f")
+    shared.synchronize(old)
+    record = shared.attachments.get(claim.claim.uid)
+    assert record is not None
+    shared.attachments.put(replace(record, phase=Phase.INTENT))  # as when its driver was reloaded
+
+    shared.run_pod(new)  # nobody told of the old one's end
+
+    assert shared.phase(claim) is Phase.ATTACHED
+    assert shared.kernel.held == {shared.netns(new)}
+
+
 # --------------------------------------------------------------------------- files that follow
 
 

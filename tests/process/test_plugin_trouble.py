@@ -186,6 +186,41 @@ def test_a_failure_of_any_length_fits_its_record(node: Node) -> None:
     assert record.failure.message.startswith("add address 10.0.1.5/24")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [KernelError("set x\udcff up", EBUSY), ValueError("x\udcff")],
+    ids=["kernel", "surprise"],
+)
+def test_names_that_are_no_text_keep_no_failure_from_its_record(
+    node: Node, error: Exception
+) -> None:
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1)
+    node.kernel.fail_on(AddAddress, error)
+    with pytest.raises(type(error) if isinstance(error, ValueError) else AttachError):
+        node.run_pod(pod)
+    assert "x\\udcff" in message_of(node, claim)
+
+    node.kernel.heal()
+    node.reconcile()
+    assert node.in_pod(1, pod)
+    node.kernel.fail_on(MoveLink, error)
+    node.stop_pod(pod)
+    assert "x\\udcff" in message_of(node, claim)
+
+    node.kernel.heal()
+    node.reconcile()
+    assert node.phase(claim) is Phase.HOME
+
+
+def message_of(node: Node, claim: Allocation) -> str:
+    """Return what is recorded of the claim's failure."""
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    return record.failure.message
+
+
 def test_a_surprise_with_one_nic_keeps_the_other_from_nothing(node: Node) -> None:
     pod = node.pod("web")
     claim = node.allocate(pod, 1, 2)
