@@ -174,6 +174,20 @@ def test_a_name_in_the_pod_is_given_and_taken_off_again(
     assert_all_home(before, hcas)
 
 
+def test_a_container_without_cdi_has_the_files_where_the_claim_lists_none(
+    cri: Cri, plugin: Plugin, hcas: tuple[Hca, ...], before: dict[str, object]
+) -> None:
+    pod = start_rdma_pod(cri, "loose", hcas[:1], 1, containers=())
+    bare = run_container(cri, pod.pod, None, "bare")
+
+    files = checked(bare, "ls", "/dev/infiniband").split()
+    assert files == checked(pod.container, "ls", "/dev/infiniband").split()
+    assert {f"/dev/infiniband/{file}" for file in files} == set(rdma.device_files(hcas[0].device))
+    assert hcas[0].device in checked(bare, "ibv_devinfo")
+    remove(cri, pod.pod)
+    assert_all_home(before, hcas)
+
+
 def test_a_device_that_its_driver_makes_anew_while_its_pod_runs_comes_after_it(
     cri: Cri, hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:
