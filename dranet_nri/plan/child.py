@@ -50,7 +50,7 @@ def first_name(alias: str) -> str:
 
 
 def is_ours(link: Link) -> bool:
-    """Whether we made the link. Hardware has no kind: a pod may give its NIC any alias."""
+    """Whether we made a link of a pod, which may give its NIC any alias; most have no kind."""
     return bool(link.kind) and link.alias.startswith(ALIAS)
 
 
