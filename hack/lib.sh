@@ -24,6 +24,9 @@ die() {
     exit 1
 }
 
+# A script that stops where nobody wrote why says at least where.
+trap 'printf "error: %s, line %s: exit status %s of: %s\n" "$0" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
+
 # need_root ARGS...: start the calling script again as root when it is not.
 need_root() {
     [ "$EUID" -ne 0 ] || return 0
