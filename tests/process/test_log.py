@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from dranet_nri.log import ROOM, Outlet
 from dranet_nri.model import DRIVER_NAME
 from dranet_nri.state.lock import PluginLock
 from dranet_nri.wire.nri import PodEventKind
+from tests.box.waiting import wait_until
 from tests.fakes.runtime import RuntimeServer, pod_message
 from tests.process.daemon_bench import ROOT, Site
 
@@ -237,9 +237,11 @@ def test_the_shim_goes_on_while_nobody_reads_its_log(tmp_path: Path, pipe: tuple
     ) as process:  # fmt: skip
         try:
             lock = sockets_of(kubelet, DRIVER_NAME).lock
-            while not (lock.exists() and lock.read_text()):
-                assert process.poll() is None
-                time.sleep(0.05)
+            wait_until(
+                "the kubelet's side or the process's end",
+                lambda: process.poll() is not None or (lock.exists() and lock.read_text()),
+            )
+            assert process.poll() is None
             process.send_signal(SIGTERM)
             assert process.wait(30) == 0
         finally:

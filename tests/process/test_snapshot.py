@@ -1,4 +1,7 @@
-"""hack/box/snapshot: what a node in a box gets of a checkout in which others work meanwhile."""
+"""hack/box/snapshot: what a node in a box gets of a checkout in which others work meanwhile.
+
+And what hack/lib.sh adds to a script that stops where nobody wrote why, as that one once did.
+"""
 
 import shutil
 import subprocess
@@ -8,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-SNAPSHOT = Path(__file__).parents[2] / "hack" / "box" / "snapshot"
+HACK = Path(__file__).parents[2] / "hack"
+SNAPSHOT = HACK / "box" / "snapshot"
 
 
 @pytest.fixture
@@ -69,3 +73,11 @@ def test_a_checkout_that_cannot_be_read_is_a_failure(
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{stand_in.parent}:/usr/bin:/bin")
     assert snapshot(checkout, tmp_path / "copy").returncode != 0
+
+
+def test_a_script_that_stops_in_silence_says_where(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(f"source {HACK}/lib.sh\nfalse || true\n[ 1 = 2 ]\n")
+    ran = subprocess.run(("bash", script), capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr == f"error: {script}, line 3: exit status 1 of: [ 1 = 2 ]\n"
