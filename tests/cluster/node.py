@@ -75,7 +75,7 @@ def machine(directory: Path) -> tuple[str | Path, ...]:
     """Return what makes a node in a virtual machine, with eight NICs and a function of each."""
     gateway = ("unshare", "--net", sys.executable, "-m", "tests.cluster.gateway", directory / HELLO)
     uplink = ("--tap", TAP, "--disk", directory / DISK, "--memory", "4096")
-    return (*gateway, BOX / "run-vm", "forky", *uplink, "--io", directory, *INSIDE)
+    return (*gateway, BOX / "run-machine", "forky", *uplink, "--io", directory, *INSIDE)
 
 
 class Node:
