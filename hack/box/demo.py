@@ -129,7 +129,7 @@ def wait_at_the_gate(cri: Cri, plugin: Plugin) -> None:
 def try_container(cri: Cri, pod: Pod, ids: tuple[str, ...], started: list[str]) -> bool:
     """Create the container as kubelet does, again and again; whether it runs now."""
     try:
-        started.append(cri.run_container(pod, spec=ContainerSpec(cdi_devices=ids)))
+        started.append(cri.run_container_once(pod, spec=ContainerSpec(cdi_devices=ids)))
     except CriError:
         return False
     return True

@@ -92,7 +92,7 @@ def start_pod(cri: Cri, name: str, nics: Sequence[Nic]) -> tuple[Pod, str]:
     """Run a pod with a claim for the NICs and one container that lists it."""
     claim = allocate(name, nics, f"{name}-uid", pod=name)
     pod = cri.run_pod(name)
-    return pod, cri.run_listed(pod, "main", claim.spec())
+    return pod, cri.run_container(pod, "main", claim.spec())
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])
@@ -117,7 +117,7 @@ def test_parameters_of_the_claim_are_applied(
     assert "on" in offloads.values()
     claim = allocate("shaped", nics[:1], "shaped-uid", config=SHAPED)
     pod = cri.run_pod("shaped")
-    container = cri.run_listed(pod, "main", claim.spec())
+    container = cri.run_container(pod, "main", claim.spec())
 
     def say(command: str) -> str:
         return cri.exec(container, "/bin/sh", "-c", command).stdout

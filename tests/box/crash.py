@@ -34,7 +34,7 @@ def run_pod_and_die(
     finally:
         mortal.kill()
     try:
-        early = cri.run_container(pod, "early", claim.spec())
+        early = cri.run_container_once(pod, "early", claim.spec())
     except CriError as error:
         assert re.search(NO_SPEC, str(error))  # noqa: PT017 (both ends are right)
     else:

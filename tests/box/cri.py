@@ -276,40 +276,44 @@ class Cri:
         request = pb.StartContainerRequest(container_id=container_id)
         self._call("StartContainer", request, pb.StartContainerResponse)
 
+    def run_container_once(
+        self,
+        pod: Pod,
+        name: str = "main",
+        spec: ContainerSpec = ContainerSpec(),
+    ) -> str:
+        """Create and start a container; return its id.
+
+        Raises:
+            CriError: It is refused, for example because a CDI spec is missing.
+        """
+        container_id = self.create_container(pod, name, spec)
+        self.start_container(container_id)
+        return container_id
+
     def run_container(
         self,
         pod: Pod,
         name: str = "main",
         spec: ContainerSpec = ContainerSpec(),
     ) -> str:
-        """Create and start a container; return its id."""
-        container_id = self.create_container(pod, name, spec)
-        self.start_container(container_id)
-        return container_id
-
-    def run_listed(self, pod: Pod, name: str, spec: ContainerSpec) -> str:
         """Create and start a container whose CDI specs are there; return its id.
 
-        CRI-O hears of a spec by inotify, a moment after it was written. Until then it refuses the
-        container, and kubelet asks again.
+        Runtimes learn of a new spec by inotify, a moment after it was written. Until then they refuse
+        the container, and kubelet tries again.
         """
         made: list[str] = []
 
         def tried() -> bool:
             try:
-                made.append(self.run_container(pod, name, spec))
+                made.append(self.run_container_once(pod, name, spec))
             except CriError as error:
-                if UNRESOLVABLE not in error.details or not self.hears_of_specs:
+                if UNRESOLVABLE not in error.details:
                     raise
             return bool(made)
 
-        wait_until(f"CRI-O to hear of {spec.cdi_devices}", tried)
+        wait_until(f"the runtime to find {spec.cdi_devices}", tried)
         return made[0]
-
-    @property
-    def hears_of_specs(self) -> bool:
-        """Whether the runtime sees a new CDI spec a moment later only."""
-        return self.version().runtime_name == "cri-o"
 
     def exec(self, container_id: str, *command: str) -> ExecResult:
         """Run a command in a container; a non-zero exit is a result, not an error."""

@@ -54,7 +54,7 @@ def test_cdi_device_without_a_spec_is_refused_until_one_appears(cri: Cri) -> Non
         cri.create_container(pod, "early", GATED)
     CDI_SPEC.parent.mkdir(parents=True, exist_ok=True)
     CDI_SPEC.write_text(json.dumps(spec))
-    container = cri.run_listed(pod, "late", GATED)
+    container = cri.run_container(pod, "late", GATED)
     CDI_SPEC.unlink()
 
     assert cri.exec(container, "/bin/sh", "-c", "echo $NIC").stdout == "here\n"

@@ -122,7 +122,7 @@ def assert_usable(cri: Cri, name: str, nic: Nic) -> Pod:
     """Assert that a new pod with a new claim gets the NIC, with its address."""
     claim = claimed(name, nic)
     pod = cri.run_pod(name)
-    container = cri.run_listed(pod, "main", claim.spec())
+    container = cri.run_container(pod, "main", claim.spec())
     assert nic.cidr in links_in(cri, container)[nic.name]
     return pod
 
