@@ -60,7 +60,7 @@ def absent(runtime: Runtime) -> Iterator[Plugin]:
 @pytest.fixture
 def plugin(absent: Plugin) -> Plugin:
     """Return the plugin, serving."""
-    absent.start()
+    absent.start_alone()
     return absent
 
 

@@ -14,6 +14,7 @@ from tests.box.waiting import wait_until
 LOG: Final = Path("/tmp/dranet-nri.log")
 RUN: Final = Path("/run/dranet-nri")
 ALLOCATIONS: Final = Path("/var/lib/dranet-nri/allocations")
+ATTACHMENTS: Final = RUN / "attachments"
 
 
 def status(device: str) -> dict[str, str]:
@@ -44,6 +45,11 @@ class Plugin:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         if wait:
             wait_until(f"{self.command[0]} to serve", self._serves)
+
+    def start_alone(self) -> None:
+        """Start it where no pod has a NIC; return once the NICs of earlier pods are restored."""
+        self.start()
+        wait_until("earlier pods' NICs to be restored", lambda: not any(ATTACHMENTS.glob("*.json")))
 
     def stop(self) -> None:
         """End it as the kubelet does."""

@@ -175,7 +175,7 @@ def status_of_process(place: Place) -> dict[str, str]:
 def serving(cri: Cri, *flags: str) -> Iterator[Plugin]:
     """Have a plugin with flags. Whatever the test does, no plugin, pod and claim is left."""
     plugin = Plugin(*flags)
-    plugin.start()
+    plugin.start_alone()
     try:
         yield plugin
     finally:

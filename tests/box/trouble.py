@@ -17,10 +17,9 @@ from tests.box.attach import links_in
 from tests.box.claims import Allocated, allocate, release_all
 from tests.box.cri import Cri, Pod
 from tests.box.nics import Nic
-from tests.box.plugin import ALLOCATIONS, RUN, Plugin
+from tests.box.plugin import ALLOCATIONS, ATTACHMENTS, Plugin
 from tests.box.waiting import wait_until
 
-ATTACHMENTS: Final = RUN / "attachments"
 SWEEP_S: Final = "2" if os.environ.get("BOX_TIER") == "vm" else "0.5"
 
 
