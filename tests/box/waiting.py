@@ -9,6 +9,9 @@ from typing import Final
 
 # An emulated machine is many times slower than this one. A deadline only ends what will never come.
 PATIENCE: Final = 4.0 if os.environ.get("BOX_TIER") == "vm" else 1.0
+# A condition often runs programs, so what takes long is looked at less often.
+FIRST_PAUSE_S: Final = 0.02
+LONGEST_PAUSE_S: Final = 0.2
 
 
 def wait_until(what: str, condition: Callable[[], object], deadline_s: float = 30.0) -> None:
@@ -19,7 +22,9 @@ def wait_until(what: str, condition: Callable[[], object], deadline_s: float = 3
     """
     deadline_s *= PATIENCE
     end = time.monotonic() + deadline_s
+    pause_s = FIRST_PAUSE_S
     while not condition():
         if time.monotonic() > end:
             raise TimeoutError(f"waited {deadline_s:g} s for {what}")
-        time.sleep(0.02)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)
