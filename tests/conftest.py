@@ -1,6 +1,7 @@
 """What holds for every test: how properties run, how the program logs, and the signal SIGINT.
 
-Properties have no deadline, and in CI the same inputs each time. The program logs plain text to
+Properties have no deadline and take 100 inputs, in CI the same ones each time. With
+DRANET_FUZZ=nightly they take 500 at random, in CI too. The program logs plain text to
 standard output: no test reads the frames and colors that structlog draws without a configuration.
 """
 
@@ -11,11 +12,19 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("laptop", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "laptop", max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile(
     "ci", settings.get_profile("laptop"), derandomize=True, database=None, print_blob=True
 )
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "laptop")
+settings.register_profile(
+    "nightly", settings.get_profile("ci"), max_examples=500, derandomize=False
+)
+if os.environ.get("DRANET_FUZZ") == "nightly":
+    settings.load_profile("nightly")
+else:
+    settings.load_profile("ci" if os.environ.get("CI") == "true" else "laptop")
 
 # A shell ignores SIGINT for what it runs in the background, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
