@@ -28,22 +28,26 @@ def probed(site: Site, *flags: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+def numbers(site: Site) -> Scrape:
+    """Return what the daemon has written last."""
+    return Scrape((site.run / "metrics.prom").read_text())
+
+
 async def until_ready(site: Site, *, ready: bool) -> str:
-    """Probe until it is, or is not; return what the probe said."""
+    """Wait until the probe says that it is, or is not, and so do the numbers, which follow.
+
+    Returns:
+        What the probe said.
+    """
     said = ""
 
     def is_reached() -> bool:
         nonlocal said
         status, said = probed(site, "--ready")
-        return (status == 0) is ready
+        return (status == 0) is ready and numbers(site).value("dranet_nri_serving") == ready
 
     await asyncio.to_thread(wait_until, f"ready={ready}", is_reached)
     return said
-
-
-def numbers(site: Site) -> Scrape:
-    """Return what the daemon has written last."""
-    return Scrape((site.run / "metrics.prom").read_text())
 
 
 def test_a_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
