@@ -35,7 +35,9 @@ def called(main: Callable[[Sequence[str]], int], *words: str, home: Path, stdin:
         try:
             status = main(words)
         except SystemExit as end:  # argparse: help, or a command line that is wrong
-            status = end.code if isinstance(end.code, int) else 1
+            if not isinstance(end.code, int):
+                raise
+            status = end.code
         output.seek(0)
         errors.seek(0)
         return Ended(status, output.read(), errors.read())
