@@ -136,14 +136,26 @@ Event = Registered | RegistrationRefused | Configured | Synchronized | HookEvent
 class PluginSession:
     """One connection as the plugin sees it. Bytes in, events out; answers in, bytes out."""
 
-    def __init__(self, name: str, idx: str, register_timeout_s: float = REGISTER_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        name: str,
+        idx: str,
+        register_timeout_s: float = REGISTER_TIMEOUT_S,
+        *,
+        max_list: int = MAX_LIST,
+        max_entries: int = MAX_ENTRIES,
+    ) -> None:
         """Queue the registration.
 
         Args:
             name: plugin name; letters, digits and "_.+-".
             idx: two digits, the plugin's place among others.
             register_timeout_s: what the runtime is told about our patience.
+            max_list: bytes of all pieces of one list.
+            max_entries: messages nested in them, or in any other request.
         """
+        self._max_list = max_list
+        self._max_entries = max_entries
         self._state = State.CONNECTING
         self._registered = False
         self._pods: list[Pod] = []
@@ -269,12 +281,12 @@ class PluginSession:
     def _count_entries(self, call: ttrpc.Call) -> None:
         """Raise for a request that would take far more to keep than it took to send."""
         is_list = call.method in nri.LARGE_METHODS
-        if not is_list and len(call.payload) <= MAX_ENTRIES * SMALLEST_ENTRY:
+        if not is_list and len(call.payload) <= self._max_entries * SMALLEST_ENTRY:
             return
         before = self._entries if is_list else 0
-        found = before + nri.count_nested(call.method, call.payload, MAX_ENTRIES - before)
-        if found > MAX_ENTRIES:
-            raise ProtocolError(f"{call.method}: more than {MAX_ENTRIES} nested messages")
+        found = before + nri.count_nested(call.method, call.payload, self._max_entries - before)
+        if found > self._max_entries:
+            raise ProtocolError(f"{call.method}: more than {self._max_entries} nested messages")
         if is_list:
             self._entries = found
 
@@ -290,8 +302,9 @@ class PluginSession:
             self._server.fail(call.stream, Code.FAILED_PRECONDITION, text)
             return ()
         self._listed += size
-        if self._listed > MAX_LIST:
-            raise ProtocolError(f"Synchronize: {self._listed} bytes of pieces, limit {MAX_LIST}")
+        if self._listed > self._max_list:
+            limit = self._max_list
+            raise ProtocolError(f"Synchronize: {self._listed} bytes of pieces, limit {limit}")
         self._pods.extend(piece.pods)
         self._containers.extend(piece.containers)
         self._server.reply(call.stream, nri.encode_synchronize(more=piece.more))

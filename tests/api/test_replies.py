@@ -286,6 +286,7 @@ def test_garbage_is_an_error_of_ours(body: bytes, status: int) -> None:
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
 )
 WORDS = st.sampled_from(
     ["kind", "code", "reason", "message", "details", "causes", "metadata", "items", "type",

@@ -1,7 +1,7 @@
 """How a target runs under Hypothesis: over its corpus, then over a profile's worth of inputs.
 
 DRANET_FUZZ names the profile: dev (50 inputs), ci (500, the same each time; the default where
-CI=true) or nightly (20,000 at random).
+CI=true) or nightly (20,000 at random). tests/conftest.py reads it for the other properties.
 """
 
 import os

@@ -6,10 +6,12 @@ from hypothesis import HealthCheck, settings
 
 
 def test_properties_have_no_deadline_and_ci_takes_the_same_inputs_each_time() -> None:
+    nightly = os.environ.get("DRANET_FUZZ") == "nightly"
     in_ci = os.environ.get("CI") == "true"
     used = settings()
 
     assert used.deadline is None
     assert HealthCheck.too_slow in used.suppress_health_check
-    assert used.derandomize is in_ci
-    assert (used.database is None) is in_ci
+    assert used.max_examples == (500 if nightly else 100)
+    assert used.derandomize is (in_ci and not nightly)
+    assert (used.database is None) is (in_ci or nightly)

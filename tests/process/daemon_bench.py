@@ -36,15 +36,18 @@ class Site:
         """Return the daemon's own directory."""
         return self.root / "run"
 
-    def command(self, *flags: str) -> list[str]:
-        """Return the command line; flags come last and win."""
+    def words(self, *flags: str) -> list[str]:
+        """Return what follows the program's name on the command line; the last flag wins."""
         return [
-            *(sys.executable, "-m", "dranet_nri", "run"),
-            *("--nri-socket", str(self.socket), "--run-dir", str(self.run)),
+            *("run", "--nri-socket", str(self.socket), "--run-dir", str(self.run)),
             *("--allocations-dir", str(self.root / "allocations")),
             *("--cdi-dir", str(self.root / "cdi")),
             *flags,
         ]
+
+    def command(self, *flags: str) -> list[str]:
+        """Return the command of a child process."""
+        return [sys.executable, "-m", "dranet_nri", *self.words(*flags)]
 
     def allocate(self, pod_uid: str) -> None:
         """Record a claim for a NIC that this machine doesn't have."""

@@ -1,14 +1,14 @@
-"""`dra-shim` as a child process: a directory of its own, with an inventory, a class and claims."""
+"""`dra-shim` in a directory of its own, with an inventory, a class and claims."""
 
 import json
-import os
-import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
+from dra_shim.cli import main
 from dranet_nri.state.reader import AllocationReader
+from tests.process.called import Ended, called
 
+ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2])}  # of a child process
 CLASS = """
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
@@ -78,32 +78,26 @@ class Shim:
         (self.home / name).write_text(text, "utf-8")
         return name
 
-    def command(self, *arguments: str) -> tuple[str, ...]:
-        return (sys.executable, "-m", "dra_shim", *arguments)
+    def run(self, *arguments: str, stdin: str = "") -> Ended:
+        return called(main, *arguments, home=self.home, stdin=stdin)
 
-    def environment(self) -> Mapping[str, str]:
-        return os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-
-    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments), cwd=self.home, env=self.environment(), input=stdin,
-            capture_output=True, text=True, check=False, timeout=50,
-        )  # fmt: skip
-
-    def allocate(
-        self, *arguments: str, pod: str = "p1", claim: str = "claim.yaml"
-    ) -> subprocess.CompletedProcess[str]:
+    def allocate(self, *arguments: str, pod: str = "p1", claim: str = "claim.yaml") -> Ended:
         return self.run(
             "allocate", "--claim", claim, "--class", "class.yaml", "--pod", pod,
             "--inventory", "inventory.json", "--state-dir", "state", "--run-dir", "run",
             "--node", "node-1", *arguments,
         )  # fmt: skip
 
-    def release(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def release(self, *arguments: str) -> Ended:
         return self.run("release", *arguments, "--state-dir", "state", "--run-dir", "run")
 
     def records(self) -> AllocationReader:
         return AllocationReader(self.home / "state/allocations", owner=None)
+
+
+def command(*arguments: str) -> tuple[str, ...]:
+    """Return the command of a child process, for a test of what only a process has."""
+    return (sys.executable, "-m", "dra_shim", *arguments)
 
 
 def lines(text: str) -> list[str]:

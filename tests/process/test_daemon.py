@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from dranet_nri.cli import main
 from dranet_nri.model import Phase
 from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.store import AllocationStore
 from dranet_nri.wire.nri import PodEventKind
 from tests.fakes.runtime import FakeRuntime, RuntimeConnection, RuntimeServer, pod_message
+from tests.process.called import called
 from tests.process.daemon_bench import (
     CLAIM,
     ROOT,
@@ -207,7 +209,7 @@ def test_a_hook_that_fails_says_why_and_only_a_bug_leaves_its_traceback(site: Si
 
     async def scene() -> str:
         async with RuntimeServer(str(site.socket)) as server:
-            with launched([sys.executable, "-c", code, *site.command()[3:]]) as process:
+            with launched([sys.executable, "-c", code, *site.words()]) as process:
                 runtime = await connected(server, process)
                 call = runtime.runtime.pod_event(PodEventKind.RUN, pod_message("s1"))
                 assert (await runtime.answer(call)).status is not None
@@ -272,7 +274,7 @@ def test_what_was_imported_is_no_matter_of_the_garbage_collector(site: Site) -> 
 
     async def scene() -> None:
         async with RuntimeServer(str(site.socket)) as server:
-            with launched([*command, *site.command()[3:]]) as process:
+            with launched([*command, *site.words()]) as process:
                 await connected(server, process)
                 process.terminate()
                 assert (await asyncio.to_thread(ended, process))[0] == 0
@@ -302,11 +304,10 @@ def test_what_was_imported_is_no_matter_of_the_garbage_collector(site: Site) -> 
 def test_a_bad_flag_is_answered_with_one_clear_line(
     site: Site, flags: tuple[str, ...], status: int, said: str
 ) -> None:
-    with daemon(site, *flags) as process:
-        ended_with, log = ended(process)
+    done = called(main, *site.words(*flags), home=site.root)
 
-    assert ended_with == status
-    last = log.strip().splitlines()[-1]
+    assert done.returncode == status
+    last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("dranet-nri")
     assert said in last
-    assert "Traceback" not in log
+    assert "Traceback" not in done.stderr

@@ -1,16 +1,17 @@
-"""What the daemon writes for probes and for Prometheus, seen from other processes."""
+"""What the daemon writes for probes and for Prometheus, read by another process: this one."""
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from dranet_nri.cli import main
 from dranet_nri.wire.nri import PodEventKind
+from tests.box.waiting import wait_until
 from tests.fakes.runtime import RuntimeServer, pod_message
 from tests.fakes.scrape import Scrape
-from tests.process.daemon_bench import ROOT, Site, connected, daemon, play
+from tests.process.called import called
+from tests.process.daemon_bench import Site, connected, daemon, play
 
 HOOKS = "dranet_driver_nri_plugin_requests"
 
@@ -21,30 +22,32 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-async def probed(site: Site, *flags: str) -> tuple[int, str]:
+def probed(site: Site, *flags: str) -> tuple[int, str]:
     """Run the probe; return its status and what it said."""
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "dranet_nri", "healthz", "--run-dir", str(site.run), *flags],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = called(main, "healthz", "--run-dir", str(site.run), *flags, home=site.root)
     return done.returncode, done.stdout
-
-
-async def until_ready(site: Site, *, ready: bool) -> str:
-    """Probe until it is, or is not; return what the probe said."""
-    while True:
-        status, said = await probed(site, "--ready")
-        if (status == 0) is ready:
-            return said
 
 
 def numbers(site: Site) -> Scrape:
     """Return what the daemon has written last."""
     return Scrape((site.run / "metrics.prom").read_text())
+
+
+async def until_ready(site: Site, *, ready: bool) -> str:
+    """Wait until the probe says that it is, or is not, and so do the numbers, which follow.
+
+    Returns:
+        What the probe said.
+    """
+    said = ""
+
+    def is_reached() -> bool:
+        nonlocal said
+        status, said = probed(site, "--ready")
+        return (status == 0) is ready and numbers(site).value("dranet_nri_serving") == ready
+
+    await asyncio.to_thread(wait_until, f"ready={ready}", is_reached)
+    return said
 
 
 def test_a_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
@@ -55,7 +58,7 @@ def test_a_probe_follows_the_connection_to_the_runtime(site: Site) -> None:
                 assert await until_ready(site, ready=True) == "ok\n"
                 runtime.abort()
                 assert "not served by the runtime" in await until_ready(site, ready=False)
-                assert await probed(site) == (0, "ok\n")
+                assert probed(site) == (0, "ok\n")
 
     play(scene())
     scrape = numbers(site)

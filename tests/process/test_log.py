@@ -23,6 +23,7 @@ from dranet_nri.wire.nri import PodEventKind
 from tests.box.waiting import wait_until
 from tests.fakes.runtime import RuntimeServer, pod_message
 from tests.process.daemon_bench import ROOT, Site
+from tests.process.shim_bench import ENVIRONMENT, command
 
 KUBECONFIG = """
 apiVersion: v1
@@ -229,11 +230,10 @@ def test_the_shim_goes_on_while_nobody_reads_its_log(tmp_path: Path, pipe: tuple
     kubelet = tmp_path / "kubelet"
     (kubelet / "plugins").mkdir(parents=True)
     flags = ("--kubeconfig", "kubeconfig", "--state-dir", "state", "--run-dir", "run",
-             "--kubelet-root-dir", kubelet, "--webhook-url", "logged")  # fmt: skip
+             "--kubelet-root-dir", str(kubelet), "--webhook-url", "logged")  # fmt: skip
     fill(pipe[1])
     with subprocess.Popen(
-        (sys.executable, "-m", "dra_shim", "run", *flags),
-        cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, stderr=pipe[1],
+        command("run", *flags), cwd=tmp_path, env=ENVIRONMENT, stderr=pipe[1]
     ) as process:  # fmt: skip
         try:
             lock = sockets_of(kubelet, DRIVER_NAME).lock

@@ -1,14 +1,12 @@
 """`dra-shim run`: the flags, dranet's among them."""
 
 import argparse
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dra_shim.address import Address
+from dra_shim.cli import main
 from dra_shim.run_settings import (
     KLOG,
     RunSettings,
@@ -18,6 +16,7 @@ from dra_shim.run_settings import (
 )
 from dra_shim.settings import State
 from dranet_nri.facts.host import node_name
+from tests.process.called import called
 
 
 def parsed(*flags: str) -> RunSettings:
@@ -118,11 +117,7 @@ def test_the_whole_command_line_of_dranet_starts_us(tmp_path: Path) -> None:
     nowhere = tmp_path / "none"
     line = f"/dranet -v=4 -hostname-override=n-1 --vmodule=a=1 -kubeconfig={nowhere}"
 
-    done = subprocess.run(
-        (sys.executable, "-m", "dra_shim", "run", *line.split()),
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True, text=True, check=False, timeout=50,
-    )  # fmt: skip
+    done = called(main, "run", *line.split(), home=tmp_path)
 
     assert done.returncode == 1, "a command line that is wrong ends otherwise"
     assert str(nowhere) in done.stderr

@@ -16,7 +16,15 @@ from dranet_nri.model import (
     ObjectRef,
     RouteConfig,
 )
-from tests.process.shim_bench import CLAIM, CLASS, TEMPLATE, Shim, lines
+from tests.process.shim_bench import (
+    CLAIM,
+    CLASS,
+    ENVIRONMENT,
+    TEMPLATE,
+    Shim,
+    command,
+    lines,
+)
 
 
 @pytest.fixture
@@ -277,8 +285,8 @@ def test_a_record_of_a_newer_version_is_told_every_time(shim: Shim) -> None:
 
 def test_an_interrupt_while_waiting_records_nothing(shim: Shim) -> None:
     child = subprocess.Popen(
-        shim.command("allocate", "--claim", "-", "--pod", "p1", "--state-dir", "state"),
-        cwd=shim.home, env=shim.environment(), stdin=subprocess.PIPE,
+        command("allocate", "--claim", "-", "--pod", "p1", "--state-dir", "state"),
+        cwd=shim.home, env=ENVIRONMENT, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert child.stdin is not None

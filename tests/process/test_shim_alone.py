@@ -1,11 +1,11 @@
 """`dra-shim allocate` beside a daemon, which would drop its records as orphans."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 from dra_shim.settings import State
 from dranet_nri.state.lock import PluginLock
+from tests.process.shim_bench import ENVIRONMENT, command
 
 INVENTORY = """{"devices": [{"name": "nic-1", "attributes": {}, "rdmaDevices": []}],
 "excluded": []}"""
@@ -32,8 +32,7 @@ def allocate(home: Path) -> subprocess.CompletedProcess[str]:
     flags = ("--claim", "claim.yaml", "--pod", "p1", "--inventory", "inventory.json",
              "--state-dir", "state", "--run-dir", "run")  # fmt: skip
     return subprocess.run(
-        (sys.executable, "-m", "dra_shim", "allocate", *flags), cwd=home,
-        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+        command("allocate", *flags), cwd=home, env=ENVIRONMENT,
         capture_output=True, text=True, check=False, timeout=50,
     )  # fmt: skip
 

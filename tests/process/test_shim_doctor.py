@@ -3,8 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from dra_shim.checkup import (
     server_findings,
     slice_findings,
 )
+from dra_shim.cli import main
 from dra_shim.kubelet import dra_services, sockets_of
 from dra_shim.kubelet.plugin import WATCH_S, KubeletPlugin
 from dra_shim.settings import State
@@ -32,10 +31,10 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import nic
 from tests.fakes.exchange import Told
 from tests.process.api_bench import talking
+from tests.process.called import called
 from tests.process.plugin_bench import finish
 from tests.process.prepare_bench import attach
 
-ROOT = Path(__file__).parents[2]
 NODE_1 = "node-1"
 CLAIM = ObjectRef("ai", "nics", "u1")
 POD = ObjectRef("ai", "train", "p1")
@@ -291,18 +290,14 @@ def test_a_claim_whose_record_cannot_be_used_is_not_called_unprepared(state: Sta
 # --------------------------------------------------------------------------- the verb
 
 
-def test_the_verb_says_all_of_it_and_fails_where_something_is_bad(tmp_path: Path) -> None:
-    command = (sys.executable, "-m", "dra_shim", "doctor", "--kubelet-root-dir", str(tmp_path),
-               "--state-dir", str(tmp_path / "s"), "--run-dir", str(tmp_path / "r"),
-               "--bind-address", "127.0.0.1:1")  # fmt: skip
-    environ = {name: each for name, each in os.environ.items() if "KUBERNETES" not in name}
-    runs = [
-        subprocess.run(
-            (*command, *flags), env=environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
-            text=True, check=False, timeout=50,
-        )
-        for flags in ((), ("--output", "json"))
-    ]  # fmt: skip
+def test_the_verb_says_all_of_it_and_fails_where_something_is_bad(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("doctor", "--kubelet-root-dir", str(tmp_path), "--state-dir", str(tmp_path / "s"),
+             "--run-dir", str(tmp_path / "r"), "--bind-address", "127.0.0.1:1")  # fmt: skip
+    for name in [name for name in os.environ if "KUBERNETES" in name]:
+        monkeypatch.delenv(name)
+    runs = [called(main, *words, *flags, home=tmp_path) for flags in ((), ("--output", "json"))]
     table, document = runs
     assert [each.returncode for each in runs] == [1, 1], table.stderr
     found = [Finding(**each) for each in json.loads(document.stdout)["findings"]]

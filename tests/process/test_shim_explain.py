@@ -1,13 +1,12 @@
 """`dra-shim explain` as people run it: every check of every device, and the decision."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from dra_shim.cli import main
+from tests.process.called import Ended, called
 from tests.process.explained_nodes import a4_highgpu, nd_h100
 
 CLASSES = """
@@ -124,15 +123,11 @@ class Shim:
         }.items():
             (home / name).write_text(text, "utf-8")
 
-    def run(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            (sys.executable, "-m", "dra_shim", verb, *arguments, "--class", "classes.yaml",
-             "--state-dir", "state", "--run-dir", "run"),
-            cwd=self.home, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-            capture_output=True, text=True, check=False, timeout=50,
-        )  # fmt: skip
+    def run(self, verb: str, *arguments: str) -> Ended:
+        places = ("--class", "classes.yaml", "--state-dir", "state", "--run-dir", "run")
+        return called(main, verb, *arguments, *places, home=self.home)
 
-    def explain(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def explain(self, *arguments: str) -> Ended:
         return self.run("explain", *arguments)
 
 

@@ -4,6 +4,8 @@
 from dataclasses import replace
 from fractions import Fraction
 
+import pytest
+
 from dra_shim.allocator import Supply, Wanted
 from dra_shim.allocator import explained as explained_with
 from dra_shim.claims import (
@@ -180,11 +182,12 @@ def test_a_failing_selector_is_the_reason() -> None:
     assert 'the device has no "rail"' in why[0]
 
 
-def test_a_search_that_gave_up_is_the_reason() -> None:
+def test_a_search_that_gave_up_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dra_shim.allocator.search.MAX_TRIES", 100)
     stock = supply(*(offer(f"n{i:02}") for i in range(40)))
     wanted = [claim(exactly("x", 16), exactly("y", 16)), claim(exactly("z", 16), label="a/d")]
 
     _, got, why = explained_with(wanted, CLASSES, stock, new_uid=str)
 
     assert got == ()
-    assert why[0].startswith("gave up after")
+    assert why[0].startswith("gave up after 100 tries")

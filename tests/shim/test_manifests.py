@@ -94,7 +94,7 @@ BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("1: x", "a field name must be a string"),
         ("<<: 3", "<< takes a mapping or a list of mappings"),
         ("a: " + "9" * 5000, "is no usable number"),
-        ("[" * 1500, "nested too deeply"),
+        ("[" * 700, "nested too deeply"),
         ("#" * (4 << 20) + "#", "longer than 4194304 bytes; split it"),
     ],
     ids=lambda text: text[:24],

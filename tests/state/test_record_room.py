@@ -1,6 +1,7 @@
 """dranet_nri.state.record: how large records may be, and that what is begun can be ended."""
 
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import pytest
@@ -39,6 +40,7 @@ def crowded(routes: int, phase: Phase = Phase.INTENT) -> Attachment:
     return replace(ATTACHMENT, phase=phase, devices=devices, failure=None)
 
 
+@cache
 def largest(phase: Phase) -> Attachment:
     """Return the attachment of the phase with the most routes that can be recorded."""
     fits, too_many = 400, 3000

@@ -1,11 +1,7 @@
 """A session and a runtime in memory that talk."""
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.wire.session import (
-    Event,
-    PluginSession,
-    State,
-)
+from dranet_nri.wire.session import MAX_ENTRIES, Event, PluginSession, State
 from tests.fakes.runtime import FakeRuntime
 
 
@@ -21,9 +17,12 @@ def exchange(session: PluginSession, runtime: FakeRuntime) -> list[Event]:
             return events
 
 
-def serving(*, dedicated: bool = True) -> tuple[PluginSession, FakeRuntime]:
+def serving(
+    *, dedicated: bool = True, max_entries: int = MAX_ENTRIES
+) -> tuple[PluginSession, FakeRuntime]:
     """Return both sides after the handshake."""
-    session, runtime = PluginSession("dra.net", "00"), FakeRuntime(dedicated=dedicated)
+    session = PluginSession("dra.net", "00", max_entries=max_entries)
+    runtime = FakeRuntime(dedicated=dedicated)
     exchange(session, runtime)
     runtime.accept()
     runtime.configure()
