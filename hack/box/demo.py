@@ -8,11 +8,14 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.box.claims import release_all
 from tests.box.containerd import Containerd
 from tests.box.cri import ContainerSpec, Cri, CriError, Pod
-from tests.box.nics import dress_functions, host_state, make_functions, settled
+from tests.box.nics import dress_functions, host_state, make_functions, remove_functions, settled
 from tests.box.plugin import Plugin
 from tests.box.runtime import Options
 from tests.box.waiting import wait_until
@@ -135,29 +138,41 @@ def try_container(cri: Cri, pod: Pod, ids: tuple[str, ...], started: list[str]) 
     return True
 
 
+@contextmanager
+def running_node() -> Iterator[tuple[Cri, Plugin]]:
+    """Start containerd and the plugin, with NICs on the host; end and remove all of it later."""
+    with ExitStack() as stack:
+        runtime = Containerd()
+        runtime.start(Options(request_timeout_s=30))
+        stack.callback(runtime.stop)
+        functions = make_functions()
+        stack.callback(remove_functions)
+        dress_functions(functions)
+        settled()
+        plugin = Plugin()
+        plugin.start()
+        stack.callback(release_all)
+        stack.callback(plugin.stop)
+        cri = stack.enter_context(Cri())
+        stack.callback(cri.remove_all)
+        yield cri, plugin
+
+
 def main() -> None:
     """Tell the story; exit with an error if any part of it is not true."""
     chapter("A node: eight SR-IOV NICs on two NUMA nodes, containerd, no cluster")
-    runtime = Containerd()
-    runtime.start(Options(request_timeout_s=30))
-    dress_functions(make_functions())
-    settled()
-    plugin = Plugin()
-    plugin.start()
-    run("dranet-nri", "inventory")
-    with Cri() as cri:
+    with running_node() as (cri, plugin):
+        run("dranet-nri", "inventory")
         warm = cri.run_pod("warm-up")  # makes the runtime's own bridge
         cri.stop_pod(warm.sandbox_id)
         cri.remove_pod(warm.sandbox_id)
         before = host_state()
         attach_and_return(cri)
         wait_at_the_gate(cri, plugin)
-    chapter("The host, as it was: addresses, routes, rules, MTU, names, altnames")
-    run("ip", "-br", "addr")
-    wait_until("the host to be as it was", lambda: host_state() == before, 60)
-    show("links, addresses, routes, rules and neighbours are the same as before")
-    plugin.stop()
-    runtime.stop()
+        chapter("The host, as it was: addresses, routes, rules, MTU, names, altnames")
+        run("ip", "-br", "addr")
+        wait_until("the host to be as it was", lambda: host_state() == before, 60)
+        show("links, addresses, routes, rules and neighbours are the same as before")
     chapter("Done")
 
 

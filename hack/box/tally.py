@@ -1,61 +1,141 @@
-"""Add up the reports of all tiers: what took the time, what went wrong, and one closing line.
+"""Sum of the reports of all tiers: time, failures and one closing line.
 
-Exits 1 if CI must not accept it.
+Usage: tally.py [--budgets FILE] DIRECTORY
 
-The argument is the directory of the reports: NAME.xml is what a tier's tests said, by JUnit, and
-NAME.status, only of a tier that failed, its exit status.
+DIRECTORY has, of each tier, NAME.xml, the JUnit report; NAME.cost, wall time and CPU time
+(hack/box/measure.py); and NAME.status, the exit status, only if the tier failed. FILE is a table of
+CPU seconds: a tier that takes half as much again fails. Wall time depends on the machine's load, so
+it is shown only. Exits 1 if CI must not accept the run.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+import tomllib
 import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
 from pathlib import Path
 
 SLOWEST = 10
-UNWELL = ("failure", "error", "skipped")
+OUTCOMES = ("failure", "error", "skipped")
+LEEWAY = 1.5  # of a budget
 
 
-def why(found: ET.Element) -> str:
-    """The first line of what a test said."""
-    return (found.get("message") or "").partition("\n")[0]
+@dataclass
+class Tally:
+    """The reports, summed up.
+
+    Attributes:
+        tests: The number of tests of each tier.
+        counts: The numbers of failures, errors and skipped tests, of all tiers.
+        cases: Seconds and name of each test.
+        lines: A line for each test that did not pass.
+        explained: The tiers with a test that failed.
+    """
+
+    tests: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    cases: list[tuple[float, str]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    explained: set[str] = field(default_factory=set)
+
+    def read(self, report: Path) -> None:
+        """Add the JUnit report of one tier."""
+        tier = report.stem
+        for suite in ET.parse(report).getroot().iter("testsuite"):
+            self.tests[tier] = self.tests.get(tier, 0) + int(suite.get("tests", "0"))
+            for outcome, name in zip(OUTCOMES, ("failures", "errors", "skipped"), strict=True):
+                self.counts[outcome] += int(suite.get(name, "0"))
+            for case in suite.iter("testcase"):
+                self._add(tier, case)
+
+    def _add(self, tier: str, case: ET.Element) -> None:
+        test = f"{tier}: {case.get('classname')}::{case.get('name')}"
+        self.cases.append((float(case.get("time", "0")), test))
+        for found in (found for outcome in OUTCOMES for found in case.iter(outcome)):
+            reason = (found.get("message") or "").partition("\n")[0]
+            self.lines.append(f"{found.tag} {test}: {reason}")
+            if found.tag != "skipped":
+                self.explained.add(tier)
 
 
-directory = Path(sys.argv[1])
-counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-cases: list[tuple[float, str]] = []
-unwell: list[str] = []
-explained: set[str] = set()
-for report in sorted(directory.glob("*.xml")):
-    for suite in ET.parse(report).getroot().iter("testsuite"):
-        for name in counts:
-            counts[name] += int(suite.get(name, "0"))
-        print(f"{float(suite.get('time', '0')):7.0f} s {report.stem}, {suite.get('tests')} tests")
-        for case in suite.iter("testcase"):
-            test = f"{report.stem}: {case.get('classname')}::{case.get('name')}"
-            cases.append((float(case.get("time", "0")), test))
-            for found in (found for outcome in UNWELL for found in case.iter(outcome)):
-                unwell.append(f"{found.tag} {test}: {why(found)}")
-                if found.tag != "skipped":
-                    explained.add(report.stem)
-if len(cases) > SLOWEST:
-    print("of them the slowest:")
-    for seconds, test in sorted(cases, reverse=True)[:SLOWEST]:
-        print(f"{seconds:7.0f} s {test}")
-broken = [
-    f"broken {status.stem}: exit status {status.read_text().strip()}, and no test of it failed"
-    for status in sorted(directory.glob("*.status"))
-    if status.stem not in explained
-]
-for line in unwell + broken:
-    print(line)
-failed = counts["failures"] + counts["errors"] + len(broken)
-skipped = counts["skipped"]
-passed = counts["tests"] - counts["failures"] - counts["errors"] - skipped
-print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
-if counts["tests"] == 0:
-    sys.exit("error: no test ran")
-if skipped and os.environ.get("CI") == "true":
-    sys.exit("error: tests were skipped, and CI lacks nothing that they may ask for")
-sys.exit(1 if failed else 0)
+def read_costs(directory: Path) -> dict[str, tuple[float, float]]:
+    """Return wall time and CPU time of each tier."""
+    costs = {}
+    for file in sorted(directory.glob("*.cost")):
+        wall, cpu = map(float, file.read_text().split())
+        costs[file.stem] = (wall, cpu)
+    return costs
+
+
+def show_tiers(
+    tests: dict[str, int], costs: dict[str, tuple[float, float]], budgets: dict[str, float]
+) -> None:
+    """Print what each tier took, and which tiers of the table were not run."""
+    print("   wall     CPU  budget")
+    for tier in sorted({*tests, *costs}):
+        wall, cpu = costs.get(tier, (0, 0))
+        budget = f"{budgets[tier]:4.0f} s" if tier in budgets else "     -"
+        count = f", {tests[tier]} tests" if tier in tests else ""
+        print(f"{wall:5.0f} s {cpu:5.0f} s  {budget}  {tier}{count}")
+    if left_out := sorted(budgets.keys() - tests.keys() - costs.keys()):
+        print(f"not run: {', '.join(left_out)}")
+
+
+def over_budget(costs: dict[str, tuple[float, float]], budgets: dict[str, float]) -> list[str]:
+    """Return a line for each tier that takes too much CPU time, or has no budget."""
+    lines = []
+    for tier, (_, cpu) in costs.items():
+        if tier not in budgets:
+            lines.append(f"over budget {tier}: the table has no budget for it")
+        elif cpu > LEEWAY * budgets[tier]:
+            lines.append(
+                f"over budget {tier}: {cpu:.0f} s of CPU, "
+                f"more than {LEEWAY} times its budget of {budgets[tier]:.0f} s"
+            )
+    return lines
+
+
+def main() -> str | int:
+    """Print the sum; return the exit status, or the reason why the run does not count."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--budgets", type=Path)
+    parser.add_argument("directory", type=Path)
+    arguments = parser.parse_args()
+    directory: Path = arguments.directory
+    budgets: dict[str, float] = (
+        tomllib.loads(arguments.budgets.read_text()) if arguments.budgets else {}
+    )
+    tally = Tally()
+    for report in sorted(directory.glob("*.xml")):
+        tally.read(report)
+    costs = read_costs(directory)
+    show_tiers(tally.tests, costs, budgets)
+    if len(tally.cases) > SLOWEST:
+        print("the slowest tests:")
+        for seconds, test in sorted(tally.cases, reverse=True)[:SLOWEST]:
+            print(f"{seconds:5.0f} s {test}")
+    broken = [
+        f"broken {status.stem}: exit status {status.read_text().strip()}, and no test of it failed"
+        for status in sorted(directory.glob("*.status"))
+        if status.stem not in tally.explained
+    ]
+    if arguments.budgets:
+        broken += over_budget(costs, budgets)
+    for line in tally.lines + broken:
+        print(line)
+    tests, skipped = sum(tally.tests.values()), tally.counts["skipped"]
+    not_passed = tally.counts["failure"] + tally.counts["error"]
+    failed = not_passed + len(broken)
+    print(f"{tests - not_passed - skipped} passed, {failed} failed, {skipped} skipped", flush=True)
+    if tests == 0:
+        return "error: no test ran"
+    if skipped and os.environ.get("CI") == "true":
+        return "error: tests were skipped, and CI lacks nothing that they may ask for"
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

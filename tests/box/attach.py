@@ -95,7 +95,7 @@ def start_pod(cri: Cri, name: str, nics: Sequence[Nic]) -> tuple[Pod, str]:
     return pod, cri.run_container(pod, "main", claim.spec())
 
 
-@pytest.mark.parametrize("count", [1, 2, 8])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.every_runtime), 8])
 def test_nics_come_with_their_addresses_and_go_home_as_they_were(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object], count: int
 ) -> None:
@@ -110,6 +110,7 @@ def test_nics_come_with_their_addresses_and_go_home_as_they_were(
     assert_home(before)
 
 
+@pytest.mark.every_runtime
 def test_parameters_of_the_claim_are_applied(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
@@ -156,6 +157,7 @@ def segmentation(name: str, netns: str = "/proc/self/ns/net") -> dict[str, str]:
     return {key: value.split()[0] for key, value in rows if key.startswith("tx-tcp")}
 
 
+@pytest.mark.every_runtime
 def test_the_container_finds_its_metadata_and_environment(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...]
 ) -> None:
@@ -175,6 +177,7 @@ def test_the_container_finds_its_metadata_and_environment(
     remove(cri, pod)
 
 
+@pytest.mark.every_runtime
 def test_a_pod_that_lists_the_claim_only_at_pod_level_gets_its_nic_and_a_warning(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
@@ -220,6 +223,7 @@ def container_once_open(cri: Cri, pod: Pod, spec: ContainerSpec) -> str:
     return made[0]
 
 
+@pytest.mark.every_runtime
 def test_with_the_plugin_stopped_the_container_waits_until_it_is_back(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
@@ -233,6 +237,7 @@ def test_with_the_plugin_stopped_the_container_waits_until_it_is_back(
     assert_home(before)
 
 
+@pytest.mark.every_runtime
 def test_with_the_plugin_killed_in_the_hook_the_container_waits(
     cri: Cri,
     runtime: Runtime,
@@ -273,6 +278,7 @@ def bytes_waiting(pid: int) -> bool:
     return any(int(row[2]) > 0 and inodes & set(row) for row in rows)
 
 
+@pytest.mark.every_runtime
 def test_with_the_plugin_slower_than_the_deadline_the_container_waits(
     cri: Cri,
     runtime: Runtime,
@@ -293,6 +299,7 @@ def test_with_the_plugin_slower_than_the_deadline_the_container_waits(
     assert_home(before)
 
 
+@pytest.mark.every_runtime
 def test_a_plugin_restart_leaves_running_pods_alone(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
@@ -349,6 +356,7 @@ def test_a_second_pod_on_the_claim_is_refused_with_the_holders_name(
     remove(cri, pod)
 
 
+@pytest.mark.every_runtime
 def test_a_host_network_pod_with_a_claim_is_refused(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
@@ -361,6 +369,7 @@ def test_a_host_network_pod_with_a_claim_is_refused(
     assert_home(before)
 
 
+@pytest.mark.every_runtime
 def test_a_runtime_that_restarts_with_pods_alive_costs_no_nic(
     runtime: Runtime,
     cri: Cri,

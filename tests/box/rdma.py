@@ -2,7 +2,8 @@
 
 RDMA devices of hardware can move between network namespaces, the kernel's soft-RoCE can not. The
 forky machine has a second build of it that can (hack/box/rxe); all else about it is stock. The
-trixie machine has the stock driver only: tests that ask for `movable_rdma` are not run there.
+trixie machine has the stock driver only: no test with the marker `every_runtime` asks for
+`movable_rdma`.
 
 Typical use, in tests/vm. The driver's fixture comes before `cri` and whatever else makes network
 namespaces, which are then gone when it ends:

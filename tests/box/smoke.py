@@ -14,6 +14,7 @@ CDI_SPEC = Path("/var/run/cdi/box.json")
 GATED = ContainerSpec(cdi_devices=("box.test/nic=one",))
 
 
+@pytest.mark.every_runtime
 def test_pod_lives_and_ends_with_its_own_network(cri: Cri) -> None:
     pod = cri.run_pod("alone", namespace="blue", uid="0c7e")
 
@@ -45,6 +46,7 @@ def test_runtime_listens_for_plugins(runtime: Runtime) -> None:
     assert NRI_SOCKET.is_socket()
 
 
+@pytest.mark.every_runtime
 def test_cdi_device_without_a_spec_is_refused_until_one_appears(cri: Cri) -> None:
     pod = cri.run_pod("gated")
     device = {"name": "one", "containerEdits": {"env": ["NIC=here"]}}
@@ -60,6 +62,7 @@ def test_cdi_device_without_a_spec_is_refused_until_one_appears(cri: Cri) -> Non
     assert cri.exec(container, "/bin/sh", "-c", "echo $NIC").stdout == "here\n"
 
 
+@pytest.mark.every_runtime
 def test_pods_survive_a_runtime_that_is_killed(runtime: Runtime, cri: Cri) -> None:
     pod = cri.run_pod("survivor")
     container = cri.run_container(pod)

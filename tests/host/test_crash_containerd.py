@@ -24,7 +24,7 @@ NOT_REACHABLE = {"routes": [{"destination": "172.31.0.0/16", "gateway": "198.51.
         ("closed the gate", 1),  # before anything is done
         ("about to record intent", 1),
         ("renamed attachments/", 1),  # the intent is written
-        ("from host to pod", 1),
+        pytest.param("from host to pod", 1, marks=pytest.mark.every_runtime),
         ("add address", 1),  # amid the configuration
         ("about to record attached", 1),
         ("renamed attachments/", 2),  # the result is written
@@ -63,7 +63,10 @@ def test_a_plugin_killed_amid_an_undo_leaves_the_rest_to_the_next_one(
     assert_home(before)
 
 
-@pytest.mark.parametrize("word", ["from pod to host", "about to record home"])
+@pytest.mark.parametrize(
+    "word",
+    [pytest.param("from pod to host", marks=pytest.mark.every_runtime), "about to record home"],
+)
 def test_a_plugin_killed_after_it_moved_a_nic_home_leaves_its_state_to_the_next_one(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object], word: str
 ) -> None:

@@ -89,6 +89,7 @@ def netns_of(cri: Cri, pod: Pod) -> str:
 # ------------------------------------------------------------------- the plugin is down
 
 
+@pytest.mark.every_runtime
 def test_a_pod_deleted_while_the_plugin_is_down_leaves_no_record_and_no_open_gate(
     cri: Cri, plugin: Plugin, whole: dict[str, object], spare: Nic
 ) -> None:
@@ -152,6 +153,7 @@ def test_a_second_instance_waits_and_takes_over_when_the_first_dies(
         second.stop()
 
 
+@pytest.mark.every_runtime
 def test_a_runtime_that_lets_no_plugin_in_while_a_container_stops_is_told_of(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
@@ -171,6 +173,7 @@ def test_a_runtime_that_lets_no_plugin_in_while_a_container_stops_is_told_of(
     assert_home(before)
 
 
+@pytest.mark.every_runtime
 def test_a_runtime_that_lost_its_pods_gives_their_nics_back(
     runtime: Runtime,
     cri: Cri,

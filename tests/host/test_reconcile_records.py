@@ -242,6 +242,7 @@ def test_an_attachment_that_is_damaged_while_the_plugin_runs_is_written_anew(
     assert_home(before)
 
 
+@pytest.mark.every_runtime
 def test_a_nic_whose_record_is_lost_comes_home_under_its_own_name(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:

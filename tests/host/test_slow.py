@@ -94,7 +94,14 @@ def wait_stuck(plugin: FaultyPlugin, device: str, step: str) -> None:
 # --------------------------------------------------------------------------- attach
 
 
-@pytest.mark.parametrize("step", [INTO_THE_POD, ("add address", "nic0"), ("observe nic0",)])
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(INTO_THE_POD, marks=pytest.mark.every_runtime),
+        ("add address", "nic0"),
+        ("observe nic0",),
+    ],
+)
 def test_a_slow_attach_is_accepted_and_finished_behind_the_gate(
     cri: Cri,
     faulty: FaultyPlugin,
@@ -192,6 +199,7 @@ def test_an_attach_that_fails_after_the_answer_is_undone_told_and_tried_again(
 # --------------------------------------------------------------------------- detach and sweep
 
 
+@pytest.mark.every_runtime
 def test_a_detach_that_hangs_holds_up_neither_its_pod_nor_others(
     cri: Cri, faulty: FaultyPlugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:

@@ -33,12 +33,18 @@ def report(directory: Path, tier: str, *cases: str) -> None:
     )
 
 
-def tally(directory: Path, *, ci: str = "true") -> tuple[int, list[str]]:
+def tally(directory: Path, *options: str | Path, ci: str = "true") -> tuple[int, list[str]]:
     """Return the exit status of the script and the lines that it printed."""
-    ran = subprocess.run(
-        (sys.executable, SCRIPT, directory), env={"CI": ci}, capture_output=True, text=True
-    )
+    command = (sys.executable, SCRIPT, *options, directory)
+    ran = subprocess.run(command, env={"CI": ci}, capture_output=True, text=True)
     return ran.returncode, (ran.stdout + ran.stderr).splitlines()
+
+
+def budgets(directory: Path, table: str) -> tuple[str | Path, ...]:
+    """Write a table of budgets; return the options that name it."""
+    file = directory / "budgets.toml"
+    file.write_text(table)
+    return "--budgets", file
 
 
 def test_all_well_is_the_last_line(tmp_path: Path) -> None:
@@ -87,3 +93,54 @@ def test_no_test_at_all_is_a_failure(tmp_path: Path) -> None:
     status, lines = tally(tmp_path)
     assert status == 1
     assert lines[-1] == "error: no test ran"
+
+
+def test_the_cost_of_each_tier_is_shown_beside_its_budget(tmp_path: Path) -> None:
+    report(tmp_path, "pure", WELL, WELL)
+    (tmp_path / "pure.cost").write_text("61.4 120.2\n")
+    (tmp_path / "check.cost").write_text("30.0 40.0\n")
+    table = budgets(tmp_path, "pure = 100\ncheck = 40\nemulated = 900\n")
+
+    status, lines = tally(tmp_path, *table)
+
+    assert status == 0
+    assert lines[:4] == [
+        "   wall     CPU  budget",
+        "   30 s    40 s    40 s  check",
+        "   61 s   120 s   100 s  pure, 2 tests",
+        "not run: emulated",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "failed"), [("149.9", False), ("150.1", True)], ids=["within", "above"]
+)
+def test_a_tier_fails_that_takes_half_as_much_cpu_time_again_as_its_budget(
+    tmp_path: Path, cpu: str, *, failed: bool
+) -> None:
+    report(tmp_path, "pure", WELL)
+    (tmp_path / "pure.cost").write_text(f"9999.0 {cpu}\n")
+
+    status, lines = tally(tmp_path, *budgets(tmp_path, "pure = 100\n"))
+
+    line = "over budget pure: 150 s of CPU, more than 1.5 times its budget of 100 s"
+    assert (line in lines) is failed
+    assert lines[-1] == f"1 passed, {int(failed)} failed, 0 skipped"
+    assert status == int(failed)
+
+
+def test_a_tier_without_a_budget_fails(tmp_path: Path) -> None:
+    report(tmp_path, "pure", WELL)
+    (tmp_path / "pure.cost").write_text("1.0 1.0\n")
+
+    status, lines = tally(tmp_path, *budgets(tmp_path, "check = 100\n"))
+
+    assert status == 1
+    assert lines[-2] == "over budget pure: the table has no budget for it"
+
+
+def test_without_a_table_no_tier_fails_for_its_cost(tmp_path: Path) -> None:
+    report(tmp_path, "pure", WELL)
+    (tmp_path / "pure.cost").write_text("1.0 99999.0\n")
+
+    assert tally(tmp_path)[0] == 0

@@ -1,6 +1,5 @@
 """Tests in this directory run inside the node in a box: hack/test vm."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,25 +33,9 @@ __all__ = [
 ]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out on trixie what needs movable soft-RoCE: its kernel's driver knows one namespace.
-
-    And what a module does not name in ON_EVERY_IMAGE, where it names anything.
-    """
-    if os.environ.get("BOX_IMAGE") != "trixie":
-        return
-    out = [
-        each
-        for each in items
-        if "movable_rdma" in getattr(each, "fixturenames", ()) or not _is_for_every_image(each)
-    ]
-    config.hook.pytest_deselected(items=out)
-    items[:] = [each for each in items if each not in out]
-
-
-def _is_for_every_image(item: pytest.Item) -> bool:
-    assert isinstance(item, pytest.Function)
-    return item.originalname in getattr(item.module, "ON_EVERY_IMAGE", (item.originalname,))
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the demo first: it starts a runtime of its own, and the other tests share one."""
+    items.sort(key=lambda item: item.path.name != "test_demo.py")
 
 
 @pytest.fixture(scope="module")

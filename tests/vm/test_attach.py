@@ -37,17 +37,6 @@ __all__ = [
     "test_with_the_plugin_killed_in_the_hook_the_container_waits",
 ]
 
-# What does not depend on the hardware has each image and its runtime in the host tier.
-# Elsewhere it is another kernel.
-ON_EVERY_IMAGE = (
-    "test_nics_come_with_their_addresses_and_go_home_as_they_were",
-    "test_parameters_of_the_claim_are_applied",
-    "test_the_inventory_agrees_with_sysfs",
-    "test_the_uplink_is_never_published",
-    "test_five_cycles_leave_the_host_as_it_was",
-    "test_a_namespace_destroyed_behind_our_back_gives_the_nic_back_as_it_was",
-)
-
 
 def inventory() -> dict[str, dict[str, object]]:
     """Return what dranet-nri publishes, attributes by device name."""
@@ -57,6 +46,8 @@ def inventory() -> dict[str, dict[str, object]]:
     return {each["name"]: each["attributes"] for each in json.loads(shown)["devices"]}
 
 
+@pytest.mark.every_runtime
+@pytest.mark.emulated
 def test_the_inventory_agrees_with_sysfs(
     functions: tuple[Path, ...], nics: tuple[Nic, ...]
 ) -> None:
@@ -75,12 +66,15 @@ def test_the_inventory_agrees_with_sysfs(
         assert attributes["resource.kubernetes.io/pcieRoot"] == root
 
 
+@pytest.mark.every_runtime
 def test_the_uplink_is_never_published() -> None:
     uplink = json.loads(ip("-j", "route", "show", "default"))[0]["dev"]
 
     assert uplink not in {each.get("dra.net/ifName") for each in inventory().values()}
 
 
+@pytest.mark.every_runtime
+@pytest.mark.emulated
 def test_five_cycles_leave_the_host_as_it_was(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:
@@ -89,6 +83,8 @@ def test_five_cycles_leave_the_host_as_it_was(
     assert_home(before)
 
 
+@pytest.mark.every_runtime
+@pytest.mark.emulated
 def test_a_namespace_destroyed_behind_our_back_gives_the_nic_back_as_it_was(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:

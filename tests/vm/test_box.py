@@ -21,6 +21,8 @@ __all__ = [
     "test_runtime_listens_for_plugins",
 ]
 
+pytestmark = pytest.mark.emulated
+
 IGB = Path("/sys/bus/pci/drivers/igb")
 
 

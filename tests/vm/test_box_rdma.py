@@ -52,6 +52,7 @@ def bring(netdev: str, device: str, netns: str) -> None:
     )
 
 
+@pytest.mark.emulated
 def test_device_sits_below_its_pci_function(movable_rdma: None, pair: tuple[str, str]) -> None:
     rdma.add_link("rxe0", pair[1])
 
@@ -117,6 +118,7 @@ def test_container_uses_the_device_of_its_pod(
     rdma.rping(server=inside, client=outside)
 
 
+@pytest.mark.emulated
 def test_device_of_the_stock_driver_refuses_to_move(
     stock_rdma: None, pair: tuple[str, str], space: str
 ) -> None:

@@ -29,6 +29,7 @@ def test_a_plugin_killed_while_it_restores_what_the_kernel_returned_costs_the_ho
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.emulated
 def test_a_plugin_killed_before_it_moved_a_nic_home_finds_it_when_the_runtime_has_ended_the_pod(
     cri: Cri, absent: Plugin, nics: tuple[Nic, ...], before: dict[str, object]
 ) -> None:

@@ -182,6 +182,7 @@ def test_doctor_names_the_module_of_a_file_that_is_missing(stock_rdma: None, net
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.emulated
 def test_all_of_rdma_can_be_loaded_anew_beside_the_plugin(plugin: Plugin, netdev: str) -> None:
     for _ in range(2):  # as who updates a vendor's drivers does
         with soft_rdma(Driver.STOCK, "shared"):

@@ -102,6 +102,8 @@ def words(device: str, file: str) -> str:
 # --------------------------------------------------------------------------- looking
 
 
+@pytest.mark.emulated
+@pytest.mark.every_runtime
 def test_devices_are_those_of_the_rdma_tool_and_of_sysfs(stock: RdmaSocket) -> None:
     told = json.loads(checked(NODE, "rdma", "-j", "-d", "dev"))
 

@@ -87,6 +87,7 @@ def numbers(*names: str) -> dict[str, str]:
     return {name: f"{os.major(number):x}:{os.minor(number):x}" for name, number in found}
 
 
+@pytest.mark.every_runtime
 def test_pods_share_a_device_that_never_leaves_the_host(
     cri: Cri, plugin: Plugin, netdevs: tuple[str, str]
 ) -> None:

@@ -217,6 +217,7 @@ def test_a_device_that_its_driver_makes_anew_while_its_pod_runs_comes_after_it(
     assert at_home == {anew: hca.nic.name, **homes(hcas[1:])}
 
 
+@pytest.mark.emulated
 def test_hardware_that_vanishes_under_its_pod_comes_back_with_its_rdma_device(
     cri: Cri, functions: tuple[Path, ...], hcas: tuple[Hca, ...], before: dict[str, object]
 ) -> None:

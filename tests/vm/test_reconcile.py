@@ -36,12 +36,6 @@ pytestmark = pytest.mark.timeout(300)
 
 __all__ = ["absent", "plugin"]
 
-# Elsewhere the kernel is another one, and the hour of emulation dear: these tell what may differ.
-ON_EVERY_IMAGE = (
-    "test_a_virtual_function_that_was_made_anew_takes_the_place_of_the_one_in_the_pod",
-    "test_a_clock_that_jumps_changes_neither_pods_nor_what_is_left_of_a_lifetime",
-)
-
 PCI = Path("/sys/bus/pci")
 YEAR_S = 365 * 86400
 NOWHERE = "neither on the host nor in the pod"
@@ -128,6 +122,7 @@ def mac_told(claim: str) -> str:
 # ------------------------------------------------------------------- the device
 
 
+@pytest.mark.emulated
 def test_a_nic_whose_driver_was_unbound_in_a_pod_is_back_once_it_is_bound(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
 ) -> None:
@@ -144,6 +139,7 @@ def test_a_nic_whose_driver_was_unbound_in_a_pod_is_back_once_it_is_bound(
     assert_home(whole)
 
 
+@pytest.mark.emulated
 def test_a_nic_whose_driver_was_unbound_before_its_pod_came_is_refused_until_it_is_bound(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...]
 ) -> None:
@@ -167,6 +163,8 @@ def test_a_nic_whose_driver_was_unbound_before_its_pod_came_is_refused_until_it_
     assert_home(dressed)
 
 
+@pytest.mark.every_runtime
+@pytest.mark.emulated
 def test_a_virtual_function_that_was_made_anew_takes_the_place_of_the_one_in_the_pod(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
 ) -> None:
@@ -183,6 +181,7 @@ def test_a_virtual_function_that_was_made_anew_takes_the_place_of_the_one_in_the
     assert_home(whole)
 
 
+@pytest.mark.emulated
 def test_a_pod_that_ends_while_its_nic_is_out_of_the_machine_leaves_it_whole_when_it_is_back(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
 ) -> None:
@@ -261,6 +260,7 @@ def lifetime(nic: Nic, cidr: str) -> int:
     )
 
 
+@pytest.mark.every_runtime
 def test_a_clock_that_jumps_changes_neither_pods_nor_what_is_left_of_a_lifetime(
     cri: Cri, plugin: Plugin, nics: tuple[Nic, ...], whole: dict[str, object]
 ) -> None:

@@ -1,0 +1,168 @@
+"""The tiers of hack/test that belong to the files changed since a commit.
+
+Usage: changed.py [--base COMMIT] TIER...
+
+The arguments name all tiers. The selected ones are printed, one a line; the reasons go to standard
+error. Changed files are those that differ from COMMIT, by default from the commit where the branch
+left main, and untracked ones. The longest entry of ROOMS that a file lies in decides. A file in
+none selects every tier.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import PurePath
+from typing import Final
+
+EVERY: Final = "every tier"
+MAIN: Final = ("origin/main", "main")
+# No test reads the documents outside manifests.
+_TABLE: Final = (
+    (EVERY, ".ci pyproject.toml hack/lib.sh hack/test"),
+    (EVERY, "tests/capability.py tests/conftest.py tests/reporting.py"),
+    ("check", ".gitattributes .gitignore ARCHITECTURE.md CHANGELOG.md LICENSE README.md"),
+    ("check", "Containerfile hack/bench hack/check hack/demo hack/gen-protos hack/prove"),
+    ("check pure", "hack/cover hack/fuzz hack/golden"),
+    (
+        "check process",
+        "hack/box/changed.py hack/box/measure.py hack/box/tally.py hack/budgets.toml",
+    ),
+    ("check host vm cluster cluster-vm process", "hack/box"),
+    ("check vm", "hack/box/demo.py"),
+    ("check process host vm cluster", "protos dranet_nri/_gen dra_shim/_gen"),
+    # Values and rules
+    (
+        "check pure process kernel host vm cluster",
+        "dranet_nri/__init__.py dranet_nri/errors.py dranet_nri/model dranet_nri/py.typed",
+    ),
+    (
+        "check pure process host cluster",
+        "dranet_nri/config dranet_nri/edits.py dranet_nri/pauses.py dranet_nri/prometheus.py"
+        " dranet_nri/runtimes.py dranet_nri/wire",
+    ),
+    ("check pure process kernel host vm", "dranet_nri/plan dranet_nri/state"),
+    ("check pure process kernel vm cluster", "dranet_nri/inventory"),
+    # The kernel
+    (
+        "check pure process kernel host vm",
+        "dranet_nri/bpf.py dranet_nri/children.py dranet_nri/fabric.py dranet_nri/facts"
+        " dranet_nri/files.py dranet_nri/kernel dranet_nri/netlink dranet_nri/rdma"
+        " dranet_nri/tree.py",
+    ),
+    # Hooks of the runtime
+    (
+        "check process host vm",
+        "dranet_nri/attacher.py dranet_nri/connection dranet_nri/containers.py"
+        " dranet_nri/executor.py dranet_nri/gate.py dranet_nri/holders.py dranet_nri/holding.py"
+        " dranet_nri/journal.py dranet_nri/lookout.py dranet_nri/meter.py dranet_nri/overseer.py"
+        " dranet_nri/plugin.py dranet_nri/presence.py dranet_nri/pulse.py dranet_nri/sandboxes.py"
+        " dranet_nri/targets.py",
+    ),
+    # Programs
+    (
+        "check process kernel host cluster",
+        "dranet_nri/__main__.py dranet_nri/cli.py dranet_nri/commands dranet_nri/daemon.py"
+        " dranet_nri/heartbeat.py dranet_nri/insight.py dranet_nri/locks.py"
+        " dranet_nri/log.py dranet_nri/report.py dranet_nri/settings.py dranet_nri/threads.py"
+        " dranet_nri/verbs.py",
+    ),
+    # The shim; the nodes of host and vm allocate with it
+    (
+        "check pure process host cluster",
+        "dra_shim/__init__.py dra_shim/__main__.py dra_shim/allocator dra_shim/cel dra_shim/claims"
+        " dra_shim/cli.py dra_shim/commands dra_shim/gates.py dra_shim/goods dra_shim/ledger.py"
+        " dra_shim/podclaims.py dra_shim/py.typed dra_shim/settings.py dra_shim/stock.py",
+    ),
+    (
+        "check pure process kernel cluster",
+        "dra_shim/address.py dra_shim/adoption.py dra_shim/api dra_shim/assembly.py"
+        " dra_shim/before.py dra_shim/checkup.py dra_shim/daemon.py dra_shim/kubelet dra_shim/node"
+        " dra_shim/parts.py dra_shim/prepare dra_shim/run_settings.py dra_shim/slices"
+        " dra_shim/sources.py dra_shim/status dra_shim/telling.py dra_shim/timing.py dra_shim/web",
+    ),
+    # Manifests; hack/box/demo.py claims an example
+    ("check pure cluster cluster-vm", "manifests/base manifests/components manifests/overlays"),
+    ("check pure cluster", "manifests/helm"),
+    ("check pure process vm cluster", "manifests/examples"),
+    ("check pure host", "manifests/node"),
+    # Tests and what they share
+    (
+        "check pure",
+        "tests/api tests/config tests/edits tests/fuzz tests/golden tests/inventory tests/kubelet"
+        " tests/manifests tests/metrics tests/model tests/netlink tests/node tests/pauses"
+        " tests/plan tests/prepare tests/rdma tests/runtimes tests/shim tests/slices tests/state"
+        " tests/status tests/wire",
+    ),
+    ("check", "tests/bench"),
+    ("check process", "tests/process"),
+    ("check kernel", "tests/kernel"),
+    ("check kernel vm", "tests/contract"),
+    ("check pure process kernel cluster", "tests/fakes"),
+    ("check kernel host", "tests/unwritable.py"),
+    ("check process host vm", "tests/prove"),
+    ("check process host vm cluster cluster-vm", "tests/box"),
+    ("check host", "tests/host tests/host_crio"),
+    ("check vm", "tests/vm tests/vm_pair"),
+    ("check cluster cluster-vm", "tests/cluster"),
+    ("check cluster-vm", "tests/cluster_vm"),
+)
+ROOMS: Final = {room: tiers for tiers, rooms in _TABLE for room in rooms.split()}
+
+
+def git(*arguments: str) -> list[str]:
+    """Return the names that git prints, each followed by NUL."""
+    ran = subprocess.run(("git", *arguments), check=True, capture_output=True, text=True)
+    return ran.stdout.split("\0")[:-1]
+
+
+def base() -> str:
+    """Return the commit where this branch left the main branch."""
+    for branch in MAIN:
+        command = ("git", "merge-base", "HEAD", branch)
+        found = subprocess.run(command, check=False, capture_output=True, text=True)
+        if found.returncode == 0:
+            return found.stdout.strip()
+    sys.exit(f"error: there is none of the branches {', '.join(MAIN)}\n       name a commit")
+
+
+def changed_files(commit: str) -> list[str]:
+    """Return the files that differ from the commit, deleted and untracked ones too."""
+    differing = git("diff", "--name-only", "--no-renames", "-z", commit, "--")
+    return sorted({*differing, *git("ls-files", "--others", "--exclude-standard", "-z")})
+
+
+def room_of(file: str) -> str | None:
+    """Return the longest entry of the table that the file lies in."""
+    places = (file, *map(str, PurePath(file).parents))
+    return next((place for place in places if place in ROOMS), None)
+
+
+def selected(files: list[str], tiers: list[str]) -> dict[str, list[str]]:
+    """Return the reasons that select each tier, the tiers in their order."""
+    reasons: dict[str, list[str]] = {tier: [] for tier in tiers}
+    for file in files:
+        room = room_of(file)
+        found = EVERY if room is None else ROOMS[room]
+        reason = f"{file} (in no room of the table)" if room is None else file
+        for tier in tiers if found == EVERY else found.split():
+            reasons[tier].append(reason)
+    return {tier: found for tier, found in reasons.items() if found}
+
+
+def main() -> None:
+    """Print the selected tiers, and why each is."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--base")
+    parser.add_argument("tiers", nargs="+")
+    arguments = parser.parse_args()
+    files = changed_files(arguments.base or base())
+    for tier, reason in selected(files, arguments.tiers).items():
+        more = f" and {len(reason) - 1} more" if len(reason) > 1 else ""
+        print(f"{tier}: {reason[0]}{more}", file=sys.stderr)
+        print(tier)
+
+
+if __name__ == "__main__":
+    main()
