@@ -299,8 +299,8 @@ class Cri:
     ) -> str:
         """Create and start a container whose CDI specs are there; return its id.
 
-        Runtimes learn of a new spec by inotify, a moment after it was written. Until then they refuse
-        the container, and kubelet tries again.
+        Runtimes learn of a new spec by inotify, a moment after it was written. Until then they
+        refuse the container, and kubelet tries again.
         """
         made: list[str] = []
 

@@ -58,7 +58,7 @@ class _Commands:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
     def reset(self) -> None:
-        """Have the machine begin anew (hack/box/run-machine): disks are written, nothing is ended."""
+        """Have the machine begin anew (run-machine): disks are written, nothing is ended."""
         threading.Timer(RESET_S, _reset).start()
 
 

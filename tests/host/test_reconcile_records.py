@@ -13,10 +13,9 @@ from tests.box.attach import NO_SPEC, assert_home, cdi_of, links_in, plugin, rem
 from tests.box.claims import allocate, release, shim
 from tests.box.cri import ContainerSpec, Cri, CriError
 from tests.box.nics import Nic, ip
-from tests.box.plugin import ALLOCATIONS, Plugin
+from tests.box.plugin import ALLOCATIONS, ATTACHMENTS, Plugin
 from tests.box.refusals import is_open, refused
 from tests.box.trouble import (
-    ATTACHMENTS,
     absent,
     assert_usable,
     claimed,

@@ -1,4 +1,6 @@
-"""Record the conversations anew: hack/box/run-machine forky --io DIR -- python3 -m tests.rdma.record /io
+"""Record of the conversations with the kernel's RDMA netlink.
+
+    hack/box/run-machine forky --io DIR -- python3 -m tests.rdma.record /io
 
 The stock soft-RoCE driver serves. What comes out replaces tests/golden/rdma, once it was read.
 """
