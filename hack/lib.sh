@@ -3,7 +3,8 @@
 #
 # Whatever is built once is kept in $CACHE under a name that carries the hash of all it was built
 # from, so a changed recipe builds anew and an unchanged one is reused. A build happens in a
-# directory of its own and is renamed when it is whole: what has its final name is finished.
+# directory of its own and is renamed when it is whole: what has its final name is finished. A build that is
+# killed ends with all its processes and mounts, and the next run starts it again.
 set -euo pipefail
 
 REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -63,14 +64,38 @@ build_kept() {
     local name=$1 building=$CACHE/building.$1
     shift
     [ ! -e "$CACHE/$name" ] || return 0
-    rm -rf --one-file-system "$building"
-    "$@" "$building" || { rm -rf --one-file-system "$building"; return 1; }
+    forget_old building.
+    discard "$building"
+    confined "$@" "$building" || { discard "$building"; return 1; }
     mv "$building" "$CACHE/$name"
 }
 
-# forget_old PREFIX: drop what was built under this prefix and not used for two weeks.
+# confined COMMAND...: run COMMAND in process and mount namespaces of its own, which end with this script.
+# A user who cannot create namespaces cannot mount either; then only COMMAND itself ends with the script.
+confined() {
+    local namespaces=(unshare --pid --fork --kill-child --mount-proc --propagation private)
+    [ "$EUID" -eq 0 ] || namespaces+=(--user --map-current-user)
+    "${namespaces[@]}" true 2>/dev/null || namespaces=()
+    setpriv --pdeathsig KILL "${namespaces[@]}" "$@"
+}
+
+# discard PATH: remove PATH, and first the mounts that a killed build of an older checkout left below it.
+discard() {
+    local path mount
+    path=$(realpath --canonicalize-missing "$1")
+    while IFS= read -r mount; do
+        [[ $mount != "$path"/* ]] || umount --lazy "$mount"
+    done < <(findmnt --noheadings --list --output TARGET | tac)
+    rm -rf --one-file-system "$1"
+}
+
+# forget_old PREFIX: drop what was built under this prefix and not used for two weeks. The time of the last
+# change of state counts: unpacking a package can set the modification time of a directory to years ago.
 forget_old() {
-    find "$CACHE" -maxdepth 1 -name "$1*" -mtime +14 -exec rm -rf --one-file-system {} +
+    local old
+    while IFS= read -r old; do
+        discard "$old"
+    done < <(find "$CACHE" -maxdepth 1 -name "$1*" -ctime +14)
 }
 
 # need_apt PACKAGE...: install what is missing, or say exactly what to install.
@@ -137,8 +162,8 @@ build_venv() {
     [ ! -e "$VENV/complete" ] || return 0
     say "building the Python environment (about a minute)"
     rm -rf --one-file-system "$VENV" &&
-        "$1" -m venv "$VENV" &&
-        "$VENV/bin/pip" install --quiet --editable "${REPO}[dev]" >&2 &&
+        confined "$1" -m venv "$VENV" &&
+        confined "$VENV/bin/pip" install --quiet --editable "${REPO}[dev]" >&2 &&
         touch "$VENV/complete"
 }
 
