@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.box.attach import absent, plugin
+from tests.box.boxnic import debugfs, far, netns, physical, rebound, virtual
 from tests.box.cri import Cri
 from tests.box.fixtures import cri, installed, running, runtime, runtime_options
 from tests.box.nics import (
@@ -23,31 +24,46 @@ from tests.box.report import pytest_runtest_makereport
 __all__ = [
     "absent",
     "cri",
+    "debugfs",
+    "far",
     "installed",
     "movable_rdma",
+    "netns",
+    "physical",
     "plugin",
     "pytest_runtest_makereport",
+    "rebound",
     "running",
     "runtime",
     "runtime_options",
     "stock_rdma",
+    "virtual",
 ]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out on trixie what needs movable soft-RoCE: its kernel's driver knows one namespace.
+    """Leave out what is not for this image, or not for this machine."""
+    out = [item for item in items if not (_is_for_this_image(item) and _is_for_this_machine(item))]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if item not in out]
 
-    And what a module does not name in ON_EVERY_IMAGE, where it names anything.
+
+def _is_for_this_machine(item: pytest.Item) -> bool:
+    """Whether the module names no MACHINE, or this one: its kind of hardware is on no other."""
+    assert isinstance(item, pytest.Function)
+    machine = os.environ.get("BOX_MACHINE")
+    return getattr(item.module, "MACHINE", machine) == machine
+
+
+def _is_for_this_image(item: pytest.Item) -> bool:
+    """Whether the test is for this image. trixie leaves out two kinds.
+
+    What needs movable soft-RoCE: its kernel's driver knows one namespace. And what a module does
+    not name in ON_EVERY_IMAGE, where it names anything.
     """
     if os.environ.get("BOX_IMAGE") != "trixie":
-        return
-    out = [
-        each
-        for each in items
-        if "movable_rdma" in getattr(each, "fixturenames", ()) or not _is_for_every_image(each)
-    ]
-    config.hook.pytest_deselected(items=out)
-    items[:] = [each for each in items if each not in out]
+        return True
+    return "movable_rdma" not in getattr(item, "fixturenames", ()) and _is_for_every_image(item)
 
 
 def _is_for_every_image(item: pytest.Item) -> bool:
