@@ -90,6 +90,15 @@ class Function:
         finally:
             self.write(file, before)
 
+    @contextmanager
+    def failing(self, operation: str, number: int, calls: int = 1) -> Iterator[None]:
+        """Have the next calls of an operation fail with an error number."""
+        self.write("fail", f"{operation} {number} {calls}")
+        try:
+            yield
+        finally:
+            self.write("fail", f"{operation} {number} 0")
+
     def count(self, counter: str) -> int:
         """Return one of the driver's own counters."""
         rows = (row.split(": ") for row in ethtool("-S", self.name).splitlines() if ": " in row)

@@ -179,21 +179,21 @@ ACTIONS: dict[str, Callable[[Function], object]] = {
 
 @pytest.mark.parametrize("operation", ACTIONS)
 def test_an_operation_fails_as_often_as_asked(rebound: Function, operation: str) -> None:
-    rebound.write("fail", f"{operation} {errno.ENOSPC} 2")
-    assert rebound.read("fail") == f"{operation} {errno.ENOSPC} 2"
+    with rebound.failing(operation, errno.ENOSPC, calls=2):
+        assert rebound.read("fail") == f"{operation} {errno.ENOSPC} 2"
+        for _ in range(2):
+            with refused(errno.ENOSPC):
+                ACTIONS[operation](rebound)
 
-    for _ in range(2):
-        with refused(errno.ENOSPC):
-            ACTIONS[operation](rebound)
-
-    assert rebound.read("fail") == ""
-    ACTIONS[operation](rebound)
+        assert rebound.read("fail") == ""
+        ACTIONS[operation](rebound)
 
 
 def test_features_fail(rebound: Function) -> None:
-    rebound.write("fail", f"features {errno.ENOSPC}")
-
-    with pytest.raises(subprocess.CalledProcessError, match="ethtool"):
+    with (
+        rebound.failing("features", errno.ENOSPC),
+        pytest.raises(subprocess.CalledProcessError, match="ethtool"),
+    ):
         ethtool("-K", rebound.name, "tso", "off")
 
     assert "tcp-segmentation-offload: on" in ethtool("-k", rebound.name)
@@ -202,21 +202,18 @@ def test_features_fail(rebound: Function) -> None:
 def test_what_a_physical_function_does_for_virtual_ones_fails(
     physical: Function, virtual: Function
 ) -> None:
-    physical.write("fail", f"vf {errno.EBUSY}")
-    with refused(errno.EBUSY):
+    with physical.failing("vf", errno.EBUSY), refused(errno.EBUSY):
         set_vf(physical, "vlan", "5")
 
-    physical.write("fail", f"sriov {errno.ENOSPC}")
-    with refused(errno.ENOSPC):
+    with physical.failing("sriov", errno.ENOSPC), refused(errno.ENOSPC):
         physical.remove_virtual()
     assert virtual.name
 
 
 def test_a_probe_fails(rebound: Function) -> None:
     rebound.unbind()
-    rebound.write("fail", f"probe {errno.ENODEV}")
 
-    with refused(errno.ENODEV):
+    with rebound.failing("probe", errno.ENODEV), refused(errno.ENODEV):
         rebound.bind()
 
     rebound.bind()
