@@ -57,7 +57,7 @@ int boxnic_get_vf_stats(struct net_device *dev, int vf, struct ifla_vf_stats *st
 	return 0;
 }
 
-/* A zero address takes the one that was set away. */
+/* A zero address removes the one that was set. */
 int boxnic_set_vf_mac(struct net_device *dev, int vf, u8 *mac)
 {
 	struct boxnic_function *f = vf_to_set(dev, vf);

@@ -96,7 +96,7 @@ static void deliver(struct boxnic_port *port, struct sk_buff *skb)
 		dev_sw_netstats_rx_add(port->dev, len);
 }
 
-/* Whether the port is on the wire. An unplugged NIC still joins its own ports. */
+/* Whether the port is on the wire. An unplugged NIC still connects its own ports. */
 static bool is_plugged(const struct boxnic_port *port)
 {
 	return READ_ONCE(port->function->nic->pf.carrier);
@@ -234,10 +234,10 @@ void boxnic_wire_add(struct boxnic_port *port)
 	spin_unlock_bh(&ports_lock);
 }
 
+/* The frames that are on their way end before unregister_netdevice() does. */
 void boxnic_wire_del(struct boxnic_port *port)
 {
 	spin_lock_bh(&ports_lock);
 	list_del_rcu(&port->on_wire);
 	spin_unlock_bh(&ports_lock);
-	synchronize_net();
 }
