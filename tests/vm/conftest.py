@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.box.attach import absent, plugin
+from tests.box.boxnic import debugfs, far, netns, physical, rebound, virtual
 from tests.box.cri import Cri
 from tests.box.fixtures import cri, installed, running, runtime, runtime_options
 from tests.box.nics import (
@@ -22,20 +23,38 @@ from tests.box.report import pytest_runtest_makereport
 __all__ = [
     "absent",
     "cri",
+    "debugfs",
+    "far",
     "installed",
     "movable_rdma",
+    "netns",
+    "physical",
     "plugin",
     "pytest_runtest_makereport",
+    "rebound",
     "running",
     "runtime",
     "runtime_options",
     "stock_rdma",
+    "virtual",
 ]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the demo first: it starts a runtime of its own, and the other tests share one."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is for another machine, and put the demo first.
+
+    The demo starts a runtime of its own; the other tests share one.
+    """
+    out = [item for item in items if not _is_for_this_machine(item)]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if item not in out]
     items.sort(key=lambda item: item.path.name != "test_demo.py")
+
+
+def _is_for_this_machine(item: pytest.Item) -> bool:
+    """Whether the module names no MACHINE, or this one: its kind of hardware is on no other."""
+    machine = os.environ.get("BOX_MACHINE")
+    return getattr(getattr(item, "module", None), "MACHINE", machine) == machine
 
 
 @pytest.fixture(scope="module")
