@@ -1,5 +1,6 @@
 """Tests in this directory run inside the node in a box: hack/test vm."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
