@@ -138,14 +138,19 @@ PROJECT_TABLES='import json, sys, tomllib
 tables = tomllib.load(open(sys.argv[1], "rb"))
 print(json.dumps([tables["project"], tables["build-system"]]))'
 
-# ensure_venv: make the development environment of this checkout, set VENV, put it first on PATH.
-ensure_venv() {
-    local python name
+# need_python: print a Python as find_python does; install one where it is missing.
+need_python() {
     if ! find_python >/dev/null; then
         need_apt python3 python3-venv
         hash -r
     fi
-    python=$(find_python) || die "no Python 3.11 or newer with venv" "install python3 and python3-venv of at least 3.11"
+    find_python || die "no Python 3.11 or newer with venv" "install python3 and python3-venv of at least 3.11"
+}
+
+# ensure_venv: make the development environment of this checkout, set VENV, put it first on PATH.
+ensure_venv() {
+    local python name
+    python=$(need_python)
     name=venv-$(key "$("$python" -c "$PROJECT_TABLES" "$REPO/pyproject.toml")" "$("$python" -VV)" "$REPO")
     VENV=$CACHE/$name
     [ -e "$VENV/complete" ] || locked "$name" build_venv "$python" || die "the Python environment could not be built"
