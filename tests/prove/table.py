@@ -20,6 +20,7 @@ _HEADINGS: Final = (
     "started without NIC",
     "other",
     "seconds",
+    "rows a minute",
 )
 
 
@@ -40,6 +41,11 @@ class Tally:
     seconds: float = 0.0
 
     @property
+    def pace(self) -> float:
+        """Return the rows a minute, 0 where no time was measured."""
+        return 60 * self.rows / self.seconds if self.seconds else 0.0
+
+    @property
     def failed(self) -> int:
         """Return how many rows found anything."""
         return self.lost + self.misconfigured + self.unguarded + self.other
@@ -47,7 +53,7 @@ class Tally:
     def cells(self) -> tuple[str, ...]:
         """Return the texts of the columns."""
         numbers = (self.rows, self.lost, self.misconfigured, self.unguarded, self.other)
-        return (self.what, *(str(each) for each in numbers), f"{self.seconds:.0f}")
+        return (self.what, *(str(each) for each in numbers), f"{self.seconds:.0f}", f"{self.pace:.0f}")
 
 
 def say(text: str) -> None:
