@@ -54,10 +54,21 @@ class Machine:
     def wait_published(self) -> None:
         """Return once the slices have the functions, all of them and as they are."""
         try:
-            wait_until("slices of all functions", lambda: self.published() == self.functions, 60)
-        except TimeoutError:
-            assert self.published() == self.functions
-            raise
+            wait_until("slices of all functions", lambda: not self._differences(), 60)
+        except TimeoutError as error:
+            raise AssertionError(self._differences()) from error
+
+    def _differences(self) -> dict[str, object]:
+        """Return what the slices show of a function that is not as it is there, by device."""
+        shown = self.published()
+        return {
+            name: {
+                "shown": sorted(shown.get(name, {}).items() - facts.items(), key=str),
+                "is": sorted(facts.items() - shown.get(name, {}).items(), key=str),
+            }
+            for name, facts in (dict.fromkeys(shown, {}) | self.functions).items()
+            if shown.get(name) != facts
+        }
 
     def published(self) -> dict[str, Facts]:
         """Return the devices in the node's slices, with those attributes that `functions` has."""

@@ -126,6 +126,9 @@ netdev_tx_t boxnic_xmit(struct sk_buff *skb, struct net_device *dev);
 
 int boxnic_fail(struct boxnic_function *f, enum boxnic_op op);
 int boxnic_fail_port(struct net_device *dev, enum boxnic_op op);
+int boxnic_numa_init(void);
+void boxnic_numa_exit(void);
+
 void boxnic_debugfs_init(void);
 void boxnic_debugfs_exit(void);
 void boxnic_debugfs_add(struct boxnic_function *f, const char *name);

@@ -31,8 +31,9 @@
  *		mtu mac features vlan vf rings channels coalesce pause priv-flags reset
  *
  * A function level reset clears the command register and SR-IOV control, as on hardware; the carrier is
- * off meanwhile. ethtool's reset takes the carrier off and on. "ethtool -S" counts both. The module can be unloaded at any time: its buses go with it. Unloading waits, as
- * unbinding does, for a program that has one of the functions open through vfio.
+ * off meanwhile. ethtool's reset takes the carrier off and on. "ethtool -S" counts both. The module
+ * can be unloaded at any time: its buses go with it. Unloading waits, as unbinding does, for a
+ * program that has one of the functions open through vfio.
  *
  * Limits: no BARs, no interrupts, no DMA; rates of VFs are stored only; rings, coalescing, pause and
  * private flags are stored only; a MAC address that the PF sets is in effect when the driver of the VF
@@ -314,6 +315,7 @@ static void remove_all(void)
 	pci_unregister_driver(&boxnic_vf_driver);
 	bus_unregister_notifier(&pci_bus_type, &notifier);
 	boxnic_debugfs_exit();
+	boxnic_numa_exit();
 	boxnic_wire_close();
 	kvfree(all);
 }
@@ -331,9 +333,12 @@ static int __init boxnic_init(void)
 	err = boxnic_wire_open(wire);
 	if (err)
 		goto free;
-	err = pci_register_driver(&boxnic_vf_driver);
+	err = boxnic_numa_init();
 	if (err)
 		goto close;
+	err = pci_register_driver(&boxnic_vf_driver);
+	if (err)
+		goto forget;
 	err = pci_register_driver(&boxnic_pf_driver);
 	if (err)
 		goto unregister;
@@ -347,6 +352,8 @@ static int __init boxnic_init(void)
 
 unregister:
 	pci_unregister_driver(&boxnic_vf_driver);
+forget:
+	boxnic_numa_exit();
 close:
 	boxnic_wire_close();
 free:
