@@ -61,12 +61,13 @@ class Machine:
     def _differences(self) -> dict[str, object]:
         """Return what the slices show of a function that is not as it is there, by device."""
         shown = self.published()
+        every: dict[str, Facts] = dict.fromkeys(shown, {}) | self.functions
         return {
             name: {
                 "shown": sorted(shown.get(name, {}).items() - facts.items(), key=str),
                 "is": sorted(facts.items() - shown.get(name, {}).items(), key=str),
             }
-            for name, facts in (dict.fromkeys(shown, {}) | self.functions).items()
+            for name, facts in every.items()
             if shown.get(name) != facts
         }
 

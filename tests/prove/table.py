@@ -53,7 +53,12 @@ class Tally:
     def cells(self) -> tuple[str, ...]:
         """Return the texts of the columns."""
         numbers = (self.rows, self.lost, self.misconfigured, self.unguarded, self.other)
-        return (self.what, *(str(each) for each in numbers), f"{self.seconds:.0f}", f"{self.pace:.0f}")
+        return (
+            self.what,
+            *(str(each) for each in numbers),
+            f"{self.seconds:.0f}",
+            f"{self.pace:.0f}",
+        )
 
 
 def say(text: str) -> None:
