@@ -61,7 +61,7 @@ class Machine:
     def _differences(self) -> dict[str, object]:
         """Return what the slices show of a function that is not as it is there, by device."""
         shown = self.published()
-        every: dict[str, Facts] = dict.fromkeys(shown, {}) | self.functions
+        every: dict[str, Facts] = {name: {} for name in shown} | self.functions
         return {
             name: {
                 "shown": sorted(shown.get(name, {}).items() - facts.items(), key=str),
