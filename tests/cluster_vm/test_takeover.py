@@ -38,6 +38,7 @@ def test_a_function_and_its_rdma_device_that_dranet_moved_come_home(
     pods.wait_running("train")
     dranet.move(node, pods, "train", nic, address, hca)
     dranet.tell(pods, "train", nic, address, str(facts["dra.net/mac"]))
+    wait_until("its link-local address", lambda: "fe80:" in str(links_of(pods, "train")[nic]))
     given = links_of(pods, "train")
     assert address in given[nic]
 
