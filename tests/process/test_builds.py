@@ -63,7 +63,7 @@ BUILDS = {
     ),
     "crio": Build("make-crio BIN/go ROOT", ("go mod * starts", "gcc * ends", RENAME)),
     "helm": Build("make-helm BIN/go ROOT", ("go build * starts", "go build * ends", RENAME)),
-    "site": Build("make-site ROOT", ("python * starts", "ld-linux* ends", RENAME)),
+    "site": Build("make-site ROOT BIN/python", ("python * starts", "ld-linux* ends", RENAME)),
     "oci-layer": Build("make-oci-layer ROOT", ("python * starts", "python *oci.py* ends", RENAME)),
     "oci": Build("make-oci ROOT ROOT", ("ld-linux* starts", "python *oci.py image* ends", RENAME)),
     "venv": Build(
