@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dranet_nri.errors import KernelError
 from dranet_nri.model import Address, Link
 from dranet_nri.netlink.codec import address, attributes, fixed, text, u8
 from dranet_nri.netlink.links import (
@@ -44,11 +45,13 @@ class SeenLink:
     Attributes:
         port_name: IFLA_PHYS_PORT_NAME, "" if the driver gives none.
         pinned: IFLA_NETNS_IMMUTABLE (Linux 6.14 and later tell).
+        unreadable: why it could not be read, "" if it could.
     """
 
     link: Link
     port_name: str = ""
     pinned: bool = False
+    unreadable: str = ""
 
 
 def links(netlink: Rtnetlink) -> tuple[SeenLink, ...]:
@@ -65,7 +68,7 @@ def link(netlink: Rtnetlink, index: int) -> SeenLink:
     """Return one link of the namespace.
 
     Raises:
-        KernelError: ENODEV, there is none.
+        KernelError: ENODEV, there is none; or it is of TOO_LARGE.
     """
     return _seen_link(link_at(netlink, "read a link", index))
 
@@ -124,11 +127,16 @@ def _filters(netlink: Rtnetlink, index: int) -> Iterator[str]:
 
 
 def _seen_link(seen: Seen) -> SeenLink:
-    return SeenLink(
-        _readable(link_from(seen)),
-        text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
-        u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
-    )
+    try:
+        return SeenLink(
+            _readable(link_from(seen)),
+            text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
+            u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
+        )
+    except KernelError as error:
+        bus, parent = seen.parent
+        link = Link(seen.index, seen.name, bus=bus, parent=parent)
+        return SeenLink(_readable(link), unreadable=str(error))
 
 
 def _readable(link: Link) -> Link:

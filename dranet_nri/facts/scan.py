@@ -30,6 +30,7 @@ from dranet_nri.inventory import (
     parse_vm_size,
 )
 from dranet_nri.model import Address, DefaultRoute, Link
+from dranet_nri.netlink.links import TOO_LARGE
 from dranet_nri.netlink.routes import default_routes
 from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
 from dranet_nri.tree import Folder
@@ -93,7 +94,7 @@ class KnownLinks:
             self.addresses |= links.addresses(netlink, index)
             self.filters[index] = links.tc_filters_of(netlink, index)
         except KernelError as error:
-            if not error.already_gone:
+            if not error.already_gone and error.code not in TOO_LARGE:
                 raise
         else:
             self.seen[index] = seen
@@ -314,6 +315,7 @@ def _net_device(known: KnownLinks, index: int, place: sysfs.NetParent) -> NetDev
         port_name=seen.port_name,
         speed_mbps=place.speed_mbps,
         pinned=seen.pinned,
+        unreadable=seen.unreadable,
         tc_filters=known.filters.get(index, ()),
         tcx_programs=known.programs.get(index, ()),
     )

@@ -113,6 +113,8 @@ def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int
         slaved: ifindexes that are the master of some link.
     """
     link = device.link
+    if device.unreadable:
+        return f"what the kernel tells of it cannot be read: {device.unreadable}"
     if link.loopback:
         return "loopback"
     owner = _cni_owner(link.name)

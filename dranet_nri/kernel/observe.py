@@ -23,13 +23,18 @@ from dranet_nri.model import (
     is_spare,
 )
 from dranet_nri.netlink.codec import text
-from dranet_nri.netlink.links import IFLA_LINKINFO, IFLA_PHYS_PORT_NAME, Seen, link_from
+from dranet_nri.netlink.links import (
+    IFLA_LINKINFO,
+    IFLA_PHYS_PORT_NAME,
+    Parents,
+    Seen,
+    links_from,
+)
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
 
 _CLOSED: Final = (CLOSED_WITH_LOWER.encode(),)
 _DOOMED: Final = tuple(kind.encode() for kind in sorted(DELETED_WITH_LOWER))
-Parents = dict[str, tuple[str, str]]  # bus and name of the parent, by link name
 
 
 def observe(
@@ -49,7 +54,8 @@ def observe(
     """
     on_host = host.links()
     in_pod = _in_pod(pod, known) if bare else pod.links() if pod is not None else ()
-    host_parents, pod_parents = Parents(), Parents()
+    host_parents: Parents = {}
+    pod_parents: Parents = {}
     if key.parent and not any(seen.parent[1] for seen in (*on_host, *in_pod)):
         # Linux before 5.14 doesn't tell parents. The pod has no sysfs that we could ask.
         host_parents = _sysfs_parents(sys_root, on_host)
@@ -94,8 +100,8 @@ def _candidates(
     links: tuple[Seen, ...], key: DeviceKey, name: str, parents: Parents
 ) -> tuple[Link, ...]:
     """Return, in full, the links that may be the device; there may be hundreds of others."""
-    return tuple(
-        link_from(seen, *parents.get(seen.name, ("", "")))
+    possible = (
+        seen
         for seen in links
         if (not key.parent and (seen.name == name or is_spare(seen.name)))
         or (
@@ -104,6 +110,7 @@ def _candidates(
             and not is_representor(text(seen.attrs.get(IFLA_PHYS_PORT_NAME)))
         )
     )
+    return tuple(links_from(possible, parents))
 
 
 def own_names(links: Sequence[Link], name: str, known: Known | None) -> set[str]:
@@ -134,11 +141,7 @@ def _dev_port(sys_root: str, name: str) -> int | None:
 
 
 def _infiniband(links: tuple[Seen, ...], parents: Parents) -> tuple[Link, ...]:
-    return tuple(
-        link_from(seen, *parents.get(seen.name, ("", "")))
-        for seen in links
-        if seen.arphrd == ARPHRD_INFINIBAND
-    )
+    return tuple(links_from((seen for seen in links if seen.arphrd == ARPHRD_INFINIBAND), parents))
 
 
 def deleted_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
@@ -176,12 +179,12 @@ def _is_used(host: Space, link: Link) -> bool:
 def _of_kinds(links: tuple[Seen, ...], kinds: tuple[bytes, ...]) -> tuple[Link, ...]:
     """Return the links of these kinds, and maybe others; of hundreds there are few."""
     infos = ((seen, seen.attrs.get(IFLA_LINKINFO, b"")) for seen in links)
-    return tuple(link_from(seen) for seen, info in infos if any(kind in info for kind in kinds))
+    return tuple(links_from(seen for seen, info in infos if any(kind in info for kind in kinds)))
 
 
 def _all(links: tuple[Seen, ...]) -> tuple[Link, ...]:
     """Return every link; those of a pod are few."""
-    return tuple(link_from(seen) for seen in links)
+    return tuple(links_from(links))
 
 
 def _state(space: Space | None, link: Link | None) -> LinkState | None:
@@ -194,7 +197,7 @@ def _taken(links: tuple[Seen, ...], own: Link | None) -> frozenset[str]:
 
 
 def _sysfs_parents(sys_root: str, links: tuple[Seen, ...]) -> Parents:
-    parents: Parents = {}
+    parents: dict[str, tuple[str, str]] = {}
     for seen in links:
         device = Path(sys_root, "class/net", seen.name, "device")
         try:

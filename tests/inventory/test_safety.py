@@ -146,6 +146,11 @@ def test_the_reason_names_the_uplink_and_the_direction() -> None:
             id="empty-bridge",
         ),
         pytest.param(
+            NetDevice(Link(6, "eth9"), unreadable="EBADMSG"),
+            "what the kernel tells of it cannot be read: EBADMSG",
+            id="unreadable",
+        ),
+        pytest.param(
             NetDevice(Link(6, "wlan0"), pinned=True),
             "the kernel does not let it leave its network namespace",
             id="pinned",
