@@ -36,6 +36,7 @@ from dranet_nri.facts.host import boot_id
 from dranet_nri.facts.udev import OVERFLOW, DeviceEvent, DeviceEvents
 from dranet_nri.files import RealFs
 from dranet_nri.gate import Gate
+from dranet_nri.guard import Guard
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.sysctl import check_root
@@ -250,6 +251,7 @@ class Daemon:
                 attachments,
                 SystemClock(),
                 RdmaOptions(settings.rdma_mode, settings.rdma_char_devices),
+                Guard(settings.node_addresses),
             ),
             attachments=attachments,
             gate=Gate(RealFs(), settings.cdi, settings.metadata),

@@ -30,6 +30,7 @@ from dranet_nri.inventory import (
     parse_vm_size,
 )
 from dranet_nri.model import Address, DefaultRoute, Link
+from dranet_nri.netlink.addresses import addresses
 from dranet_nri.netlink.links import TOO_LARGE
 from dranet_nri.netlink.routes import default_routes
 from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
@@ -91,7 +92,7 @@ class KnownLinks:
             known.pop(index, None)
         try:
             seen = links.link(netlink, index)
-            self.addresses |= links.addresses(netlink, index)
+            self.addresses |= addresses(netlink, index)
             self.filters[index] = links.tc_filters_of(netlink, index)
         except KernelError as error:
             if not error.already_gone and error.code not in TOO_LARGE:
@@ -171,11 +172,11 @@ class Scanner:
     def _everything(self, programs: Programs) -> _Seen:
         with closing(open_here()) as netlink:
             seen = links.links(netlink)
-            addresses = links.addresses(netlink)
+            owned = addresses(netlink)
             filters = links.tc_filters(netlink)
             routes = default_routes(netlink)
         told = infiniband.told(self._sysfs)
-        known = KnownLinks({each.link.index: each for each in seen}, addresses, filters, programs)
+        known = KnownLinks({each.link.index: each for each in seen}, owned, filters, programs)
         facts = host_facts(self._sysfs, known, routes, told=told)
         facts = replace(facts, azure=azure.azure_host(self._sysfs, self._size))
         return _Seen(facts, known, told)

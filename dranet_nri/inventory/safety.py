@@ -122,8 +122,9 @@ def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int
         return f"belongs to {owner}"
     if is_spare(link.name) and not link.parent:
         return "came home from a pod and waits for its own name, see dranet-nri status"
-    if link.master:
-        return _slave_reason(links.get(link.master))
+    master = links.get(link.master)
+    if link.master and not (master and master.kind == "vrf"):
+        return _slave_reason(master)
     if is_representor(device.port_name):
         return f"represents {device.port_name} in the NIC's embedded switch"
     if link.kind == "bridge" and link.index in slaved:

@@ -351,8 +351,6 @@ class Observed:
             IPoIB children and other ports.
         unclear: links that may be the device and can't be told apart; it counts as being nowhere
             then, and not as gone.
-        lost_with_link: names of other links on the host that the kernel deletes when it leaves.
-        closed_with_link: names of VLANs that the host uses and the kernel closes then.
     """
 
     host: LinkState | None = None
@@ -364,5 +362,3 @@ class Observed:
     rdma: ObservedRdma = NO_RDMA
     lost_with_rdma: tuple[str, ...] = ()
     unclear: tuple[str, ...] = ()
-    lost_with_link: tuple[str, ...] = ()
-    closed_with_link: tuple[str, ...] = ()

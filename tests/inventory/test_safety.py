@@ -157,11 +157,16 @@ def test_the_reason_names_the_uplink_and_the_direction() -> None:
         ),
         pytest.param(NetDevice(Link(1, "eth2"), port_name="p0"), "", id="physical-port"),
         pytest.param(NetDevice(Link(1, "dummy0", kind="dummy")), "", id="dummy"),
+        pytest.param(NetDevice(Link(1, "eth3", master=12)), "", id="port-of-a-VRF"),
         pytest.param(NetDevice(Link(1, "veth1", kind="veth")), "", id="veth"),
     ],
 )
 def test_links_that_no_pod_may_have_say_why(device: NetDevice, reason: str) -> None:
-    links = {10: Link(10, "bond0"), 11: Link(11, "eth0", bus="vmbus")}
+    links = {
+        10: Link(10, "bond0"),
+        11: Link(11, "eth0", bus="vmbus"),
+        12: Link(12, "vrf0", kind="vrf"),
+    }
 
     assert link_hazard(device, links, frozenset({5, 10, 11})) == reason
 

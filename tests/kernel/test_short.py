@@ -12,6 +12,7 @@ from dranet_nri.kernel.addresses import dump_addresses
 from dranet_nri.kernel.neighbours import dump_neighbours
 from dranet_nri.kernel.routes import dump_routes
 from dranet_nri.kernel.rules import dump_rules
+from dranet_nri.netlink.addresses import addresses
 from dranet_nri.netlink.codec import attribute
 from dranet_nri.netlink.links import INFO, dump_links, link_from
 from dranet_nri.netlink.routes import default_routes
@@ -68,7 +69,7 @@ HEADERS = [
     pytest.param(read_routes, ROUTE, id="route"),
     pytest.param(read_rules, RULE, id="rule"),
     pytest.param(read_neighbours, NEIGHBOUR, id="neighbour"),
-    pytest.param(facts.addresses, ADDRESS, id="address, as a fact"),
+    pytest.param(addresses, ADDRESS, id="address, as a fact"),
     pytest.param(default_routes, ROUTE, id="route, as a fact"),
     pytest.param(facts.tc_filters, TRAFFIC, id="qdisc, as a fact"),
     pytest.param(facts.links, INFO.pack(0, 1, 7, 0, 0), id="link, as a fact"),
@@ -97,7 +98,7 @@ def test_a_header_without_attributes_is_read(read: Read, header: bytes) -> None:
         pytest.param(read_routes, ROUTE, 12, 12, id="RTA_CACHEINFO"),
         pytest.param(read_routes, ROUTE, 20, 1, id="RTA_PREF"),
         pytest.param(read_rules, RULE, 21, 1, id="FRA_PROTOCOL"),
-        pytest.param(facts.addresses, ADDRESS, 2, 4, id="IFA_LOCAL, as a fact"),
+        pytest.param(addresses, ADDRESS, 2, 4, id="IFA_LOCAL, as a fact"),
         pytest.param(read_link, INFO.pack(0, 1, 7, 0, 0), 4, 4, id="IFLA_MTU"),
     ],
 )
