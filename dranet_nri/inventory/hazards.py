@@ -9,14 +9,13 @@ from typing import Final
 from dranet_nri.inventory.observed import HostFacts
 from dranet_nri.inventory.safety import (
     accelerated_hazard,
-    carrier_hazard,
+    carrier_hazards,
     is_synthetic,
     link_hazard,
     uplink_tree,
-    vlan_hazards,
 )
 from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
-from dranet_nri.model import DELETED_WITH_LOWER, DeviceKey
+from dranet_nri.model import DeviceKey
 
 _REMEDY: Final = (
     "it stays on the host: put what is on it elsewhere, or keep the NIC from claims (dra-shim run"
@@ -34,15 +33,13 @@ def hazards(facts: HostFacts, uplinks: Uplinks | None = None) -> dict[int, str]:
     links = [device.link for device in facts.netdevs]
     by_index = {link.index: link for link in links}
     masters = frozenset(link.master for link in links)
-    carried = {link.lower: link.name for link in links if link.kind in DELETED_WITH_LOWER}
-    stacked = vlan_hazards(facts.netdevs)
+    carried = carrier_hazards(facts.netdevs)
     tree = uplink_tree(links, (uplinks or uplinks_of(facts)).among(links))
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     reasons = {
         device.link.index: tree.get(device.link.index)
         or link_hazard(device, by_index, masters)
-        or carrier_hazard(carried.get(device.link.index, ""))
-        or stacked.get(device.link.index)
+        or carried.get(device.link.index)
         or accelerated_hazard(device, synthetic)
         for device in facts.netdevs
     }

@@ -6,14 +6,14 @@ from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts, NetDevice
 from dranet_nri.kernel.observe import sysfs_parents
 from dranet_nri.kernel.space import Space
-from dranet_nri.model import Address, Link
+from dranet_nri.model import Link
 from dranet_nri.netlink.addresses import addresses
 from dranet_nri.netlink.codec import text, u8
+from dranet_nri.netlink.elsewhere import above_elsewhere
 from dranet_nri.netlink.links import (
     IFLA_NETNS_IMMUTABLE,
     IFLA_PHYS_PORT_NAME,
     Parents,
-    Seen,
     outline,
 )
 from dranet_nri.netlink.routes import default_routes
@@ -29,15 +29,15 @@ def host_facts(host: Space, sys_root: str) -> HostFacts:
     told = any(seen.parent[1] for seen in links)
     parents = {} if told else sysfs_parents(sys_root, links)
     return HostFacts(
-        netdevs=tuple(_net_devices(links, parents, addresses(host.netlink))),
+        netdevs=tuple(_net_devices(host, parents)),
         default_routes=default_routes(host.netlink),
     )
 
 
-def _net_devices(
-    links: tuple[Seen, ...], parents: Parents, owned: dict[int, tuple[Address, ...]]
-) -> Iterator[NetDevice]:
-    for seen in links:
+def _net_devices(host: Space, parents: Parents) -> Iterator[NetDevice]:
+    owned = addresses(host.netlink)
+    elsewhere = above_elsewhere(host.netlink, host.fd)
+    for seen in host.links():
         bus, parent = parents.get(seen.name, ("", ""))
         try:
             yield NetDevice(
@@ -45,6 +45,7 @@ def _net_devices(
                 owned.get(seen.index, ()),
                 port_name=text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
                 pinned=u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
+                above_elsewhere=elsewhere.get(seen.index, ()),
             )
         except KernelError as error:
             yield NetDevice(Link(seen.index, seen.name), unreadable=str(error))

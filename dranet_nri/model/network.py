@@ -42,6 +42,9 @@ DELETED_WITH_LOWER: Final = frozenset({"macsec", "vxlan"})
 # that again, without its routes and IPv6 addresses (vlan_device_event, net/8021q/vlan.c). A macvlan
 # or ipvlan link only loses its carrier.
 CLOSED_WITH_LOWER: Final = "vlan"
+# Kinds that may tell another link, and do not run over it: ends of a pair; tunnels without a lower
+# link; and IPoIB children, which the rules for their RDMA device are about.
+BESIDE_LOWER: Final = frozenset({"bareudp", "geneve", "gtp", "ipoib", "netkit", "veth", "vxcan"})
 SCOPE_LINK: Final = 253  # linux/rtnetlink.h
 
 
@@ -251,17 +254,6 @@ def best_legs(routes: Sequence[DefaultRoute]) -> frozenset[int]:
     return frozenset(
         index for route in routes if route.metric == best[route.family] for index in route.links
     )
-
-
-def closed_with(lower: int, links: Sequence[Link]) -> tuple[Link, ...]:
-    """Return the links that the kernel closes with the one below, VLANs above VLANs included."""
-    found: list[Link] = []
-    below = {lower}
-    while below:
-        level = [each for each in links if each.kind == CLOSED_WITH_LOWER and each.lower in below]
-        found += level
-        below = {each.index for each in level}
-    return tuple(found)
 
 
 def is_in_use(link: Link, addresses: Sequence[Address]) -> bool:

@@ -81,7 +81,7 @@ Parents = Mapping[str, tuple[str, str]]  # bus and name of the parent, by link n
 
 INFO: Final = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
 _U16: Final = struct.Struct("=H")
-_WITHOUT_STATS: Final = attribute(IFLA_EXT_MASK, struct.pack("=I", RTEXT_FILTER_SKIP_STATS))
+WITHOUT_STATS: Final = attribute(IFLA_EXT_MASK, struct.pack("=I", RTEXT_FILTER_SKIP_STATS))
 _STATS: Final = struct.Struct("=BxHII")  # struct if_stats_msg: family, index, filter
 _LINK_64: Final = 1  # IFLA_STATS_LINK_64, of which every link has one
 TOO_LARGE: Final = frozenset({EMSGSIZE, ENOBUFS})  # the kernel makes no message of that size
@@ -112,7 +112,8 @@ class Seen:
         return bus, text(self.attrs.get(IFLA_PARENT_DEV_NAME))
 
 
-def _seen(body: bytes) -> Seen:
+def seen_in(body: bytes) -> Seen:
+    """Return the link of a message."""
     _, arphrd, index, flags, _ = fixed(INFO, body)
     attrs = _attributes(body)
     return Seen(text(attrs.get(IFLA_IFNAME)), index, arphrd, flags, attrs)
@@ -150,9 +151,9 @@ def dump_links(netlink: Rtnetlink, where: str, most: int | None = None) -> tuple
         KernelError: E2BIG, they have more; or the dump failed.
     """
     what = f"dump links in {where}"
-    request = INFO.pack(0, 0, 0, 0, 0) + _WITHOUT_STATS
+    request = INFO.pack(0, 0, 0, 0, 0) + WITHOUT_STATS
     try:
-        return tuple(map(_seen, netlink.dump(what, RTM_GETLINK, request, most)))
+        return tuple(map(seen_in, netlink.dump(what, RTM_GETLINK, request, most)))
     except KernelError as error:
         if error.code not in TOO_LARGE:
             raise
@@ -177,7 +178,7 @@ def find_link(netlink: Rtnetlink, what: str, name: str) -> Seen:
         KernelError: ENODEV, there is none.
     """
     named = attribute(IFLA_IFNAME, name.encode(errors="surrogateescape") + b"\0")
-    return _seen(netlink.get(what, RTM_GETLINK, INFO.pack(0, 0, 0, 0, 0) + named + _WITHOUT_STATS))
+    return seen_in(netlink.get(what, RTM_GETLINK, INFO.pack(0, 0, 0, 0, 0) + named + WITHOUT_STATS))
 
 
 def link_at(netlink: Rtnetlink, what: str, index: int) -> Seen:
@@ -186,8 +187,8 @@ def link_at(netlink: Rtnetlink, what: str, index: int) -> Seen:
     Raises:
         KernelError: ENODEV, there is none.
     """
-    request = INFO.pack(0, 0, index, 0, 0) + _WITHOUT_STATS
-    return _seen(netlink.get(what, RTM_GETLINK, request))
+    request = INFO.pack(0, 0, index, 0, 0) + WITHOUT_STATS
+    return seen_in(netlink.get(what, RTM_GETLINK, request))
 
 
 def index_of(netlink: Rtnetlink, what: str, name: str) -> int:
@@ -225,14 +226,14 @@ def outline(seen: Seen, bus: str = "", parent: str = "") -> Link:
     """
     attrs = seen.attrs
     told_bus, told_parent = seen.parent
-    kind, _, lower = _kind(seen)
+    kind, _, lower = kind_of(seen)
     return Link(
         index=seen.index,
         name=seen.name,
         kind=kind,
         mac=attrs.get(IFLA_ADDRESS, b"").hex(":"),
         master=u32(attrs.get(IFLA_MASTER)),
-        lower=lower,
+        lower=_here(seen, lower),
         loopback=bool(seen.flags & IFF_LOOPBACK),
         bus=told_bus or bus,
         parent=told_parent or parent,
@@ -248,7 +249,7 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
     attrs = seen.attrs
     told_bus, told_parent = seen.parent
     state = u8(attrs.get(IFLA_OPERSTATE))
-    kind, data, lower = _kind(seen)
+    kind, data, lower = kind_of(seen)
     return Link(
         index=seen.index,
         name=seen.name,
@@ -262,7 +263,7 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
         carrier=u8(attrs.get(IFLA_CARRIER)) == 1,
         operstate=OPERSTATES[state] if state < len(OPERSTATES) else "unknown",
         master=u32(attrs.get(IFLA_MASTER)),
-        lower=lower,
+        lower=_here(seen, lower),
         loopback=bool(seen.flags & IFF_LOOPBACK),
         alias=text(attrs.get(IFLA_IFALIAS)),
         altnames=seen.altnames,
@@ -278,12 +279,21 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
     )
 
 
-def _kind(seen: Seen) -> tuple[str, bytes, int]:
-    """Return IFLA_INFO_KIND, IFLA_INFO_DATA and the ifindex of what a link hangs on."""
+def kind_of(seen: Seen) -> tuple[str, bytes, int]:
+    """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindex of what a link's packets go through.
+
+    That link may be in another namespace. A VXLAN tells it apart.
+    """
     info = attributes(seen.attrs.get(IFLA_LINKINFO, b""))
     kind, data = text(info.get(IFLA_INFO_KIND)), info.get(IFLA_INFO_DATA, b"")
-    lower = _lower(seen.attrs, data if kind == "vxlan" else b"")
-    return kind, data, 0 if lower == seen.index else lower
+    if kind == "vxlan":
+        return kind, data, u32(attributes(data).get(IFLA_VXLAN_LINK))
+    return kind, data, u32(seen.attrs.get(IFLA_LINK))
+
+
+def _here(seen: Seen, lower: int) -> int:
+    """Return the ifindex of the link below, 0 where it is the link itself or elsewhere."""
+    return 0 if lower == seen.index or IFLA_LINK_NETNSID in seen.attrs else lower
 
 
 def _programs(attrs: Mapping[int, bytes]) -> tuple[XdpProgram, ...]:
@@ -299,13 +309,6 @@ def _ipoib(data: bytes) -> IpoibState | None:
         return None
     (mode,), (umcast,) = (fixed(_U16, told[each]) for each in (IFLA_IPOIB_MODE, IFLA_IPOIB_UMCAST))
     return IpoibState(mode == IPOIB_MODE_CONNECTED, bool(umcast))
-
-
-def _lower(attrs: Mapping[int, bytes], vxlan: bytes) -> int:
-    """Return the ifindex of what a link's packets go through; a VXLAN tells it apart."""
-    if IFLA_LINK_NETNSID in attrs:
-        return 0
-    return u32(attrs.get(IFLA_LINK)) or u32(attributes(vxlan).get(IFLA_VXLAN_LINK))
 
 
 def _sizes(attrs: Mapping[int, bytes]) -> OffloadSizes:

@@ -74,6 +74,16 @@ UNPUBLISHED: Final = {
     "kube-proxy's addresses": ("kube-ipvs0", "link set nic1 name kube-ipvs0"),
     "what carries a tunnel": ("nic1", "link add flannel.1 type vxlan id 1 dev nic1 dstport 4789"),
     "a tunnel": ("flannel.1", "link add flannel.1 type vxlan id 1 dev nic1 dstport 4789"),
+    "what carries a macvlan of the host": (
+        "nic1",
+        "link add mv0 link nic1 type macvlan mode bridge",
+    ),
+    "what carries a macvtap of the host": ("nic1", "link add tap0 link nic1 type macvtap"),
+    "what carries a pod's macvlan": (
+        "nic1",
+        "link add mv0 link nic1 type macvlan mode bridge",
+        "link set mv0 netns POD",
+    ),
     "a NIC that waits for its name": ("dra7", "link set nic1 name dra7"),
     "what was the uplink while no link is one": ("up0", "route del default"),
 }
@@ -89,6 +99,7 @@ class Node:
     def __init__(self) -> None:
         """Make it."""
         self._host, self._pod, self._wire = new_netns(), new_netns(), new_netns()
+        self._other = f"/proc/{os.getpid()}/fd/{self._pod}"
         for name in ("up0", "nic1", "nic2"):
             add_veth(self._host, name, self._wire)
             self.ip(f"link set {name} up")
@@ -108,7 +119,7 @@ class Node:
         """Run iproute2 on the host."""
 
         def run() -> str:
-            words = ["ip", *command.split()]
+            words = ["ip", *command.replace("POD", self._other).split()]
             return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
         return run_inside(self._host, run)
@@ -133,7 +144,7 @@ class Node:
         """Return the names of the links that the inventory publishes."""
 
         def look() -> set[str]:
-            facts = read_host()
+            facts = read_host()  # asks for links of other namespaces, as root
             uplinks = uplinks_of(facts, (NODE_ADDRESS,))
             return {each.key.name for each in inventory_from_facts(facts, uplinks).devices}
 

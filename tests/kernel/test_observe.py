@@ -270,6 +270,7 @@ class Dumped:
     seen: tuple[Seen, ...]
     netlink: Mute | Bare | None = None
     ns: Ns = Ns.HOST
+    fd: int = -1
 
     def links(self) -> tuple[Seen, ...]:
         """Return them."""
