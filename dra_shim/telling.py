@@ -159,7 +159,7 @@ class Telling:
                 log.warning("events not heard", source=notice.source, reason=str(notice.error))
             case node.Untold():
                 log.warning(
-                    "TCX programs not told",
+                    "TCX programs and links of other namespaces not told",
                     reason=str(notice.error),
                     remedy="have plugin and shim of the same version; what was told before counts",
                 )

@@ -15,7 +15,6 @@ from typing import Final, assert_never
 import structlog
 
 from dranet_nri.attacher import Attacher
-from dranet_nri.bpf import tcx_names
 from dranet_nri.connection import (
     Connection,
     Disconnected,
@@ -32,10 +31,12 @@ from dranet_nri.edits import EditOptions
 from dranet_nri.errors import KernelError, described
 from dranet_nri.executor import Executor
 from dranet_nri.fabric import RdmaOptions
+from dranet_nri.facts import privileged
 from dranet_nri.facts.host import boot_id
 from dranet_nri.facts.udev import OVERFLOW, DeviceEvent, DeviceEvents
 from dranet_nri.files import RealFs
 from dranet_nri.gate import Gate
+from dranet_nri.guard import Guard
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.sysctl import check_root
@@ -250,6 +251,7 @@ class Daemon:
                 attachments,
                 SystemClock(),
                 RdmaOptions(settings.rdma_mode, settings.rdma_char_devices),
+                Guard(settings.node_addresses),
             ),
             attachments=attachments,
             gate=Gate(RealFs(), settings.cdi, settings.metadata),
@@ -276,7 +278,7 @@ class Daemon:
 
         connection = Connection(self._endpoint, plugin, notify, answered=partial(_count, plugin))
         pulse = Pulse(RealFs(), self._settings.run, plugin, self._bell, lambda: connection.status)
-        ask = partial(plugin.attacher.overseer.done, tcx_names)
+        ask = partial(plugin.attacher.overseer.done, privileged.look)
         lookout = Lookout(RealFs(), self._settings.run, ask)
         loop = asyncio.get_running_loop()
         events = DeviceEvents()

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 from dranet_nri.errors import AttachError, DranetError, KernelError
 from dranet_nri.fabric import RdmaOptions
+from dranet_nri.guard import Guard
 from dranet_nri.model import (
     Allocation,
     AttachedDevice,
@@ -81,6 +82,7 @@ class Executor:
         journal: Journal,
         clock: Clock,
         rdma: RdmaOptions,
+        guard: Guard | None = None,
     ) -> None:
         """Use the kernel and write to the journal.
 
@@ -89,11 +91,13 @@ class Executor:
             journal: where attachments are recorded.
             clock: for failures and remaining lifetimes.
             rdma: the operator's choices for RDMA devices.
+            guard: judges what may leave the host.
         """
         self._kernel = kernel
         self._journal = journal
         self._clock = clock
         self._rdma = rdma
+        self._guard = guard or Guard()
 
     def attach(
         self,
@@ -171,7 +175,8 @@ class Executor:
         beside: tuple[Attachment, ...],
     ) -> tuple[Attachment, ...]:
         try:
-            targets = resolve(session, records, allocations, beside, self._clock.boot(), self._rdma)
+            judged, now_s = self._guard.look(session), self._clock.boot()
+            targets = resolve(session, records, allocations, beside, now_s, self._rdma, judged)
             plans = tuple(target.plan() for target in targets)
             intents = tuple(_with_devices(record, targets) for record in records)
             for record in intents:

@@ -19,7 +19,7 @@ import structlog
 from dranet_nri import insight
 from dranet_nri.errors import described
 from dranet_nri.files import Fs
-from dranet_nri.insight import Programs
+from dranet_nri.insight import Insight
 from dranet_nri.log import logger
 
 LOOK_S: Final = 15.0  # between two looks; the shim looks at everything once a minute
@@ -27,7 +27,7 @@ LOOK_S: Final = 15.0  # between two looks; the shim looks at everything once a m
 
 @dataclass(slots=True)
 class Lookout:
-    """Tells the shim which programs run on the links of the host.
+    """Tells the shim what it may not see itself, see insight.
 
     Attributes:
         run_dir: the plugin's directory.
@@ -36,7 +36,7 @@ class Lookout:
 
     fs: Fs
     run_dir: Path
-    ask: Callable[[], Awaitable[Programs]]
+    ask: Callable[[], Awaitable[Insight]]
     log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "lookout"))
     _written: bytes = b""
     _trouble: str = ""
@@ -58,5 +58,7 @@ class Lookout:
         except Exception as error:  # noqa: BLE001 - not even that there can be no thread ends us
             trouble = described(error)
         if trouble and trouble != self._trouble:
-            self.log.warning("TCX programs are not told to the shim", reason=trouble)
+            self.log.warning(
+                "not told to the shim: TCX programs, links of other namespaces", reason=trouble
+            )
         self._trouble = trouble

@@ -1,8 +1,10 @@
 """Flags and environment to frozen settings, parsed once."""
 
 import argparse
+import os
 import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +32,7 @@ class Settings:
         environment: whether containers get interface names in their environment.
         rdma_char_devices: kinds of RDMA device files that containers get unless a claim says.
         rdma_mode: the mode the machine must be in for RDMA devices, None for either.
+        node_addresses: by which the cluster reaches the node; what has one stays on the host.
         sweep_s: seconds between reconciliations.
         proc: where a writable /proc/sys/net is; a container's own is read-only.
         sysfs: a mount of sysfs.
@@ -46,6 +49,7 @@ class Settings:
     environment: bool = True
     rdma_char_devices: tuple[CharKind, ...] = (CharKind.UVERBS, CharKind.RDMA_CM)
     rdma_mode: RdmaMode | None = None
+    node_addresses: tuple[str, ...] = ()
     sweep_s: float = 60.0
     proc: Path = Path("/proc")
     sysfs: Path = Path("/sys")
@@ -97,6 +101,13 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="RDMA network namespace mode the node must be in: exclusive moves RDMA devices with"
         " their NIC, shared leaves them to all; claims are refused in the other (default: auto)",
     )
+    add(
+        "--node-addresses",
+        default=os.environ.get("NODE_ADDRESSES", ""),
+        metavar="ADDRESSES",
+        help="addresses of the Node, with commas: the link that has one, and what carries it, never"
+        " moves (default: $NODE_ADDRESSES)",
+    )
     add("--sweep", type=float, default=default.sweep_s, help="seconds between reconciliations")
     add("--log-format", choices=("console", "json"), default="console", help="log format")
     add("--verbose", "-v", action="store_true", help="log every operation")
@@ -122,6 +133,7 @@ def settings_from(args: argparse.Namespace) -> Settings:
         environment=not args.no_environment,
         rdma_char_devices=_char_kinds(args.rdma_char_devices),
         rdma_mode=None if args.rdma_mode == "auto" else RdmaMode(args.rdma_mode),
+        node_addresses=_addresses(args.node_addresses),
         sweep_s=args.sweep,
         log_json=args.log_format == "json",
         verbose=args.verbose,
@@ -136,6 +148,14 @@ def _memlock(text: str) -> int | None:
     if re.fullmatch(r"[0-9]{1,20}", text) and int(text) <= UNLIMITED:
         return int(text)
     raise InvalidValueError(f"--memlock {text[:40]!r}: must be bytes, 'unlimited' or 'keep'")
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    words = (word.strip() for word in text.split(","))
+    try:
+        return tuple(str(ip_address(word)) for word in words if word)
+    except ValueError as error:
+        raise InvalidValueError(f"--node-addresses {text[:60]!r}: {error}") from None
 
 
 def _char_kinds(text: str) -> tuple[CharKind, ...]:

@@ -20,6 +20,7 @@ from dranet_nri.fabric import (
     with_files,
     with_rdma,
 )
+from dranet_nri.guard import Judged, came_home_late
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
@@ -29,13 +30,11 @@ from dranet_nri.model import (
     Ns,
     Observed,
     RdmaMode,
-    Route,
-    best_legs,
 )
 from dranet_nri.plan.adopt import adopted
 from dranet_nri.plan.child import Child
 from dranet_nri.plan.known import known_as, rdma_known_as, why_unclear
-from dranet_nri.plan.network import MAIN, PodNetwork, beside_each_other, pod_network
+from dranet_nri.plan.network import PodNetwork, beside_each_other, pod_network
 from dranet_nri.plan.ops import Plan
 from dranet_nri.plan.planner import InPod, plan
 from dranet_nri.plan.port import Session
@@ -193,6 +192,7 @@ def resolve(
     beside: tuple[Attachment, ...],
     now_s: int,
     options: RdmaOptions,
+    judged: Judged,
 ) -> tuple[Target, ...]:
     """Return every device of the claims, in the order in which they are attached.
 
@@ -203,13 +203,17 @@ def resolve(
         beside: the records of other claims that have devices in the pod.
         now_s: seconds of CLOCK_BOOTTIME, for new snapshots.
         options: the operator's, for RDMA devices.
+        judged: the host as it is now.
 
     Raises:
-        RefusedError: a device is not there or can't be had as wanted, or two want the same name.
+        RefusedError: a device is not there, is no longer to be published or can't be had as
+            wanted, or two want the same name.
         KernelError: the kernel could not be read.
     """
     targets = tuple(
-        _target(session, Target(record.claim.uid, wanted, device, Observed()), now_s, options)
+        _target(
+            session, Target(record.claim.uid, wanted, device, Observed()), now_s, options, judged
+        )
         for record, allocation in zip(records, allocations, strict=True)
         for device, wanted in zip(record.devices, moved(allocation), strict=True)
     )
@@ -248,7 +252,9 @@ def _beside_each_other(
     )
 
 
-def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) -> Target:
+def _target(
+    session: Session, target: Target, now_s: int, options: RdmaOptions, judged: Judged
+) -> Target:
     wanted, device = target.wanted, target.record
     key = device.device.key
     _require_possible(wanted)
@@ -259,6 +265,7 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
     ipoib = wanted.config.interface.ipoib
     if ipoib is not None:
         made = expect_child(session, target.claim_uid, wanted, ipoib, device, options)
+        judged.require_publishable(wanted.device, made.child.parent)
         return replace(
             target,
             record=made.record,
@@ -269,6 +276,9 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
     observed = look(session, replace(device, rdma_name=wanted.config.rdma.name or ""))
     if observed.unclear:
         raise RefusedError(why_unclear(device.device, observed.unclear))
+    if observed.pod is None and not came_home_late(observed.host, device.snapshot):
+        here = observed.host.link.index if observed.host else None
+        judged.require_publishable(wanted.device, here)
     # Wherever it was before: on the host it is about to get another one.
     device = replace(device, pod_index=observed.pod.link.index if observed.pod else 0)
     network = None
@@ -277,11 +287,9 @@ def _target(session: Session, target: Target, now_s: int, options: RdmaOptions) 
     else:
         snapshot = device.snapshot
         if snapshot is None:
-            _require_no_uplink(session, wanted.device.name, observed.host)
             _require_features(wanted, observed.host)
             snapshot = _snapshot(session, wanted, observed)
             device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
-        _require_bare(wanted.device.name, observed)
         require_lasting(wanted.device, observed)
         network = pod_network(wanted.config, snapshot)
         device = replace(device, pod_name=network.name)
@@ -302,41 +310,11 @@ def _require_possible(wanted: AllocatedDevice) -> None:
         raise RefusedError(f"device {name}: {'; '.join(problems)}")
 
 
-def _require_no_uplink(session: Session, name: str, host: LinkState | None) -> None:
-    """Refuse what became the node's uplink since it was allocated. Few NICs have such routes."""
-    if host is None or not any(_is_default(route) for route in host.routes):
-        return
-    if host.link.index in best_legs(session.default_routes()):
-        raise RefusedError(
-            f"device {name}: the node's default route goes through {host.link.name}, so that it"
-            " stays on the host; delete that route, or give the node another one of a lower metric"
-        )
-
-
 def _require_features(wanted: AllocatedDevice, host: LinkState | None) -> None:
     """Refuse what the kernel can't be asked for."""
     if wanted.config.ethtool and host is not None and host.ethtool is None:
         raise RefusedError(
             f"device {wanted.device.name}: ethtool needs Linux 5.7 or newer on the node; remove it"
-        )
-
-
-def _is_default(route: Route) -> bool:
-    return route.destination in {"0.0.0.0/0", "::/0"} and route.table == MAIN
-
-
-def _require_bare(name: str, observed: Observed) -> None:
-    """Refuse a move that takes more from the host than was claimed: nobody would give it back."""
-    harm = ""
-    if observed.lost_with_link:
-        harm = f"the kernel deletes {', '.join(observed.lost_with_link)} from the host"
-    elif observed.closed_with_link:
-        vlans = ", ".join(observed.closed_with_link)
-        harm = f"{vlans}, a VLAN that the host uses, loses its routes and IPv6 addresses"
-    if harm:
-        raise RefusedError(
-            f"device {name}: {harm} when the NIC below leaves for a pod; keep the NIC from claims"
-            " (dra-shim run --filter), or put what is on it elsewhere"
         )
 
 

@@ -62,7 +62,7 @@ class Eyes:
         """
         addresses = await self._reach.addresses()
         before = held.devices()
-        look = partial(self._host.look, whole=whole, programs=self._told.programs())
+        look = partial(self._host.look, whole=whole, insight=self._told.insight())
         facts = await in_thread(look, self._patience)
         known = tuple((before | held.devices()).values())
         self._uplinks = uplinks_of(facts, addresses, self._uplinks)

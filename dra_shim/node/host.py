@@ -15,7 +15,7 @@ from dranet_nri.facts.scan import Scanner
 from dranet_nri.facts.sysfs import SYSFS
 from dranet_nri.facts.touched import Event
 from dranet_nri.facts.udev import DeviceEvents
-from dranet_nri.insight import Programs
+from dranet_nri.insight import Insight
 from dranet_nri.inventory import HostFacts
 from dranet_nri.rdma.listener import RdmaListener
 
@@ -32,12 +32,12 @@ class Host(Protocol):
             KernelError, OSError: nothing can be heard.
         """
 
-    def look(self, *, whole: bool, programs: Programs) -> HostFacts:
+    def look(self, *, whole: bool, insight: Insight) -> HostFacts:
         """Return what there is now. It may block; one thread at a time.
 
         Args:
             whole: trust no news; without, what nothing was heard of may be as it was.
-            programs: what runs on links by TCX now.
+            insight: what the plugin sees now.
 
         Raises:
             KernelError: the kernel refused.
@@ -61,9 +61,9 @@ class LiveHost:
         self._sysfs = sysfs
         self._scanner = Scanner(sysfs, azure_size)
 
-    def look(self, *, whole: bool, programs: Programs) -> HostFacts:
+    def look(self, *, whole: bool, insight: Insight) -> HostFacts:
         """See Host."""
-        return self._scanner.scan(whole=whole, programs=programs)
+        return self._scanner.scan(whole=whole, insight=insight)
 
     @contextmanager
     def listening(self, stir: Stir, notify: Notify) -> Iterator[None]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from dra_shim.node.notices import Notify, Untold
 from dranet_nri import insight
 from dranet_nri.errors import StateError
-from dranet_nri.insight import Programs
+from dranet_nri.insight import Insight
 
 
 class Told:
@@ -20,17 +20,17 @@ class Told:
                 raise.
         """
         self._run, self._notify = run, notify
-        self._programs: Programs = {}
+        self._insight = Insight()
         self._trouble = ""
 
-    def programs(self) -> Programs:
-        """Return which programs run on links by TCX; the last that was read, if none can be now."""
+    def insight(self) -> Insight:
+        """Return what the plugin sees; the last that was read, if nothing can be now."""
         trouble = ""
         try:
-            self._programs = insight.load(self._run)
+            self._insight = insight.load(self._run)
         except (StateError, OSError) as error:
             trouble = str(error)
             if trouble != self._trouble:
                 self._notify(Untold(error))
         self._trouble = trouble
-        return self._programs
+        return self._insight

@@ -1,18 +1,17 @@
-"""Links, addresses and filters of the calling thread's network namespace.
+"""Links and filters of the calling thread's network namespace.
 
-Numbers without a name in Python's socket module are IFLA_*, IFA_* and TCA_* of linux/if_link.h,
-if_addr.h and pkt_sched.h.
+Numbers without a name in Python's socket module are IFLA_* and TCA_* of linux/if_link.h
+and pkt_sched.h.
 """
 
-import socket
 import struct
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dranet_nri.model import Address, Link
-from dranet_nri.netlink.codec import address, attributes, fixed, text, u8
+from dranet_nri.errors import KernelError
+from dranet_nri.model import Link
+from dranet_nri.netlink.codec import attributes, fixed, text, u8
 from dranet_nri.netlink.links import (
     IFLA_NETNS_IMMUTABLE,
     IFLA_PHYS_PORT_NAME,
@@ -23,14 +22,11 @@ from dranet_nri.netlink.links import (
 )
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 
-RTM_GETADDR: Final = 22
 RTM_GETQDISC: Final = 38
 RTM_GETTFILTER: Final = 46
 
-_ADDRESS: Final = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
 _TRAFFIC: Final = struct.Struct("=BxHiIII")  # family, pad, index, handle, parent, info
 
-_FAMILIES: Final = {int(socket.AF_INET): 4, int(socket.AF_INET6): 6}
 _CLSACT_SIDES: Final = (
     0xFFFFFFF2,
     0xFFFFFFF3,
@@ -44,11 +40,13 @@ class SeenLink:
     Attributes:
         port_name: IFLA_PHYS_PORT_NAME, "" if the driver gives none.
         pinned: IFLA_NETNS_IMMUTABLE (Linux 6.14 and later tell).
+        unreadable: why it could not be read, "" if it could.
     """
 
     link: Link
     port_name: str = ""
     pinned: bool = False
+    unreadable: str = ""
 
 
 def links(netlink: Rtnetlink) -> tuple[SeenLink, ...]:
@@ -65,29 +63,9 @@ def link(netlink: Rtnetlink, index: int) -> SeenLink:
     """Return one link of the namespace.
 
     Raises:
-        KernelError: ENODEV, there is none.
+        KernelError: ENODEV, there is none; or it is of TOO_LARGE.
     """
     return _seen_link(link_at(netlink, "read a link", index))
-
-
-def addresses(netlink: Rtnetlink, index: int = 0) -> dict[int, tuple[Address, ...]]:
-    """Return ifindex -> its IPv4 and IPv6 addresses, of which only cidr and scope are filled in.
-
-    Args:
-        netlink: a socket of the namespace.
-        index: of the only link that is wanted, 0 for all.
-
-    Raises:
-        KernelError: the dump failed; ENODEV, there is no such link.
-    """
-    found: dict[int, list[Address]] = defaultdict(list)
-    for payload in netlink.dump("dump addresses", RTM_GETADDR, _ADDRESS.pack(0, 0, 0, 0, index)):
-        family, prefix, _, scope, index = fixed(_ADDRESS, payload)
-        values = attributes(payload, _ADDRESS.size)
-        packed = values.get(2) or values.get(1)  # IFA_LOCAL; IFA_ADDRESS is the peer's then
-        if family in _FAMILIES and packed:
-            found[index].append(Address(f"{address(packed)}/{prefix}", scope=scope))
-    return {index: tuple(some) for index, some in found.items()}
 
 
 def tc_filters(netlink: Rtnetlink) -> dict[int, tuple[str, ...]]:
@@ -124,11 +102,16 @@ def _filters(netlink: Rtnetlink, index: int) -> Iterator[str]:
 
 
 def _seen_link(seen: Seen) -> SeenLink:
-    return SeenLink(
-        _readable(link_from(seen)),
-        text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
-        u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
-    )
+    try:
+        return SeenLink(
+            _readable(link_from(seen)),
+            text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
+            u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
+        )
+    except KernelError as error:
+        bus, parent = seen.parent
+        link = Link(seen.index, seen.name, bus=bus, parent=parent)
+        return SeenLink(_readable(link), unreadable=str(error))
 
 
 def _readable(link: Link) -> Link:

@@ -11,15 +11,13 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from errno import EPERM
 from pathlib import Path
 from typing import Final, TypeVar
 
-from dranet_nri import bpf
 from dranet_nri.errors import KernelError
-from dranet_nri.facts import azure, host, infiniband, links, sysfs
+from dranet_nri.facts import azure, host, infiniband, links, privileged, sysfs
 from dranet_nri.facts.touched import NOTHING, Event, Touched, touched_by
-from dranet_nri.insight import Programs
+from dranet_nri.insight import Insight
 from dranet_nri.inventory import (
     HostFacts,
     Inventory,
@@ -30,6 +28,8 @@ from dranet_nri.inventory import (
     parse_vm_size,
 )
 from dranet_nri.model import Address, DefaultRoute, Link
+from dranet_nri.netlink.addresses import addresses
+from dranet_nri.netlink.links import TOO_LARGE
 from dranet_nri.netlink.routes import default_routes
 from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
 from dranet_nri.tree import Folder
@@ -67,7 +67,7 @@ def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts
         KernelError: a netlink dump failed.
         InvalidValueError: nothing is known of the size.
     """
-    return Scanner(sysfs_root, azure_size).scan(whole=True, programs=_programs_if_allowed())
+    return Scanner(sysfs_root, azure_size).scan(whole=True, insight=privileged.look_if_allowed())
 
 
 @dataclass(slots=True)
@@ -76,13 +76,13 @@ class KnownLinks:
 
     Attributes:
         filters: names of BPF classifiers.
-        programs: names of what runs by TCX.
+        insight: of them, what only a privileged process sees.
     """
 
     seen: dict[int, links.SeenLink] = field(default_factory=dict)
     addresses: dict[int, tuple[Address, ...]] = field(default_factory=dict)
     filters: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    programs: Programs = field(default_factory=dict)
+    insight: Insight = field(default_factory=Insight)
 
     def read(self, netlink: Rtnetlink, index: int) -> None:
         """Read a link again; one that is gone is forgotten."""
@@ -90,13 +90,17 @@ class KnownLinks:
             known.pop(index, None)
         try:
             seen = links.link(netlink, index)
-            self.addresses |= links.addresses(netlink, index)
+            self.addresses |= addresses(netlink, index)
             self.filters[index] = links.tc_filters_of(netlink, index)
         except KernelError as error:
-            if not error.already_gone:
+            if not error.already_gone and error.code not in TOO_LARGE:
                 raise
         else:
             self.seen[index] = seen
+
+    def told(self, index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what only a privileged process sees of a link: programs, and what runs over it."""
+        return self.insight.programs.get(index, ()), self.insight.above.get(index, ())
 
     def standing_on(self, indexes: Collection[int]) -> set[int]:
         """Return the links that name one of these as the one below."""
@@ -145,12 +149,12 @@ class Scanner:
         self._heard.append(touched)
         return True
 
-    def scan(self, *, whole: bool, programs: Programs | None = None) -> HostFacts:
+    def scan(self, *, whole: bool, insight: Insight | None = None) -> HostFacts:
         """Return what there is; one thread at a time.
 
         Args:
             whole: read everything, whatever was heard of.
-            programs: what runs on links by TCX now, None if nobody can tell.
+            insight: what only a privileged process sees now, None if nobody can tell.
 
         Raises:
             KernelError: a netlink dump failed.
@@ -160,21 +164,21 @@ class Scanner:
             touched |= self._heard.popleft()
         seen, self._seen = self._seen, None
         if whole or seen is None or touched.everything or len(touched.links) > MANY_LINKS:
-            seen = self._everything(programs or {})
+            seen = self._everything(insight or Insight())
         else:
-            seen.links.programs = programs or {}
+            seen.links.insight = insight or Insight()
             seen.facts = self._again(seen, touched)
         self._seen = seen
         return seen.facts
 
-    def _everything(self, programs: Programs) -> _Seen:
+    def _everything(self, insight: Insight) -> _Seen:
         with closing(open_here()) as netlink:
             seen = links.links(netlink)
-            addresses = links.addresses(netlink)
+            owned = addresses(netlink)
             filters = links.tc_filters(netlink)
             routes = default_routes(netlink)
         told = infiniband.told(self._sysfs)
-        known = KnownLinks({each.link.index: each for each in seen}, addresses, filters, programs)
+        known = KnownLinks({each.link.index: each for each in seen}, owned, filters, insight)
         facts = host_facts(self._sysfs, known, routes, told=told)
         facts = replace(facts, azure=azure.azure_host(self._sysfs, self._size))
         return _Seen(facts, known, told)
@@ -215,7 +219,7 @@ class Scanner:
         with Folder(self._sysfs) as folder:
             for index in sorted(now.seen):
                 same = index in known and index not in indexes
-                if same and known[index].tcx_programs == now.programs.get(index, ()):
+                if same and _sees(known[index]) == now.told(index):
                     yield known[index]
                     continue
                 place = sysfs.net_parent(folder, now.seen[index].link)
@@ -303,8 +307,13 @@ def _kept(read: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(known.get(each, each) for each in read)
 
 
+def _sees(device: NetDevice) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return device.tcx_programs, device.above_elsewhere
+
+
 def _net_device(known: KnownLinks, index: int, place: sysfs.NetParent) -> NetDevice:
     seen = known.seen[index]
+    programs, above = known.told(index)
     return NetDevice(
         link=replace(seen.link, bus=place.bus, parent=place.parent),
         addresses=known.addresses.get(index, ()),
@@ -314,16 +323,8 @@ def _net_device(known: KnownLinks, index: int, place: sysfs.NetParent) -> NetDev
         port_name=seen.port_name,
         speed_mbps=place.speed_mbps,
         pinned=seen.pinned,
+        unreadable=seen.unreadable,
         tc_filters=known.filters.get(index, ()),
-        tcx_programs=known.programs.get(index, ()),
+        tcx_programs=programs,
+        above_elsewhere=above,
     )
-
-
-def _programs_if_allowed() -> Programs:
-    """Return what the kernel tells, which is nothing where we may not ask."""
-    try:
-        return bpf.tcx_names()
-    except KernelError as error:
-        if error.code != EPERM:
-            raise
-        return {}

@@ -8,6 +8,7 @@ from dranet_nri.inventory.build import (
     inventory_from_facts,
     merge_known,
 )
+from dranet_nri.inventory.hazards import hazards, why_unpublished
 from dranet_nri.inventory.names import pci_device_name
 from dranet_nri.inventory.numa import near_nodes
 from dranet_nri.inventory.observed import (
@@ -33,6 +34,7 @@ __all__ = [
     "RdmaDevice",
     "RdmaPort",
     "Uplinks",
+    "hazards",
     "inventory_from_facts",
     "merge_known",
     "near_nodes",
@@ -41,5 +43,6 @@ __all__ = [
     "pci_device_name",
     "placements",
     "uplinks_of",
+    "why_unpublished",
     "within_budget",
 ]

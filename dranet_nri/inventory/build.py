@@ -28,21 +28,13 @@ from dranet_nri.inventory.attributes import (
     within_budget,
 )
 from dranet_nri.inventory.azure import Placement, placements
+from dranet_nri.inventory.hazards import hazards
 from dranet_nri.inventory.names import interface_device_name, pci_device_name, port_device_name
 from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction, RdmaDevice
 from dranet_nri.inventory.owners import own_rdma
-from dranet_nri.inventory.safety import (
-    accelerated_hazard,
-    bare_hazards,
-    carrier_hazard,
-    function_hazard,
-    is_synthetic,
-    link_hazard,
-    uplink_tree,
-    vlan_hazards,
-)
-from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
-from dranet_nri.model import DELETED_WITH_LOWER, AttributeValue, Device, DeviceKey
+from dranet_nri.inventory.safety import bare_hazards, function_hazard
+from dranet_nri.inventory.uplinks import Uplinks
+from dranet_nri.model import AttributeValue, Device, DeviceKey
 
 DEFAULT_FILTER: Final = (
     '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
@@ -78,7 +70,7 @@ def inventory_from_facts(facts: HostFacts, uplinks: Uplinks | None = None) -> In
         uplinks: of the same facts, where more is known of them than facts tell; None where not.
     """
     facts = _placed(facts)
-    hazards = _hazards(facts, uplinks or uplinks_of(facts))
+    reasons = hazards(facts, uplinks)
     bare = bare_hazards(facts)
     functions = {function.address: function for function in facts.functions}
     primaries = _primaries(facts, functions)
@@ -87,7 +79,7 @@ def inventory_from_facts(facts: HostFacts, uplinks: Uplinks | None = None) -> In
         name = pci_device_name(function.address)
         netdev = primaries.get(function.address)
         alone = bare.get(function.address, "")
-        draft.add(name, netdev, function, hazards.get(netdev.link.name, "") if netdev else alone)
+        draft.add(name, netdev, function, reasons.get(netdev.link.index, "") if netdev else alone)
         if netdev is None and function_hazard(function):
             draft.unbound.add(name)
     chosen = {netdev.link.index for netdev in primaries.values()}
@@ -95,7 +87,7 @@ def inventory_from_facts(facts: HostFacts, uplinks: Uplinks | None = None) -> In
         if netdev.link.index not in chosen:
             parent = functions.get(netdev.pci)
             draft.add(
-                _further_name(netdev, parent), netdev, parent, hazards.get(netdev.link.name, "")
+                _further_name(netdev, parent), netdev, parent, reasons.get(netdev.link.index, "")
             )
     return draft.finish()
 
@@ -223,26 +215,6 @@ def _merged(live: Device, known: Device) -> tuple[tuple[str, AttributeValue], ..
         attributes = {name: value for name, value in attributes.items() if name not in RDMA_NAMES}
         attributes |= {name: told[name] for name in RDMA_NAMES & told.keys()}
     return within_budget(attributes)
-
-
-def _hazards(facts: HostFacts, uplinks: Uplinks) -> dict[str, str]:
-    """Return link name -> reason for every link that must not be published."""
-    links = [device.link for device in facts.netdevs]
-    by_index = {link.index: link for link in links}
-    masters = frozenset(link.master for link in links)
-    carried = {link.lower: link.name for link in links if link.kind in DELETED_WITH_LOWER}
-    stacked = vlan_hazards(facts.netdevs)
-    tree = uplink_tree(links, uplinks.among(links))
-    synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
-    reasons = {
-        device.link.name: tree.get(device.link.index)
-        or link_hazard(device, by_index, masters)
-        or carrier_hazard(carried.get(device.link.index, ""))
-        or stacked.get(device.link.index)
-        or accelerated_hazard(device, synthetic)
-        for device in facts.netdevs
-    }
-    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def _primaries(facts: HostFacts, functions: dict[str, PciFunction]) -> dict[str, NetDevice]:

@@ -55,6 +55,8 @@ class NetDevice:
         port_name: IFLA_PHYS_PORT_NAME ("p0", "pf0vf1"), "" if the driver gives none.
         speed_mbps: link speed in Mbit/s, 0 while it is unknown.
         pinned: the kernel says that it can never leave its namespace.
+        unreadable: why no more than its name and parent is known, "" if the rest is.
+        above_elsewhere: kinds of the links that run over it in other network namespaces.
         tc_filters, tcx_programs: names of the BPF programs attached, in any order.
     """
 
@@ -66,6 +68,8 @@ class NetDevice:
     port_name: str = ""
     speed_mbps: int = 0
     pinned: bool = False
+    unreadable: str = ""
+    above_elsewhere: tuple[str, ...] = ()
     tc_filters: tuple[str, ...] = ()
     tcx_programs: tuple[str, ...] = ()
 

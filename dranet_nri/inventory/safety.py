@@ -14,14 +14,15 @@ Rules:
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction
 from dranet_nri.model import (
+    BESIDE_LOWER,
     CLOSED_WITH_LOWER,
+    DELETED_WITH_LOWER,
     Link,
-    closed_with,
     is_in_use,
     is_representor,
     is_spare,
@@ -113,6 +114,8 @@ def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int
         slaved: ifindexes that are the master of some link.
     """
     link = device.link
+    if device.unreadable:
+        return f"what the kernel tells of it cannot be read: {device.unreadable}"
     if link.loopback:
         return "loopback"
     owner = _cni_owner(link.name)
@@ -120,8 +123,9 @@ def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int
         return f"belongs to {owner}"
     if is_spare(link.name) and not link.parent:
         return "came home from a pod and waits for its own name, see dranet-nri status"
-    if link.master:
-        return _slave_reason(links.get(link.master))
+    master = links.get(link.master)
+    if link.master and not (master and master.kind == "vrf"):
+        return _slave_reason(master)
     if is_representor(device.port_name):
         return f"represents {device.port_name} in the NIC's embedded switch"
     if link.kind == "bridge" and link.index in slaved:
@@ -131,24 +135,64 @@ def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int
     return ""
 
 
-def carrier_hazard(upper: str) -> str:
-    """Return why a link below this one must not be published; "" if there is none."""
-    return f"carries {upper}, which the kernel deletes when it leaves" if upper else ""
+def carrier_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
+    """Return ifindex -> why a link must not be published because of what runs over it.
 
-
-def vlan_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
-    """Return ifindex -> why a link below a VLAN that the host uses must not be published."""
+    A VLAN counts that the host uses, and one that carries what counts; any other link counts.
+    """
     used = {each.link.index for each in devices if is_in_use(each.link, each.addresses)}
-    vlans = [each.link for each in devices if each.link.kind == CLOSED_WITH_LOWER]
-    reasons: dict[int, str] = {}
-    for device in devices:
-        above = [each.name for each in closed_with(device.link.index, vlans) if each.index in used]
-        if above:
-            reasons[device.link.index] = (
-                f"carries {above[0]}, a VLAN that the host uses: its routes and IPv6 addresses are"
-                " lost when the NIC leaves; to offer that, take the VLAN's addresses or master away"
+    uppers: dict[int, list[Link]] = defaultdict(list)
+    for each in devices:
+        if each.link.lower and each.link.kind not in BESIDE_LOWER:
+            uppers[each.link.lower].append(each.link)
+    elsewhere = {each.link.index: each.above_elsewhere for each in devices}
+    found = (
+        (each.link.index, _carried(each.link.index, uppers, used, elsewhere)) for each in devices
+    )
+    return {index: reason for index, reason in found if reason}
+
+
+def _carried(
+    index: int,
+    uppers: Mapping[int, Sequence[Link]],
+    used: Collection[int],
+    elsewhere: Mapping[int, Sequence[str]],
+) -> str:
+    """Return what runs over a link and would not stand its leaving, "" if nothing does."""
+    reached, pending = {index}, [index]
+    while pending:
+        lower = pending.pop()
+        if elsewhere.get(lower):
+            return (
+                f"carries {_a(elsewhere[lower][0])} link of another network namespace, maybe a"
+                " pod's, which loses its network when the NIC leaves"
             )
-    return reasons
+        for upper in uppers[lower]:
+            if reason := _lost(upper, used):
+                return reason
+            if upper.index not in reached:
+                reached.add(upper.index)
+                pending.append(upper.index)
+    return ""
+
+
+def _a(word: str) -> str:
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
+
+
+def _lost(upper: Link, used: Collection[int]) -> str:
+    """Return what an upper link loses with the one below; "" for a VLAN that nobody uses."""
+    if upper.kind in DELETED_WITH_LOWER:
+        return f"carries {upper.name}, which the kernel deletes when it leaves"
+    if upper.kind != CLOSED_WITH_LOWER:
+        kind = f", {_a(upper.kind)} link" if upper.kind else ""
+        return f"carries {upper.name}{kind}, which loses its network when the NIC leaves"
+    if upper.index not in used:
+        return ""
+    return (
+        f"carries {upper.name}, a VLAN that the host uses: its routes and IPv6 addresses are lost"
+        " when the NIC leaves; to offer that, take the VLAN's addresses or master away"
+    )
 
 
 def function_hazard(function: PciFunction) -> str:

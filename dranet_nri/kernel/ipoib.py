@@ -18,7 +18,7 @@ from dranet_nri.netlink.links import (
     IPOIB_MODE_CONNECTED,
     IPOIB_MODE_DATAGRAM,
     index_of,
-    link_from,
+    links_from,
 )
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 from dranet_nri.plan.child import is_child, is_ours_on_host
@@ -81,7 +81,7 @@ def observe_child(host: Space, pod: Space | None, alias: str) -> Observed:
 
 def children(host: Space) -> tuple[tuple[str, int], ...]:
     """Return alias and ifindex of every link on the host that we made."""
-    links = (link_from(seen) for seen in host.links())
+    links = links_from(host.links())
     return tuple((link.alias, link.index) for link in links if is_ours_on_host(link))
 
 
@@ -99,7 +99,7 @@ def _number(path: Path) -> int:
 
 
 def _child_in(space: Space | None, alias: str) -> Link | None:
-    links = (link_from(seen) for seen in space.links()) if space else ()
+    links = links_from(space.links()) if space else ()
     return next((link for link in links if is_child(link, alias)), None)
 
 

@@ -14,14 +14,15 @@ from errno import ESTALE
 from typing import Final, assert_never
 
 from dranet_nri.errors import KernelError
+from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel import addresses, ipoib, links, neighbours, rdma, routes, rules
+from dranet_nri.kernel.host import host_facts
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.space import Space
 from dranet_nri.kernel.sysctl import Defaults
 from dranet_nri.model import (
     CharDevice,
-    DefaultRoute,
     DeviceKey,
     EthtoolState,
     Link,
@@ -34,7 +35,6 @@ from dranet_nri.model import (
     TcxProgram,
 )
 from dranet_nri.netlink.links import link_at, link_from
-from dranet_nri.netlink.routes import default_routes
 from dranet_nri.plan.known import Known, KnownRdma
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -196,9 +196,10 @@ class NetlinkSession:
         """Return what a link gets that enters the host's namespace."""
         return self._defaults.read(self._space(Ns.HOST, "read default sysctls").fd)
 
-    def default_routes(self) -> tuple[DefaultRoute, ...]:
-        """Return the host's default routes of table main."""
-        return default_routes(self._space(Ns.HOST, "dump routes in host").netlink)
+    def host_facts(self) -> HostFacts:
+        """Return what the host's links are judged by."""
+        now_doing("look at the host's links")
+        return host_facts(self._space(Ns.HOST, "look at the host's links"), self._sys_root)
 
     def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
         """Return offload features and private flags of a link, None before Linux 5.7."""

@@ -4,32 +4,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from errno import E2BIG
 from pathlib import Path
-from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.addresses import dump_addresses
 from dranet_nri.kernel.locate import locate, lost_with
 from dranet_nri.kernel.space import Space
 from dranet_nri.model import (
-    CLOSED_WITH_LOWER,
-    DELETED_WITH_LOWER,
     DeviceKey,
     Link,
     LinkState,
     Observed,
-    closed_with,
-    is_in_use,
     is_representor,
     is_spare,
 )
 from dranet_nri.netlink.codec import text
-from dranet_nri.netlink.links import IFLA_LINKINFO, IFLA_PHYS_PORT_NAME, Seen, link_from
+from dranet_nri.netlink.links import (
+    IFLA_PHYS_PORT_NAME,
+    Parents,
+    Seen,
+    links_from,
+)
 from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
-
-_CLOSED: Final = (CLOSED_WITH_LOWER.encode(),)
-_DOOMED: Final = tuple(kind.encode() for kind in sorted(DELETED_WITH_LOWER))
-Parents = dict[str, tuple[str, str]]  # bus and name of the parent, by link name
 
 
 def observe(
@@ -49,10 +44,11 @@ def observe(
     """
     on_host = host.links()
     in_pod = _in_pod(pod, known) if bare else pod.links() if pod is not None else ()
-    host_parents, pod_parents = Parents(), Parents()
+    host_parents: Parents = {}
+    pod_parents: Parents = {}
     if key.parent and not any(seen.parent[1] for seen in (*on_host, *in_pod)):
         # Linux before 5.14 doesn't tell parents. The pod has no sysfs that we could ask.
-        host_parents = _sysfs_parents(sys_root, on_host)
+        host_parents = sysfs_parents(sys_root, on_host)
         own = own_names(_all(in_pod), pod_name, known)
         pod_parents = dict.fromkeys(own, (key.bus, key.parent))
     virtual = known is not None and not key.parent
@@ -73,8 +69,6 @@ def observe(
         pod_rules=pod.rules() if pod is not None and not bare else (),
         lost_with_rdma=lost_with(here, _infiniband(on_host, host_parents)),
         unclear=located.unclear,
-        lost_with_link=deleted_with(here, _of_kinds(on_host, _DOOMED)),
-        closed_with_link=() if bare else _closed_with(host, here, on_host),
     )
 
 
@@ -94,8 +88,8 @@ def _candidates(
     links: tuple[Seen, ...], key: DeviceKey, name: str, parents: Parents
 ) -> tuple[Link, ...]:
     """Return, in full, the links that may be the device; there may be hundreds of others."""
-    return tuple(
-        link_from(seen, *parents.get(seen.name, ("", "")))
+    possible = (
+        seen
         for seen in links
         if (not key.parent and (seen.name == name or is_spare(seen.name)))
         or (
@@ -104,6 +98,7 @@ def _candidates(
             and not is_representor(text(seen.attrs.get(IFLA_PHYS_PORT_NAME)))
         )
     )
+    return tuple(links_from(possible, parents))
 
 
 def own_names(links: Sequence[Link], name: str, known: Known | None) -> set[str]:
@@ -134,54 +129,12 @@ def _dev_port(sys_root: str, name: str) -> int | None:
 
 
 def _infiniband(links: tuple[Seen, ...], parents: Parents) -> tuple[Link, ...]:
-    return tuple(
-        link_from(seen, *parents.get(seen.name, ("", "")))
-        for seen in links
-        if seen.arphrd == ARPHRD_INFINIBAND
-    )
-
-
-def deleted_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
-    """Return the names of links that the kernel deletes when the device's link leaves, sorted.
-
-    Args:
-        own: the device's link on the host, None if it is not there.
-        links: the others of the host's namespace, or those that may be such.
-    """
-    lowers = {own.index} if own is not None else set()
-    doomed = (each for each in links if each.kind in DELETED_WITH_LOWER)
-    return tuple(sorted(each.name for each in doomed if each.lower in lowers))
-
-
-def _closed_with(host: Space, own: Link | None, links: tuple[Seen, ...]) -> tuple[str, ...]:
-    """Return the names of VLANs above the device's link that the host uses, sorted."""
-    if own is None:
-        return ()
-    above = closed_with(own.index, _of_kinds(links, _CLOSED))
-    return tuple(sorted(each.name for each in above if _is_used(host, each)))
-
-
-def _is_used(host: Space, link: Link) -> bool:
-    """Whether the host uses a link, which may be gone since the links were dumped."""
-    if is_in_use(link, ()):
-        return True
-    try:
-        return is_in_use(link, dump_addresses(host.netlink, host.ns, link.index, link.name))
-    except KernelError as error:
-        if error.already_gone:
-            return False
-        raise
-
-
-def _of_kinds(links: tuple[Seen, ...], kinds: tuple[bytes, ...]) -> tuple[Link, ...]:
-    """Return the links of these kinds, and maybe others; of hundreds there are few."""
-    infos = ((seen, seen.attrs.get(IFLA_LINKINFO, b"")) for seen in links)
-    return tuple(link_from(seen) for seen, info in infos if any(kind in info for kind in kinds))
+    return tuple(links_from((seen for seen in links if seen.arphrd == ARPHRD_INFINIBAND), parents))
 
 
 def _all(links: tuple[Seen, ...]) -> tuple[Link, ...]:
     """Return every link; those of a pod are few."""
-    return tuple(link_from(seen) for seen in links)
+    return tuple(links_from(links))
 
 
 def _state(space: Space | None, link: Link | None) -> LinkState | None:
@@ -193,8 +146,9 @@ def _taken(links: tuple[Seen, ...], own: Link | None) -> frozenset[str]:
     return frozenset(name for seen in others for name in (seen.name, *seen.altnames))
 
 
-def _sysfs_parents(sys_root: str, links: tuple[Seen, ...]) -> Parents:
-    parents: Parents = {}
+def sysfs_parents(sys_root: str, links: tuple[Seen, ...]) -> Parents:
+    """Return the parents of the host's links, where the kernel tells none (before Linux 5.14)."""
+    parents: dict[str, tuple[str, str]] = {}
     for seen in links:
         device = Path(sys_root, "class/net", seen.name, "device")
         try:

@@ -53,6 +53,7 @@ from dranet_nri.model.names import (
     spare_names,
 )
 from dranet_nri.model.network import (
+    BESIDE_LOWER,
     CLOSED_WITH_LOWER,
     DELETED_WITH_LOWER,
     FOREVER,
@@ -75,7 +76,6 @@ from dranet_nri.model.network import (
     XdpMode,
     XdpProgram,
     best_legs,
-    closed_with,
     is_in_use,
 )
 from dranet_nri.model.rdma import (
@@ -92,6 +92,7 @@ from dranet_nri.model.runtime import (
 )
 
 __all__ = [
+    "BESIDE_LOWER",
     "CLOSED_WITH_LOWER",
     "DELETED_WITH_LOWER",
     "DRIVER_NAME",
@@ -154,7 +155,6 @@ __all__ = [
     "XdpMode",
     "XdpProgram",
     "best_legs",
-    "closed_with",
     "is_in_use",
     "is_representor",
     "is_spare",

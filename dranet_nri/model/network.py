@@ -42,6 +42,9 @@ DELETED_WITH_LOWER: Final = frozenset({"macsec", "vxlan"})
 # that again, without its routes and IPv6 addresses (vlan_device_event, net/8021q/vlan.c). A macvlan
 # or ipvlan link only loses its carrier.
 CLOSED_WITH_LOWER: Final = "vlan"
+# Kinds that may tell another link, and do not run over it: ends of a pair; tunnels without a lower
+# link; and IPoIB children, which the rules for their RDMA device are about.
+BESIDE_LOWER: Final = frozenset({"bareudp", "geneve", "gtp", "ipoib", "netkit", "veth", "vxcan"})
 SCOPE_LINK: Final = 253  # linux/rtnetlink.h
 
 
@@ -253,17 +256,6 @@ def best_legs(routes: Sequence[DefaultRoute]) -> frozenset[int]:
     )
 
 
-def closed_with(lower: int, links: Sequence[Link]) -> tuple[Link, ...]:
-    """Return the links that the kernel closes with the one below, VLANs above VLANs included."""
-    found: list[Link] = []
-    below = {lower}
-    while below:
-        level = [each for each in links if each.kind == CLOSED_WITH_LOWER and each.lower in below]
-        found += level
-        below = {each.index for each in level}
-    return tuple(found)
-
-
 def is_in_use(link: Link, addresses: Sequence[Address]) -> bool:
     """Whether the host uses a link: it has a master, or an address not for the link alone."""
     return bool(link.master) or any(each.scope < SCOPE_LINK for each in addresses)
@@ -351,8 +343,6 @@ class Observed:
             IPoIB children and other ports.
         unclear: links that may be the device and can't be told apart; it counts as being nowhere
             then, and not as gone.
-        lost_with_link: names of other links on the host that the kernel deletes when it leaves.
-        closed_with_link: names of VLANs that the host uses and the kernel closes then.
     """
 
     host: LinkState | None = None
@@ -364,5 +354,3 @@ class Observed:
     rdma: ObservedRdma = NO_RDMA
     lost_with_rdma: tuple[str, ...] = ()
     unclear: tuple[str, ...] = ()
-    lost_with_link: tuple[str, ...] = ()
-    closed_with_link: tuple[str, ...] = ()

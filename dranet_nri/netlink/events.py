@@ -13,7 +13,7 @@ from errno import EAGAIN, EINVAL, ENOBUFS
 from typing import Final, Generic, TypeVar
 
 from dranet_nri.errors import KernelError
-from dranet_nri.netlink.socket import BUFFER_LEN, SOL_NETLINK, Message, messages, open_socket
+from dranet_nri.netlink.socket import SOL_NETLINK, Message, messages, open_socket, receive
 
 NETLINK_ADD_MEMBERSHIP: Final = 1  # linux/netlink.h
 SO_RCVBUFFORCE: Final = 33  # asm-generic/socket.h
@@ -52,15 +52,12 @@ class EventSource(Generic[E]):
         """
         while True:
             try:
-                data, _, flags, _ = self._socket.recvmsg(BUFFER_LEN)
+                data = receive(self._socket)
             except OSError as error:
                 if error.errno == EAGAIN:
                     return
                 if error.errno != ENOBUFS:
                     raise KernelError(f"read {self._what}", error.errno or EINVAL) from error
-                yield self._lost
-                continue
-            if flags & socket.MSG_TRUNC:
                 yield self._lost
                 continue
             for message in messages(data):

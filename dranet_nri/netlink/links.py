@@ -1,20 +1,26 @@
 """Links as rtnetlink shows them, read by whoever looks and by whoever changes.
 
 Message formats: linux/rtnetlink.h, linux/if_link.h.
+
+Rules:
+1. What cannot be read of one link is that link's trouble; the others of the namespace are read.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from errno import ENODEV
+from errno import EBADMSG, EMSGSIZE, ENOBUFS, ENODEV
+from itertools import takewhile
+from types import MappingProxyType
 from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import IpoibState, Link, OffloadSizes, XdpMode, XdpProgram
-from dranet_nri.netlink.codec import attribute, attributes, fixed, text, u8, u32, walk
+from dranet_nri.netlink.codec import ATTRIBUTE, attribute, attributes, fixed, text, u8, u32, walk
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 RTM_GETLINK: Final = 18
+RTM_GETSTATS: Final = 94
 RTEXT_FILTER_SKIP_STATS: Final = 8  # and no RTEXT_FILTER_VF: a PF may have hundreds of VFs
 
 IFF_UP: Final = 0x1
@@ -71,9 +77,16 @@ OPERSTATES: Final = (
     "up",
 )
 
+Parents = Mapping[str, tuple[str, str]]  # bus and name of the parent, by link name
+
 INFO: Final = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
 _U16: Final = struct.Struct("=H")
-_WITHOUT_STATS: Final = attribute(IFLA_EXT_MASK, struct.pack("=I", RTEXT_FILTER_SKIP_STATS))
+WITHOUT_STATS: Final = attribute(IFLA_EXT_MASK, struct.pack("=I", RTEXT_FILTER_SKIP_STATS))
+_STATS: Final = struct.Struct("=BxHII")  # struct if_stats_msg: family, index, filter
+_LINK_64: Final = 1  # IFLA_STATS_LINK_64, of which every link has one
+TOO_LARGE: Final = frozenset({EMSGSIZE, ENOBUFS})  # the kernel makes no message of that size
+UNREADABLE: Final = TOO_LARGE | {EBADMSG}
+_MOST_LEN: Final = 0xFFFF  # nla_len has 16 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +112,35 @@ class Seen:
         return bus, text(self.attrs.get(IFLA_PARENT_DEV_NAME))
 
 
-def _seen(body: bytes) -> Seen:
+def seen_in(body: bytes) -> Seen:
+    """Return the link of a message."""
     _, arphrd, index, flags, _ = fixed(INFO, body)
-    attrs = attributes(body, INFO.size)
+    attrs = _attributes(body)
     return Seen(text(attrs.get(IFLA_IFNAME)), index, arphrd, flags, attrs)
 
 
+def _attributes(body: bytes) -> dict[int, bytes]:
+    """Return the attributes of a link's message.
+
+    Before Linux 5.18 a link may have more altnames than the length of an attribute can tell. So
+    the names themselves say where their list ends, or a pod would choose what follows.
+    """
+    if len(body) <= _MOST_LEN:
+        return attributes(body, INFO.size)
+    before = list(takewhile(lambda each: each[0] != IFLA_PROP_LIST, walk(body, INFO.size)))
+    start = INFO.size + _length(before) + ATTRIBUTE.size
+    names = takewhile(lambda each: each[0] == IFLA_ALT_IFNAME, walk(body, start))
+    end = start + _length(names)
+    return dict(before) | {IFLA_PROP_LIST: body[start:end]} | attributes(body, end)
+
+
+def _length(attrs: Iterable[tuple[int, bytes]]) -> int:
+    """Return how many bytes the attributes have, with headers and padding."""
+    return sum((ATTRIBUTE.size + len(payload) + 3) & ~3 for _, payload in attrs)
+
+
 def dump_links(netlink: Rtnetlink, where: str, most: int | None = None) -> tuple[Seen, ...]:
-    """Return every link of the namespace.
+    """Return every link of the namespace that can be read.
 
     Args:
         netlink: of the namespace.
@@ -116,8 +150,25 @@ def dump_links(netlink: Rtnetlink, where: str, most: int | None = None) -> tuple
     Raises:
         KernelError: E2BIG, they have more; or the dump failed.
     """
-    request = INFO.pack(0, 0, 0, 0, 0) + _WITHOUT_STATS
-    return tuple(map(_seen, netlink.dump(f"dump links in {where}", RTM_GETLINK, request, most)))
+    what = f"dump links in {where}"
+    request = INFO.pack(0, 0, 0, 0, 0) + WITHOUT_STATS
+    try:
+        return tuple(map(seen_in, netlink.dump(what, RTM_GETLINK, request, most)))
+    except KernelError as error:
+        if error.code not in TOO_LARGE:
+            raise
+        return tuple(_one_by_one(netlink, what))
+
+
+def _one_by_one(netlink: Rtnetlink, what: str) -> Iterator[Seen]:
+    """Yield every link that can be read alone, where the kernel makes no message of some."""
+    for body in netlink.dump(what, RTM_GETSTATS, _STATS.pack(0, 0, 0, _LINK_64)):
+        _, _, index, _ = fixed(_STATS, body)
+        try:
+            yield link_at(netlink, what, index)
+        except KernelError as error:
+            if error.code not in UNREADABLE and not error.already_gone:
+                raise
 
 
 def find_link(netlink: Rtnetlink, what: str, name: str) -> Seen:
@@ -127,7 +178,7 @@ def find_link(netlink: Rtnetlink, what: str, name: str) -> Seen:
         KernelError: ENODEV, there is none.
     """
     named = attribute(IFLA_IFNAME, name.encode(errors="surrogateescape") + b"\0")
-    return _seen(netlink.get(what, RTM_GETLINK, INFO.pack(0, 0, 0, 0, 0) + named + _WITHOUT_STATS))
+    return seen_in(netlink.get(what, RTM_GETLINK, INFO.pack(0, 0, 0, 0, 0) + named + WITHOUT_STATS))
 
 
 def link_at(netlink: Rtnetlink, what: str, index: int) -> Seen:
@@ -136,8 +187,8 @@ def link_at(netlink: Rtnetlink, what: str, index: int) -> Seen:
     Raises:
         KernelError: ENODEV, there is none.
     """
-    request = INFO.pack(0, 0, index, 0, 0) + _WITHOUT_STATS
-    return _seen(netlink.get(what, RTM_GETLINK, request))
+    request = INFO.pack(0, 0, index, 0, 0) + WITHOUT_STATS
+    return seen_in(netlink.get(what, RTM_GETLINK, request))
 
 
 def index_of(netlink: Rtnetlink, what: str, name: str) -> int:
@@ -152,15 +203,53 @@ def index_of(netlink: Rtnetlink, what: str, name: str) -> int:
     return seen.index
 
 
+def links_from(links: Iterable[Seen], parents: Parents = MappingProxyType({})) -> Iterator[Link]:
+    """Yield in full those of the links that can be read.
+
+    Args:
+        links: as dumped.
+        parents: bus and parent by name of the link, where the kernel tells none.
+    """
+    for seen in links:
+        try:
+            yield link_from(seen, *parents.get(seen.name, ("", "")))
+        except KernelError as error:
+            if error.code != EBADMSG:
+                raise
+
+
+def outline(seen: Seen, bus: str = "", parent: str = "") -> Link:
+    """Return what other links a link hangs on and what it is, in a third of the time.
+
+    Raises:
+        KernelError: EBADMSG, as for link_from.
+    """
+    attrs = seen.attrs
+    told_bus, told_parent = seen.parent
+    kind, _, lower = kind_of(seen)
+    return Link(
+        index=seen.index,
+        name=seen.name,
+        kind=kind,
+        mac=attrs.get(IFLA_ADDRESS, b"").hex(":"),
+        master=u32(attrs.get(IFLA_MASTER)),
+        lower=_here(seen, lower),
+        loopback=bool(seen.flags & IFF_LOOPBACK),
+        bus=told_bus or bus,
+        parent=told_parent or parent,
+    )
+
+
 def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
-    """Return the link in full; bus and parent serve where the kernel tells none."""
+    """Return the link in full; bus and parent serve where the kernel tells none.
+
+    Raises:
+        KernelError: EBADMSG, an attribute has not the length that it should have.
+    """
     attrs = seen.attrs
     told_bus, told_parent = seen.parent
     state = u8(attrs.get(IFLA_OPERSTATE))
-    info = attributes(attrs.get(IFLA_LINKINFO, b""))
-    kind = text(info.get(IFLA_INFO_KIND))
-    data = info.get(IFLA_INFO_DATA, b"")
-    lower = _lower(attrs, data if kind == "vxlan" else b"")
+    kind, data, lower = kind_of(seen)
     return Link(
         index=seen.index,
         name=seen.name,
@@ -174,7 +263,7 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
         carrier=u8(attrs.get(IFLA_CARRIER)) == 1,
         operstate=OPERSTATES[state] if state < len(OPERSTATES) else "unknown",
         master=u32(attrs.get(IFLA_MASTER)),
-        lower=0 if lower == seen.index else lower,
+        lower=_here(seen, lower),
         loopback=bool(seen.flags & IFF_LOOPBACK),
         alias=text(attrs.get(IFLA_IFALIAS)),
         altnames=seen.altnames,
@@ -190,6 +279,23 @@ def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
     )
 
 
+def kind_of(seen: Seen) -> tuple[str, bytes, int]:
+    """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindex of what a link's packets go through.
+
+    That link may be in another namespace. A VXLAN tells it apart.
+    """
+    info = attributes(seen.attrs.get(IFLA_LINKINFO, b""))
+    kind, data = text(info.get(IFLA_INFO_KIND)), info.get(IFLA_INFO_DATA, b"")
+    if kind == "vxlan":
+        return kind, data, u32(attributes(data).get(IFLA_VXLAN_LINK))
+    return kind, data, u32(seen.attrs.get(IFLA_LINK))
+
+
+def _here(seen: Seen, lower: int) -> int:
+    """Return the ifindex of the link below, 0 where it is the link itself or elsewhere."""
+    return 0 if lower == seen.index or IFLA_LINK_NETNSID in seen.attrs else lower
+
+
 def _programs(attrs: Mapping[int, bytes]) -> tuple[XdpProgram, ...]:
     told = attributes(attrs.get(IFLA_XDP, b""))
     return tuple(
@@ -203,13 +309,6 @@ def _ipoib(data: bytes) -> IpoibState | None:
         return None
     (mode,), (umcast,) = (fixed(_U16, told[each]) for each in (IFLA_IPOIB_MODE, IFLA_IPOIB_UMCAST))
     return IpoibState(mode == IPOIB_MODE_CONNECTED, bool(umcast))
-
-
-def _lower(attrs: Mapping[int, bytes], vxlan: bytes) -> int:
-    """Return the ifindex of what a link's packets go through; a VXLAN tells it apart."""
-    if IFLA_LINK_NETNSID in attrs:
-        return 0
-    return u32(attrs.get(IFLA_LINK)) or u32(attributes(vxlan).get(IFLA_VXLAN_LINK))
 
 
 def _sizes(attrs: Mapping[int, bytes]) -> OffloadSizes:

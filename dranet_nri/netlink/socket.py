@@ -4,13 +4,14 @@ Rules:
 1. Every failure is a KernelError with the kernel's own words where it has some.
 2. A dump that the kernel calls inconsistent is read again; half a picture is never returned.
 3. Dumps and look-ups need no privilege.
+4. A message is read whole, however long it is: what a pod gives its links makes messages longer.
 """
 
 import socket
 import struct
 import sys
 from collections.abc import Iterator
-from errno import E2BIG, EINTR, EINVAL, EMSGSIZE
+from errno import E2BIG, EINTR, EINVAL
 from typing import Final, NamedTuple
 
 from dranet_nri.errors import KernelError
@@ -31,7 +32,7 @@ NLM_F_DUMP: Final = 0x300
 NLMSGERR_ATTR_MSG: Final = 1
 
 DUMP_TRIES: Final = 6  # one, and five more
-# The kernel fills at most 32 KiB of a reader's buffer (netlink_recvmsg), twice that is never cut.
+# Of smaller messages the kernel puts up to 32 KiB into one datagram (netlink_recvmsg).
 BUFFER_LEN: Final = 65536
 
 _HEADER: Final = struct.Struct("=IHHII")  # struct nlmsghdr
@@ -144,11 +145,9 @@ class Netlink:
         """Yield what answers the last request; leftovers of an earlier one are passed over."""
         while True:
             try:
-                data, _, flags, _ = self._socket.recvmsg(BUFFER_LEN)
+                data = receive(self._socket)
             except OSError as error:
                 raise KernelError(what, error.errno or EINVAL, "reading the answer") from error
-            if flags & socket.MSG_TRUNC:
-                raise KernelError(what, EMSGSIZE, f"an answer is longer than {BUFFER_LEN} bytes")
             for message in messages(data):
                 if message.sequence == self._sequence:
                     yield message
@@ -184,6 +183,18 @@ def demand_answers(sock: socket.socket) -> None:
         raise KernelError(
             "open netlink socket", error.errno or EINVAL, "Linux 4.20 or newer is needed"
         ) from error
+
+
+def receive(sock: socket.socket) -> bytes:
+    """Return the next datagram, whole. One thread at a time may read the socket.
+
+    The kernel tells its length first: that of a link with many altnames is above 64 KiB.
+
+    Raises:
+        OSError: there is none now, or the socket fails.
+    """
+    length = sock.recv_into(bytearray(1), 1, socket.MSG_PEEK | socket.MSG_TRUNC)
+    return sock.recv(max(length, BUFFER_LEN))
 
 
 def messages(data: bytes) -> Iterator[Message]:

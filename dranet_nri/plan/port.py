@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from dranet_nri.inventory import HostFacts
 from dranet_nri.model import (
     CharDevice,
-    DefaultRoute,
     DeviceKey,
     EthtoolState,
     Link,
@@ -66,8 +66,10 @@ class Session(Protocol):
             KernelError: there is such a sysctl, and it could not be read.
         """
 
-    def default_routes(self) -> tuple[DefaultRoute, ...]:
-        """Return the host's unicast default routes of table main, both families.
+    def host_facts(self) -> HostFacts:
+        """Return what the host shows now, as far as its links are judged by that.
+
+        Of links, only what they are and what they hang on; no PCI functions, no RDMA devices.
 
         Raises:
             KernelError: a dump failed.

@@ -13,11 +13,12 @@ from typing import Final
 
 from dra_shim.node import Choice
 from dra_shim.node.view import view_of
-from dranet_nri.facts.links import RTM_GETADDR, RTM_GETQDISC, RTM_GETTFILTER
+from dranet_nri.facts.links import RTM_GETQDISC, RTM_GETTFILTER
 from dranet_nri.facts.netevents import NetEvent, NetEventKind
 from dranet_nri.facts.scan import Scanner
 from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.netlink.addresses import RTM_GETADDR
 from dranet_nri.netlink.links import RTM_GETLINK, index_of
 from dranet_nri.netlink.routes import RTM_GETROUTE
 from dranet_nri.netlink.rtnetlink import open_here

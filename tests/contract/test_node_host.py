@@ -12,7 +12,7 @@ import pytest
 
 from dra_shim.node.host import Host, LiveHost
 from dra_shim.node.notices import Notice
-from dranet_nri.insight import Programs
+from dranet_nri.insight import Insight
 from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.threads import in_thread
@@ -106,6 +106,9 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         yield RealWorld(stack.enter_context(open_netns()), stack.enter_context(open_netns()))
 
 
+NOTHING = Insight()
+
+
 def names(facts: HostFacts) -> set[str]:
     return {each.link.name for each in facts.netdevs} - {"lo"}
 
@@ -116,6 +119,12 @@ def carriers(facts: HostFacts) -> dict[str, bool]:
 
 def programs(facts: HostFacts) -> dict[str, tuple[str, ...]]:
     return {each.link.name: each.tcx_programs for each in facts.netdevs if each.link.name != "lo"}
+
+
+def above(facts: HostFacts) -> dict[str, tuple[str, ...]]:
+    return {
+        each.link.name: each.above_elsewhere for each in facts.netdevs if each.link.name != "lo"
+    }
 
 
 def uplinks(facts: HostFacts) -> set[str]:
@@ -131,9 +140,8 @@ class Watched:
         self._stirred = asyncio.Event()
         self.notices: list[Notice] = []
 
-    async def look(self, *, whole: bool = False, programs: Programs | None = None) -> HostFacts:
-        told = programs or {}
-        return await in_thread(lambda: self._host.look(whole=whole, programs=told))
+    async def look(self, *, whole: bool = False, told: Insight = NOTHING) -> HostFacts:
+        return await in_thread(lambda: self._host.look(whole=whole, insight=told))
 
     async def until(self, holds: Callable[[HostFacts], bool]) -> HostFacts:
         """Look whenever something is heard, until it holds; the test's timeout bounds the wait."""
@@ -199,9 +207,12 @@ def test_programs_that_are_told_belong_to_their_link_until_they_are_told_no_long
         facts = await it.until(lambda facts: names(facts) == {"a", "b"})
         (index,) = [each.link.index for each in facts.netdevs if each.link.name == "a"]
         for whole in (False, True):
-            told = await it.look(whole=whole, programs={index: ("count", "drop")})
+            seen = Insight({index: ("count", "drop")}, {index: ("macvlan",)})
+            told = await it.look(whole=whole, told=seen)
             assert programs(told) == {"a": ("count", "drop"), "b": ()}
+            assert above(told) == {"a": ("macvlan",), "b": ()}
             assert programs(await it.look(whole=whole)) == {"a": (), "b": ()}
+            assert above(await it.look(whole=whole)) == {"a": (), "b": ()}
 
     play(world, scene)
 

@@ -7,6 +7,7 @@ from errno import ESTALE
 import pytest
 
 from dranet_nri.errors import KernelError
+from dranet_nri.inventory import hazards
 from dranet_nri.model import (
     Address,
     DefaultRoute,
@@ -116,11 +117,11 @@ def test_what_the_kernel_deletes_with_a_link_is_told_before_it_leaves(
 
     observed = session.observe(KEY, "net1")
 
-    assert observed.lost_with_link == ("flannel.1",)
+    assert "carries flannel.1" in hazards(session.host_facts())[index(session)]
     move_in(session)
     after = session.observe(KEY, "net1")
     assert observed.taken_host_names - after.taken_host_names == {"flannel.1"}
-    assert after.lost_with_link == ()
+    assert not any("flannel.1" in reason for reason in hazards(session.host_facts()).values())
 
 
 def test_a_virtual_link_that_waits_for_its_name_is_found_under_a_spare_one(
@@ -153,7 +154,7 @@ def test_default_routes_are_those_of_table_main(session: Session) -> None:
     apply(session, *UP, *(AddRoute(Ns.HOST, "eth1", each) for each in ways))
 
     own = index(session)
-    assert {*session.default_routes()} == {
+    assert {*session.host_facts().default_routes} == {
         DefaultRoute(4, 50, (own,)),
         DefaultRoute(6, 70, (own,)),
     }

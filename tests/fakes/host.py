@@ -10,7 +10,7 @@ from threading import Event
 
 from dra_shim.node.host import Stir
 from dra_shim.node.notices import Notify
-from dranet_nri.insight import Programs
+from dranet_nri.insight import Insight
 from dranet_nri.inventory import HostFacts, NetDevice, PciFunction
 from dranet_nri.model import Address, DefaultRoute, Link
 
@@ -66,7 +66,7 @@ class FakeHost:
         finally:
             self._stir = None
 
-    def look(self, *, whole: bool, programs: Programs) -> HostFacts:
+    def look(self, *, whole: bool, insight: Insight) -> HostFacts:
         """See Host."""
         self.looks.append(whole)
         facts = self.facts
@@ -76,7 +76,11 @@ class FakeHost:
         return replace(
             facts,
             netdevs=tuple(
-                replace(each, tcx_programs=programs.get(each.link.index, ()))
+                replace(
+                    each,
+                    tcx_programs=insight.programs.get(each.link.index, ()),
+                    above_elsewhere=insight.above.get(each.link.index, ()),
+                )
                 for each in facts.netdevs
             ),
         )

@@ -22,7 +22,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.locate import locate, lost_with
-from dranet_nri.kernel.observe import deleted_with, own_names
+from dranet_nri.kernel.observe import own_names
 from dranet_nri.model import (
     Address,
     DeviceKey,
@@ -62,6 +62,7 @@ class FakeKernel:
         tells_parents: whether it is Linux 5.14 or newer.
         tells_features: whether it is Linux 5.7 or newer.
         tells_programs: whether it is Linux 6.6 or newer.
+        judged: how often the host was looked at to judge its links.
         whole_pods: how often all that a device has in a pod was asked for.
         rdma: the RDMA devices of the machine.
     """
@@ -72,6 +73,7 @@ class FakeKernel:
     tells_parents: bool = True
     tells_features: bool = True
     tells_programs: bool = True
+    judged: int = 0
     whole_pods: int = 0
     _namespaces: dict[NetnsId, Namespace] = field(default_factory=dict)
     _removed: set[NetnsId] = field(default_factory=set)
@@ -289,8 +291,6 @@ class FakeKernel:
             host_rules=tuple(host.rules),
             pod_rules=() if bare else tuple(pod.rules),
             lost_with_rdma=lost_with(here, [e for e in links if e.arphrd == ARPHRD_INFINIBAND]),
-            lost_with_link=deleted_with(here, links),
-            closed_with_link=() if bare else host.closed_with(here),
             unclear=located.unclear,
         )
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dranet_nri.inventory import HostFacts
 from dranet_nri.model import (
     CharDevice,
-    DefaultRoute,
     DeviceKey,
     EthtoolState,
     Link,
@@ -59,9 +59,11 @@ class FakeSession:
         self._open("read default sysctls")
         return tuple(Sysctl(*slot, value) for slot, value in DEFAULTS.items())
 
-    def default_routes(self) -> tuple[DefaultRoute, ...]:
-        """Return the host's default routes."""
-        return self.kernel.space().default_routes()
+    def host_facts(self) -> HostFacts:
+        """Return what the host's links are judged by."""
+        self._open("look at the host's links")
+        self.kernel.judged += 1
+        return self.kernel.space().facts()
 
     def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
         """Return features and private flags of a link."""

@@ -15,6 +15,7 @@ from ipaddress import ip_address, ip_interface
 from typing import Final
 
 from dranet_nri.errors import KernelError
+from dranet_nri.inventory import HostFacts, NetDevice
 from dranet_nri.model import (
     DELETED_WITH_LOWER,
     Address,
@@ -29,8 +30,6 @@ from dranet_nri.model import (
     Rule,
     Sysctl,
     TcxProgram,
-    closed_with,
-    is_in_use,
     switches,
 )
 from tests.fakes.routing import is_v6, matter, single, slot, stored
@@ -205,13 +204,10 @@ class Namespace:
             if each.destination in {"0.0.0.0/0", "::/0"} and each.table == MAIN
         )
 
-    def closed_with(self, own: Link | None) -> tuple[str, ...]:
-        """Return the names of VLANs in use that go down with the link."""
-        above = closed_with(own.index, self.plain()) if own else ()
-        used = (
-            each for each in above if is_in_use(each, self.named("observe", each.name).addresses)
-        )
-        return tuple(sorted(each.name for each in used))
+    def facts(self) -> HostFacts:
+        """Return what links are judged by."""
+        netdevs = tuple(NetDevice(each.link, tuple(each.addresses)) for each in self.links)
+        return HostFacts(netdevs=netdevs, default_routes=self.default_routes())
 
     def drop(self, entry: FakeLink) -> None:
         """Take a link out, its routes and tunnels on it; links it was the master of become free."""

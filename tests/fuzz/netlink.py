@@ -23,16 +23,22 @@ class Recorded:
     def __init__(self, answers: Iterator[bytes]) -> None:
         """Take the answers."""
         self._answers = answers
+        self._next = b""
 
     def send(self, data: bytes) -> int:
         """Take a request."""
         return len(data)
 
-    def recvmsg(self, length: int) -> tuple[bytes, list[object], int, None]:
-        """Return the next answer; after the last the connection is lost."""
+    def recv_into(self, buffer: bytearray, length: int, flags: int) -> int:
+        """Return how long the next answer is; after the last the connection is lost."""
         for answer in self._answers:
-            return answer[:length], [], 0, None
+            self._next = answer
+            return len(answer)
         raise OSError(ECONNRESET, "no more answers")
+
+    def recv(self, length: int) -> bytes:
+        """Return the next answer."""
+        return self._next[:length]
 
 
 def read_links(data: bytes) -> None:

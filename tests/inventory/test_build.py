@@ -350,7 +350,7 @@ def fullest(*ports: RdmaPort) -> Device:
         tcx_programs=("b",),
     )
     full = function(numa_node=0, root="pci0000:89", vf_limit=1, physical="0000:89:00.0")
-    child = replace(device, link=replace(device.link, index=3, name="child", lower=2))
+    child = replace(device, link=replace(device.link, index=3, name="child", kind="ipoib", lower=2))
     facts = HostFacts((full,), (device, child), (rdma,), (), 2)
     return one(inventory_from_facts(facts), "pci-0000-8a-00-0")
 

@@ -146,17 +146,27 @@ def test_the_reason_names_the_uplink_and_the_direction() -> None:
             id="empty-bridge",
         ),
         pytest.param(
+            NetDevice(Link(6, "eth9"), unreadable="EBADMSG"),
+            "what the kernel tells of it cannot be read: EBADMSG",
+            id="unreadable",
+        ),
+        pytest.param(
             NetDevice(Link(6, "wlan0"), pinned=True),
             "the kernel does not let it leave its network namespace",
             id="pinned",
         ),
         pytest.param(NetDevice(Link(1, "eth2"), port_name="p0"), "", id="physical-port"),
         pytest.param(NetDevice(Link(1, "dummy0", kind="dummy")), "", id="dummy"),
+        pytest.param(NetDevice(Link(1, "eth3", master=12)), "", id="port-of-a-VRF"),
         pytest.param(NetDevice(Link(1, "veth1", kind="veth")), "", id="veth"),
     ],
 )
 def test_links_that_no_pod_may_have_say_why(device: NetDevice, reason: str) -> None:
-    links = {10: Link(10, "bond0"), 11: Link(11, "eth0", bus="vmbus")}
+    links = {
+        10: Link(10, "bond0"),
+        11: Link(11, "eth0", bus="vmbus"),
+        12: Link(12, "vrf0", kind="vrf"),
+    }
 
     assert link_hazard(device, links, frozenset({5, 10, 11})) == reason
 
@@ -207,9 +217,6 @@ LEASE = Address("2001:db8::5/64", valid_s=600)
             id="a VLAN on it is",
         ),
         pytest.param((replace(vlan("vlan7", 9, 2), addresses=(LEASE,)),), "", id="another NIC's"),
-        pytest.param(
-            (replace(virtual("mac7", 9, "macvlan", lower=3), addresses=(LEASE,)),), "", id="macvlan"
-        ),
     ],
 )
 def test_the_nic_below_a_vlan_that_the_host_uses_is_excluded(
@@ -221,3 +228,67 @@ def test_the_nic_below_a_vlan_that_the_host_uses_is_excluded(
 
     expected = f"eth1: carries {reason}, a VLAN that the host uses: its routes and"
     assert told.startswith(expected) if reason else not told
+
+
+@pytest.mark.parametrize(
+    ("above", "reason"),
+    [
+        *(
+            pytest.param(
+                (virtual("up7", 9, kind, lower=3),),
+                f"carries up7, {article} {kind} link, which loses its network when the NIC leaves",
+                id=kind,
+            )
+            for article, kind in (
+                ("a", "macvlan"),
+                ("a", "macvtap"),
+                ("an", "ipvlan"),
+                ("an", "ipvtap"),
+                ("a", "gre"),
+            )
+        ),
+        *(
+            pytest.param(
+                (virtual("up7", 9, kind, lower=3),),
+                "carries up7, which the kernel deletes when it leaves",
+                id=kind,
+            )
+            for kind in ("macsec", "vxlan")
+        ),
+        pytest.param(
+            (virtual("up7", 9, "", lower=3),),
+            "carries up7, which loses its network when the NIC leaves",
+            id="of no kind",
+        ),
+        pytest.param(
+            (vlan("vlan7", 9, 3), virtual("mac7", 10, "macvlan", lower=9)),
+            "carries mac7, a macvlan link, which loses its network when the NIC leaves",
+            id="on an unused VLAN",
+        ),
+        pytest.param(
+            (replace(vlan("vlan7", 9, 3), above_elsewhere=("macvlan",)),),
+            "carries a macvlan link of another network namespace, maybe a pod's, which loses its",
+            id="elsewhere, on an unused VLAN",
+        ),
+        pytest.param((virtual("up7", 9, "veth", lower=3),), "", id="the other end of a pair"),
+        pytest.param((virtual("ib0.8001", 9, "ipoib", lower=3),), "", id="an IPoIB child"),
+        pytest.param((virtual("up7", 9, "macvlan", lower=2),), "", id="another NIC's"),
+        pytest.param((vlan("a", 9, 10), vlan("b", 10, 9)), "", id="a circle"),
+    ],
+)
+def test_what_a_leaving_nic_would_take_the_network_from_keeps_it(
+    above: tuple[NetDevice, ...], reason: str
+) -> None:
+    facts = HostFacts((function(VF),), (nic("eth1", 3, VF), *above))
+
+    told = dict(inventory_from_facts(facts).excluded).get("pci-0000-8a-00-1", "")
+
+    assert told.startswith(f"eth1: {reason}") if reason else not told
+
+
+def test_what_carries_a_link_of_another_namespace_says_so() -> None:
+    carrier = replace(nic("eth1", 3, VF), above_elsewhere=("ipvlan", "vlan"))
+
+    (_, told), *_ = inventory_from_facts(HostFacts((function(VF),), (carrier,))).excluded
+
+    assert told.startswith("eth1: carries an ipvlan link of another network namespace")

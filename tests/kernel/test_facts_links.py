@@ -17,6 +17,7 @@ from dranet_nri.facts.udev import DeviceEvent, DeviceEvents
 from dranet_nri.inventory import Inventory
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import Address, DefaultRoute
+from dranet_nri.netlink.addresses import addresses
 from dranet_nri.netlink.links import RTM_GETLINK
 from dranet_nri.netlink.routes import default_routes
 from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
@@ -132,7 +133,7 @@ def test_addresses_of_both_families_are_read_with_their_own_side_of_a_peer(
         "ip addr add 2001:db8::5/64 dev left nodad",
     )
 
-    found = netns.read(links.addresses)[netns.index("left")]
+    found = netns.read(addresses)[netns.index("left")]
 
     assert set(found) == {
         Address("192.0.2.5/24"),

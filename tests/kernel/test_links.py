@@ -1,4 +1,5 @@
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -7,7 +8,7 @@ from dranet_nri.kernel.messages import LinkMessage
 from dranet_nri.model import IpoibState, Link, OffloadSizes, XdpMode, XdpProgram
 from dranet_nri.netlink import links
 from dranet_nri.netlink.codec import attribute, encode
-from dranet_nri.netlink.links import Seen, link_from
+from dranet_nri.netlink.links import Seen, link_from, outline
 
 IPOIB_MAC = "00:00:10:29:fe:80:00:00:00:00:00:00:00:15:5d:ff:fd:33:ff:05"
 
@@ -78,6 +79,14 @@ def test_a_hardware_link_is_read_in_full() -> None:
         xdp=(XdpProgram(XdpMode.NATIVE, 5), XdpProgram(XdpMode.OFFLOADED, 6)),
         ipoib=IpoibState(connected=True, umcast=True),
     )
+
+
+def test_an_outline_is_what_the_whole_link_has() -> None:
+    told, whole = outline(hardware(), "x", "y"), link_from(hardware(), "x", "y")
+    known = ("index", "name", "kind", "mac", "master", "lower", "loopback", "bus", "parent")
+
+    assert [getattr(told, each) for each in known] == [getattr(whole, each) for each in known]
+    assert outline(replace(hardware(), attrs={}), "x", "y").parent == "y"
 
 
 def test_the_mode_is_that_of_an_ipoib_link_which_tells_all_of_it() -> None:

@@ -6,13 +6,15 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from errno import ENODEV, EPERM
+from errno import EPERM
 from pathlib import Path
 from typing import NoReturn, cast
 
 import pytest
 
 from dranet_nri.errors import KernelError
+from dranet_nri.inventory import hazards
+from dranet_nri.kernel.host import host_facts
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import observe
@@ -253,13 +255,22 @@ class Mute:
         raise self.error
 
 
+class Bare:
+    """A socket on which each dump is empty."""
+
+    def dump(self, *_: object) -> list[bytes]:
+        """Return nothing."""
+        return []
+
+
 @dataclass(frozen=True)
 class Dumped:
     """A host whose links are given. No kernel here makes InfiniBand, nor every one VLANs."""
 
     seen: tuple[Seen, ...]
-    netlink: Mute | None = None
+    netlink: Mute | Bare | None = None
     ns: Ns = Ns.HOST
+    fd: int = -1
 
     def links(self) -> tuple[Seen, ...]:
         """Return them."""
@@ -325,7 +336,7 @@ def test_infiniband_links_that_an_rdma_device_takes_along_are_told(tmp_path: Pat
     assert observed.lost_with_rdma == ("ib0.8001", "ib1")
 
 
-def vlans(*masters: int, wire: Mute) -> Dumped:
+def vlans(*masters: int, wire: Mute | Bare) -> Dumped:
     """Return a host whose NIC has a VLAN for each master, 0 for none."""
     parent = {IFLA_PARENT_DEV_BUS_NAME: b"pci\0", IFLA_PARENT_DEV_NAME: b"0000:8a:00.0\0"}
     info = struct.pack("=HH5s3x", 9, IFLA_INFO_KIND, b"vlan\0")
@@ -338,28 +349,25 @@ def vlans(*masters: int, wire: Mute) -> Dumped:
 
 
 def test_a_vlan_that_goes_while_one_looks_is_not_used() -> None:
-    gone = Mute(KernelError("dump addresses of eth1.5", ENODEV))
+    """Its addresses are dumped after it."""
+    (eth1, *_) = hazards(host_facts(cast("Space", vlans(0, 8, wire=Bare())), "/no/sysfs")).values()
 
-    observed = observe(cast("Space", vlans(0, 8, wire=gone)), None, KEY, "", "/no/sysfs")
-
-    assert observed.closed_with_link == ("eth1.6",)
-    assert gone.asked == 1
+    assert eth1.startswith("carries eth1.6, a VLAN that the host uses")
 
 
 def test_addresses_of_a_vlan_that_cannot_be_read_are_an_error() -> None:
-    refused = Mute(KernelError("dump addresses of eth1.5", EPERM))
+    refused = Mute(KernelError("dump addresses", EPERM))
 
     with pytest.raises(KernelError, match="EPERM"):
-        observe(cast("Space", vlans(0, wire=refused)), None, KEY, "", "/no/sysfs")
+        host_facts(cast("Space", vlans(0, wire=refused)), "/no/sysfs")
 
 
-def test_on_the_way_home_nobody_asks_for_vlans() -> None:
-    wire = Mute(KernelError("dump addresses of eth1.5", EPERM))
-    host = cast("Space", vlans(0, 8, wire=wire))
+def test_a_link_that_cannot_be_read_is_judged_by_that() -> None:
+    seen = Seen("eth1", 2, 1, 0, {IFLA_MASTER: b"\0"})
 
-    observed = observe(host, None, KEY, "", "/no/sysfs", bare=True)
+    facts = host_facts(cast("Space", Dumped((seen,), Bare())), "/no/sysfs")
 
-    assert (observed.closed_with_link, wire.asked) == ((), 0)
+    assert "EBADMSG" in hazards(facts)[2]
 
 
 def test_in_the_pod_an_infiniband_link_that_was_made_anew_is_known_by_its_guid() -> None:

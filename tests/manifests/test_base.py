@@ -63,6 +63,12 @@ def test_a_container_has_the_capabilities_of_the_table(container: Any, added: An
     }
 
 
+def test_the_plugin_is_told_the_addresses_of_the_node() -> None:
+    assert PLUGIN["env"] == [
+        {"name": "NODE_ADDRESSES", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIPs"}}}
+    ]
+
+
 def test_both_are_confined_as_far_as_a_node_can() -> None:
     assert POD["securityContext"] == {
         "runAsUser": 0,

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from dranet_nri.errors import KernelError
 from dranet_nri.facts.netevents import NetEvent, NetEventKind, NetEvents
 
-Received = tuple[bytes, list[object], int, None]
-
 LOST = NetEvent(NetEventKind.LOST)
 ROUTE = NetEvent(NetEventKind.ROUTE)
 
@@ -22,17 +20,22 @@ ROUTE = NetEvent(NetEventKind.ROUTE)
 class Queue:
     """A socket that doesn't block, with what is in its queue: datagrams and errnos."""
 
-    def __init__(self, *entries: bytes | int, flags: int = 0) -> None:
+    def __init__(self, *entries: bytes | int) -> None:
         """Take what is queued."""
         self._entries = list(entries)
-        self._flags = flags
 
-    def recvmsg(self, length: int) -> Received:
-        """Return the next datagram, or fail."""
-        entry = self._entries.pop(0) if self._entries else EAGAIN
+    def recv_into(self, buffer: bytearray, length: int, flags: int) -> int:
+        """Return how long the next datagram is, or fail."""
+        assert flags == socket.MSG_PEEK | socket.MSG_TRUNC
+        entry = self._entries[0] if self._entries else EAGAIN
         if isinstance(entry, int):
+            del self._entries[:1]
             raise OSError(entry, "as queued")
-        return entry[:length], [], self._flags, None
+        return len(entry)
+
+    def recv(self, length: int) -> bytes:
+        """Return the next datagram."""
+        return bytes(self._entries.pop(0))[:length]
 
     def events(self) -> list[NetEvent]:
         """Return what is made of it."""
@@ -90,8 +93,13 @@ def test_lost_events_are_told_and_the_rest_follows() -> None:
     assert Queue(ENOBUFS, route(24, 0)).events() == [LOST, ROUTE]
 
 
-def test_a_datagram_that_was_cut_counts_as_lost() -> None:
-    assert Queue(of_link(16, 1), flags=socket.MSG_TRUNC).events() == [LOST]
+def test_a_datagram_is_read_whole_however_long_it_is() -> None:
+    many = of_link(16, 1) * 5000
+
+    assert Queue(many, of_link(17, 2)).events() == [
+        *[NetEvent(NetEventKind.LINK, 1)] * 5000,
+        NetEvent(NetEventKind.LINK, 2),
+    ]
 
 
 @pytest.mark.parametrize(

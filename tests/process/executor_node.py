@@ -125,14 +125,14 @@ class Node:
         self.kernel = FakeKernel()
         self.journal = Journal()
         self.clock = Clock()
-        self.kernel.add_link("br0", kind="bridge")
+        self.kernel.add_link("vrf0", kind="vrf")
         for number in range(1, 5):
             link = Link(0, f"eth{number}", mac=f"02:00:00:00:00:0{number}", up=True, max_mtu=9000)
             self.kernel.add_link(
                 f"eth{number}",
                 parent=f"0000:{number:02x}:00.0",
                 link=replace(link, altnames=(f"enp{number}", "net1") if number == 1 else ()),
-                master="br0" if number == 3 else "",
+                master="vrf0" if number == 3 else "",
                 addresses=(Address(f"10.0.{number}.5/24"), Address(f"2001:db8:{number}::5/64")),
                 routes=(
                     Route(f"10.{number}.0.0/16", gateway=f"10.0.{number}.1"),

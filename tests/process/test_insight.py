@@ -14,15 +14,15 @@ from dra_shim.node.told import Told
 from dranet_nri import insight
 from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError, described
 from dranet_nri.files import RealFs
-from dranet_nri.insight import Programs
+from dranet_nri.insight import Insight
 from dranet_nri.lookout import Lookout
 from dranet_nri.threads import in_thread
 
-SOME: Programs = {3: ("count", "drop"), 11: ("count",)}
+SOME = Insight({3: ("count", "drop"), 11: ("count",)}, {7: ("macvlan", "vlan")})
 
 
-def write(run: Path, programs: Programs) -> None:
-    insight.store(RealFs(), run, insight.encoded(programs))
+def write(run: Path, seen: Insight) -> None:
+    insight.store(RealFs(), run, insight.encoded(seen))
 
 
 def test_what_is_written_is_read_and_everybody_may(tmp_path: Path) -> None:
@@ -34,11 +34,19 @@ def test_what_is_written_is_read_and_everybody_may(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("directory", ["", "none"])
 def test_a_plugin_that_was_never_there_tells_nothing(tmp_path: Path, directory: str) -> None:
-    assert insight.load(tmp_path / directory) == {}
+    assert insight.load(tmp_path / directory) == Insight()
+
+
+def test_a_plugin_of_before_tells_nothing_of_other_namespaces(tmp_path: Path) -> None:
+    (tmp_path / "facts.json").write_text('{"version": 1, "tcx": {"3": ["a"]}}')
+
+    assert insight.load(tmp_path) == Insight({3: ("a",)})
 
 
 def test_the_order_of_links_does_not_matter(tmp_path: Path) -> None:
-    assert insight.encoded({11: ("a",), 3: ("b",)}) == insight.encoded({3: ("b",), 11: ("a",)})
+    assert insight.encoded(Insight({11: ("a",), 3: ("b",)})) == insight.encoded(
+        Insight({3: ("b",), 11: ("a",)})
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,6 +62,8 @@ def test_the_order_of_links_does_not_matter(tmp_path: Path) -> None:
         '{"version": 1, "tcx": {"3": [1]}}',
         '{"version": 1, "tcx": {"3": ["a name of 16 by"]}}',
         '{"version": 1, "tcx": {"3": ["\\ud800"]}}',
+        '{"version": 1, "tcx": {}, "above": []}',
+        '{"version": 1, "tcx": {}, "above": {"3": ["mac vlan"]}}',
         "[" * 100_000,
     ],
 )
@@ -75,18 +85,18 @@ class Host:
     """A kernel to ask.
 
     Attributes:
-        programs: what it says.
+        seen: what it says.
         error: what it refuses with, None if it answers.
     """
 
     def __init__(self) -> None:
-        self.programs: Programs = {}
+        self.seen = Insight()
         self.error: Exception | None = None
 
-    def ask(self) -> Programs:
+    def ask(self) -> Insight:
         if self.error is not None:
             raise self.error
-        return self.programs
+        return self.seen
 
 
 def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
@@ -96,11 +106,11 @@ def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
 
     async def scene() -> None:
         await lookout.look()
-        assert insight.load(tmp_path) == {}
+        assert insight.load(tmp_path) == Insight()
         first = file.stat().st_ino
         await lookout.look()
         assert file.stat().st_ino == first
-        host.programs = SOME
+        host.seen = SOME
         await lookout.look()
         assert insight.load(tmp_path) == SOME
 
@@ -109,7 +119,7 @@ def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
 
 def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: Path) -> None:
     host = Host()
-    host.programs = SOME
+    host.seen = SOME
     lookout = Lookout(RealFs(), tmp_path / "run", partial(in_thread, host.ask))
     no_thread = RuntimeError("can't start new thread")  # of the kind that nobody thinks of
     refusal = KernelError("ask for the TCX programs of link 3", 1)
@@ -126,7 +136,7 @@ def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: 
 
     assert insight.load(tmp_path / "run") == SOME
     assert [(each["log_level"], each["event"]) for each in logs] == [
-        ("warning", "TCX programs are not told to the shim")
+        ("warning", "not told to the shim: TCX programs, links of other namespaces")
     ] * 4
     assert "No such file" in logs[0]["reason"]
     assert [each["reason"] for each in logs[1:]] == [*[str(refusal)] * 2, described(no_thread)]
@@ -140,7 +150,7 @@ def test_it_looks_again_and_again_until_it_is_cancelled(
 
     async def scene() -> None:
         task = asyncio.create_task(Lookout(RealFs(), tmp_path, partial(in_thread, host.ask)).run())
-        host.programs = SOME
+        host.seen = SOME
         while insight.load(tmp_path) != SOME:  # the test's timeout bounds the wait
             await asyncio.to_thread(time.sleep, 0.001)
         task.cancel()
@@ -152,15 +162,15 @@ def test_it_looks_again_and_again_until_it_is_cancelled(
 def test_the_shim_goes_by_the_last_that_it_could_read_and_says_so_once(tmp_path: Path) -> None:
     notices: list[Notice] = []
     told = Told(tmp_path, notices.append)
-    assert told.programs() == {}
+    assert told.insight() == Insight()
 
     write(tmp_path, SOME)
-    assert told.programs() == SOME
+    assert told.insight() == SOME
     (tmp_path / "facts.json").write_text("{}")
-    assert told.programs() == told.programs() == SOME
+    assert told.insight() == told.insight() == SOME
     assert [type(each) for each in notices] == [Untold]
-    write(tmp_path, {})
-    assert told.programs() == {}
+    write(tmp_path, Insight())
+    assert told.insight() == Insight()
     (tmp_path / "facts.json").write_text("{}")
-    told.programs()
+    told.insight()
     assert [type(each) for each in notices] == [Untold] * 2

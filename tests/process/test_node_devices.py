@@ -52,7 +52,8 @@ def test_programs_that_the_plugin_tells_of_are_published(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             assert dict((await bench.device("a")).attributes)["dra.net/ebpf"] is False
-            insight.store(RealFs(), bench.state.run, insight.encoded({index: ("count",)}))
+            seen = insight.Insight({index: ("count",)})
+            insight.store(RealFs(), bench.state.run, insight.encoded(seen))
             await bench.rest(RESCAN_S)
             told = dict((await bench.device("a")).attributes)
             assert (told["dra.net/ebpf"], told["dra.net/tcxProgramNames"]) == (True, "count")

@@ -57,3 +57,19 @@ def test_the_help_tells_dranets_behaviour_and_the_default() -> None:
 def test_the_sysctls_may_be_mounted_elsewhere() -> None:
     assert parsed("--proc", "/host/proc").proc == Path("/host/proc")
     assert parsed().proc == Path("/proc")
+
+
+def test_the_addresses_of_the_node_are_those_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert parsed().node_addresses == ()
+
+    monkeypatch.setenv("NODE_ADDRESSES", "192.0.2.5,2001:DB8::5")
+
+    assert parsed().node_addresses == ("192.0.2.5", "2001:db8::5")
+    assert parsed("--node-addresses", " 192.0.2.7 ,").node_addresses == ("192.0.2.7",)
+
+
+def test_what_is_no_address_of_a_node_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="--node-addresses 'eth0'"):
+        parsed("--node-addresses", "eth0")

@@ -15,7 +15,6 @@ from dranet_nri.model import XdpMode
 from tests.box.nics import Nic, ip
 from tests.kernel import bpf, xdp
 
-BRIDGE: Final = "prove-br"
 _SYSCTLS: Final = {  # a move resets them
     "ipv4": {"rp_filter": "2", "arp_ignore": "2"},
     "ipv6": {"accept_ra": "0"},
@@ -24,20 +23,14 @@ _FIRST_GROUP: Final = 70
 
 
 def wear(nics: Sequence[Nic]) -> tuple[Nic, ...]:
-    """Give the NICs sysctls and a group of their own, two of them flags, one a master; return them.
-
-    The bridge is down and never changes: no timer of it runs, no address of it comes and goes.
-    """
+    """Give the NICs sysctls and a group of their own, and two of them flags; return them."""
     for number, nic in enumerate(nics):
         for family, values in _SYSCTLS.items():
             for key, value in values.items():
                 Path("/proc/sys/net", family, "conf", nic.name, key).write_text(value)
         ip("link", "set", nic.name, "group", str(_FIRST_GROUP + number))
-    first, second, third = nics
+    first, _, third = nics
     ip("link", "set", first.name, "allmulticast", "on")
-    if not Path("/sys/class/net", BRIDGE).exists():
-        ip("link", "add", BRIDGE, "address", "02:00:00:00:77:b0", "mtu", "1400", "type", "bridge")
-    ip("link", "set", second.name, "master", BRIDGE)
     ip("link", "set", third.name, "arp", "off")
     return tuple(nics)
 

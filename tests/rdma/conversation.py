@@ -26,11 +26,15 @@ class Recorder:
         self.lines.append(f"> {data.hex()}")
         return self._socket.send(data)
 
-    def recvmsg(self, length: int) -> tuple[bytes, list[object], int, object]:
+    def recv_into(self, buffer: bytearray, length: int, flags: int) -> int:
+        """Return how long the next answer is."""
+        return self._socket.recv_into(buffer, length, flags)
+
+    def recv(self, length: int) -> bytes:
         """Receive an answer and write it down."""
-        data, control, flags, address = self._socket.recvmsg(length)
+        data = self._socket.recv(length)
         self.lines.append(f"< {data.hex()}")
-        return data, list(control), flags, address
+        return data
 
     def session(self) -> RdmaSocket:
         """Return a session that is recorded."""
@@ -54,11 +58,21 @@ class Replay:
         assert f"> {data.hex()}" == self._line(), "not the request that was recorded"
         return len(data)
 
-    def recvmsg(self, length: int) -> tuple[bytes, list[object], int, None]:
+    def recv_into(self, buffer: bytearray, length: int, flags: int) -> int:
+        """Return how long the next answer is."""
+        return len(self._answer())
+
+    def recv(self, length: int) -> bytes:
         """Return the next answer."""
-        mark, _, data = self._line().partition(" ")
+        data = self._answer()
+        self._next += 1
+        return data[:length]
+
+    def _answer(self) -> bytes:
+        assert self._next < len(self._lines), "the recording ends here"
+        mark, _, data = self._lines[self._next].partition(" ")
         assert mark == "<", "nothing was answered here"
-        return bytes.fromhex(data)[:length], [], 0, None
+        return bytes.fromhex(data)
 
     def _line(self) -> str:
         assert self._next < len(self._lines), "the recording ends here"

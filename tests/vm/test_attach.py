@@ -167,7 +167,7 @@ def test_a_nic_below_a_vlan_that_the_host_uses_stays_there(
     assert name in {each.get("dra.net/ifName") for each in inventory().values()}, "it is unused"
     ip("address", "add", "10.7.0.5/24", "dev", "vlan7")
 
-    refused(cri, "tagged", "vlan7, a VLAN that the host uses, loses its routes")
+    refused(cri, "tagged", "carries vlan7, a VLAN that the host uses: its routes")
 
     assert name not in {each.get("dra.net/ifName") for each in inventory().values()}
     ip("link", "delete", "vlan7")

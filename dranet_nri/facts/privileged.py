@@ -1,0 +1,47 @@
+"""What only a privileged process sees of the network namespace that it lives in; see insight."""
+
+import os
+from contextlib import closing
+from errno import EPERM
+from typing import Final
+
+from dranet_nri import bpf
+from dranet_nri.errors import KernelError
+from dranet_nri.insight import Above, Insight, Programs
+from dranet_nri.netlink.elsewhere import above_elsewhere
+from dranet_nri.netlink.rtnetlink import open_here
+
+_OWN: Final = "/proc/thread-self/ns/net"
+
+
+def look() -> Insight:
+    """Return what there is now.
+
+    Raises:
+        KernelError: the kernel could not be asked; EPERM: we may not ask.
+        OSError: there is no /proc.
+    """
+    return Insight(bpf.tcx_names(), _above())
+
+
+def look_if_allowed() -> Insight:
+    """Return what the kernel tells us, which of programs is nothing where we may not ask."""
+    return Insight(_programs_if_allowed(), _above())
+
+
+def _above() -> Above:
+    nsfd = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with closing(open_here()) as netlink:
+            return above_elsewhere(netlink, nsfd)
+    finally:
+        os.close(nsfd)
+
+
+def _programs_if_allowed() -> Programs:
+    try:
+        return bpf.tcx_names()
+    except KernelError as error:
+        if error.code != EPERM:
+            raise
+        return {}

@@ -1,0 +1,74 @@
+"""Which links of a host no pod may have, and why: one judgement, for the inventory and for attach.
+
+The rules are those of safety.py and uplinks.py; here they are put together.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from dranet_nri.inventory.observed import HostFacts
+from dranet_nri.inventory.safety import (
+    accelerated_hazard,
+    carrier_hazards,
+    is_synthetic,
+    link_hazard,
+    uplink_tree,
+)
+from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
+from dranet_nri.model import DeviceKey
+
+_REMEDY: Final = (
+    "it stays on the host: put what is on it elsewhere, or keep the NIC from claims (dra-shim run"
+    " --exclude)"
+)
+
+
+def hazards(facts: HostFacts, uplinks: Uplinks | None = None) -> dict[int, str]:
+    """Return ifindex -> reason for every link that must not be published.
+
+    Args:
+        facts: what the host shows; of links, what outline() tells is enough.
+        uplinks: of the same facts, where more is known of them than facts tell; None where not.
+    """
+    links = [device.link for device in facts.netdevs]
+    by_index = {link.index: link for link in links}
+    masters = frozenset(link.master for link in links)
+    carried = carrier_hazards(facts.netdevs)
+    tree = uplink_tree(links, (uplinks or uplinks_of(facts)).among(links))
+    synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
+    reasons = {
+        device.link.index: tree.get(device.link.index)
+        or link_hazard(device, by_index, masters)
+        or carried.get(device.link.index)
+        or accelerated_hazard(device, synthetic)
+        for device in facts.netdevs
+    }
+    return {index: reason for index, reason in reasons.items() if reason}
+
+
+def why_unpublished(
+    key: DeviceKey, index: int | None, facts: HostFacts, reasons: Mapping[int, str]
+) -> str:
+    """Return why a pod may not have the device that a record names; "" if it may.
+
+    Args:
+        key: the device, as the record has it.
+        index: of its link on the host; None where the record's device has none there, so that
+            every link of its parent counts.
+        facts: what the host shows.
+        reasons: of the same facts.
+    """
+    concerned = [
+        device.link
+        for device in facts.netdevs
+        if device.link.index == index
+        or (index is None and key.parent and _is_below(device.link.bus, device.link.parent, key))
+    ]
+    for link in concerned:
+        if reason := reasons.get(link.index, ""):
+            return f"{link.name}: {reason}; {_REMEDY}"
+    return ""
+
+
+def _is_below(bus: str, parent: str, key: DeviceKey) -> bool:
+    return (bus, parent) in {(key.bus, key.parent), ("pci", key.pci)}

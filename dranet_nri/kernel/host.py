@@ -1,0 +1,51 @@
+"""What the judgement at attach goes by: the host's links, and what hangs on them or uses them."""
+
+from collections.abc import Iterator
+
+from dranet_nri.errors import KernelError
+from dranet_nri.inventory import HostFacts, NetDevice
+from dranet_nri.kernel.observe import sysfs_parents
+from dranet_nri.kernel.space import Space
+from dranet_nri.model import Link
+from dranet_nri.netlink.addresses import addresses
+from dranet_nri.netlink.codec import text, u8
+from dranet_nri.netlink.elsewhere import above_elsewhere
+from dranet_nri.netlink.links import (
+    IFLA_NETNS_IMMUTABLE,
+    IFLA_PHYS_PORT_NAME,
+    Parents,
+    outline,
+)
+from dranet_nri.netlink.routes import default_routes
+
+
+def host_facts(host: Space, sys_root: str) -> HostFacts:
+    """Return what hazards() judges links by, and no more.
+
+    Raises:
+        KernelError: a dump failed.
+    """
+    links = host.links()
+    told = any(seen.parent[1] for seen in links)
+    parents = {} if told else sysfs_parents(sys_root, links)
+    return HostFacts(
+        netdevs=tuple(_net_devices(host, parents)),
+        default_routes=default_routes(host.netlink),
+    )
+
+
+def _net_devices(host: Space, parents: Parents) -> Iterator[NetDevice]:
+    owned = addresses(host.netlink)
+    elsewhere = above_elsewhere(host.netlink, host.fd)
+    for seen in host.links():
+        bus, parent = parents.get(seen.name, ("", ""))
+        try:
+            yield NetDevice(
+                outline(seen, bus, parent),
+                owned.get(seen.index, ()),
+                port_name=text(seen.attrs.get(IFLA_PHYS_PORT_NAME)),
+                pinned=u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1,
+                above_elsewhere=elsewhere.get(seen.index, ()),
+            )
+        except KernelError as error:
+            yield NetDevice(Link(seen.index, seen.name), unreadable=str(error))
