@@ -332,7 +332,14 @@ def _apply_by_name(
         case AddAddress():
             addresses.add_address(netlink, what, index, op.address)
         case AddRoute():
-            routes.add_route(netlink, what, index, op.route, lambda name: space.index(what, name))
+            routes.add_route(
+                netlink,
+                what,
+                index,
+                op.route,
+                lambda name: space.index(what, name),
+                beside=op.ns is Ns.HOST,
+            )
         case AddNeighbour():
             neighbours.add_neighbour(netlink, what, index, op.neighbour)
         case _:

@@ -3,7 +3,8 @@
 Rules:
 1. What an address brings back by itself is not a route to restore: its connected route, and the
    local, broadcast and anycast routes that the kernel derives.
-2. A route that only shares destination, table and metric with the wanted one is another route.
+2. A route that only shares destination, table and metric with the wanted one is another route. On
+   the host the wanted one is put behind it; in a pod that would change the way of its packets.
 3. What cannot be given back as it is, is told in words and never as a plainer route.
 """
 
@@ -34,8 +35,10 @@ from dranet_nri.netlink.codec import (
     walk,
 )
 from dranet_nri.netlink.rtnetlink import Rtnetlink
+from dranet_nri.plan.routes import legs_of, lost_routes
 
 RTM_NEWROUTE: Final = 24
+RTM_DELROUTE: Final = 25
 RTM_GETROUTE: Final = 26
 NLM_F_EXCL_CREATE: Final = 0x600
 NLM_F_APPEND_CREATE: Final = 0xC00
@@ -68,7 +71,6 @@ RTPROT_KERNEL: Final = 2
 RT_TABLE_LOCAL: Final = 255
 RT_SCOPE_LINK: Final = 253
 RTN_DERIVED: Final = frozenset({2, 3, 4, 5})  # local, broadcast, anycast, multicast
-IP6_RT_PRIO_USER: Final = 1024  # linux/ipv6_route.h: the metric of a route without one
 IP6_RT_PRIO_ADDRCONF: Final = 256
 USER_HZ: Final = 100  # the unit of rta_expires, on every architecture that runs Kubernetes
 IMPLIED_V6: Final = frozenset({"fe80::/64", "ff00::/8"})  # as inet_ntop writes them
@@ -256,11 +258,18 @@ Leg = tuple[NextHop, int]  # and the ifindex it goes through
 
 
 def add_route(
-    netlink: Rtnetlink, what: str, index: int, route: Route, index_of: Callable[[str], int]
+    netlink: Rtnetlink,
+    what: str,
+    index: int,
+    route: Route,
+    index_of: Callable[[str], int],
+    *,
+    beside: bool,
 ) -> None:
     """Add a route through the link.
 
-    An IPv6 multipath route that lost legs with their links gets the missing ones back.
+    An IPv4 route that is there over some of the wanted legs, and only those, is replaced. Of an
+    IPv6 route whose place is taken the link's own legs are added.
 
     Args:
         netlink: socket in the namespace.
@@ -268,6 +277,8 @@ def add_route(
         index: of the link.
         route: what to add.
         index_of: resolves the other devices of a multipath route.
+        beside: whether it may stand beside others of its destination and metric, behind them; an
+            IPv6 route through a gateway becomes one with those.
 
     Raises:
         KernelError: EEXIST, another route has the same destination, table and metric.
@@ -280,47 +291,37 @@ def add_route(
             raise
         names = {link: hop.device for hop, link in legs}
         present, _ = dump_routes(netlink, what, index, names)
-        if _matter(route) in map(_matter, present):
-            return
-        missing = _missing_legs(netlink, what, route, legs) if ":" in route.destination else []
-        if not missing:
+        missing = lost_routes((route,), present, names.values())
+        if missing and not beside:
             raise
-        netlink.do(what, RTM_NEWROUTE, NLM_F_APPEND_CREATE, _request(index, route, missing))
+        for via, part, through in _parts_of(netlink, what, route, legs) if missing else ():
+            netlink.do(what, RTM_DELROUTE, 0, _request(via, part, through))
+        for part in missing:
+            through = [leg for leg in legs if leg[0] in part.nexthops]
+            netlink.do(what, RTM_NEWROUTE, NLM_F_APPEND_CREATE, _request(index, part, through))
 
 
-def _missing_legs(netlink: Rtnetlink, what: str, route: Route, legs: Sequence[Leg]) -> list[Leg]:
-    """Return the legs that the route in the same slot lacks, none if it has foreign ones."""
+def _parts_of(
+    netlink: Rtnetlink, what: str, route: Route, legs: Sequence[Leg]
+) -> tuple[tuple[int, Route, Sequence[Leg]], ...]:
+    """Return the IPv4 routes that are like this one, but lack legs of it.
+
+    With a link that each goes through, and its legs if it is a multipath route.
+    """
     wanted = {(hop.gateway, link) for hop, link in legs}
     names = {link: str(link) for _, link in legs}
-    for via in names:
+    found: dict[frozenset[tuple[str, int]], tuple[int, Route, Sequence[Leg]]] = {}
+    for via in names if ":" not in route.destination else ():
         for other in dump_routes(netlink, what, via, names)[0]:
-            if _slot(other) == _slot(route):
-                hops = other.nexthops or (NextHop(other.gateway),)
-                present = {(hop.gateway, int(hop.device or via)) for hop in hops}
-                if present < wanted:
-                    return [leg for leg in legs if (leg[0].gateway, leg[1]) not in present]
-    return []
+            through = [(hop, int(hop.device or via)) for hop in legs_of(other)]
+            present = frozenset((hop.gateway, link) for hop, link in through)
+            if present < wanted and _without_legs(other) == _without_legs(route):
+                found[present] = via, other, through if other.nexthops else ()
+    return tuple(found.values())
 
 
-def _metric(route: Route) -> int:
-    return route.metric or (IP6_RT_PRIO_USER if ":" in route.destination else 0)
-
-
-def _slot(route: Route) -> tuple[str, int, int, int]:
-    """Return what no two routes share."""
-    return str(ip_network(route.destination)), route.table, _metric(route), route.tos
-
-
-def _matter(route: Route) -> Route:
-    """Return the route without what doesn't make it another one, as the kernel writes it."""
-    if len(route.nexthops) == 1:
-        only = route.nexthops[0]
-        route = replace(route, nexthops=(), gateway=only.gateway, onlink=only.onlink)
-    destination, _, metric, _ = _slot(route)
-    scope = 0 if ":" in destination else route.scope
-    return replace(
-        route, destination=destination, metric=metric, scope=scope, protocol=0, expires_s=0
-    )
+def _without_legs(route: Route) -> Route:
+    return replace(route, protocol=0, gateway="", onlink=False, nexthops=())
 
 
 def _request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:

@@ -10,8 +10,9 @@ Rules:
 from dataclasses import replace
 
 from dranet_nri.model import AllocatedDevice, Device, LinkState, RdmaLink
-from dranet_nri.plan.difference import missing_addresses, missing_routes
+from dranet_nri.plan.difference import missing_addresses
 from dranet_nri.plan.network import pod_network
+from dranet_nri.plan.routes import missing_routes
 
 
 def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:

@@ -34,7 +34,6 @@ from dranet_nri.model import (
     LinkState,
     Neighbour,
     NetworkConfig,
-    NextHop,
     OffloadSizes,
     Route,
     Rule,
@@ -43,6 +42,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.features import features_of, private_flags_of
 from dranet_nri.plan.ops import LinkSettings
+from dranet_nri.plan.routes import Slot, legs_of, slot_of
 
 UNIVERSE: Final = 0
 LINK: Final = 253
@@ -50,13 +50,10 @@ MAIN: Final = 254
 RTPROT_STATIC: Final = 4
 # A rule without a priority gets one here, or a repeated plan would add it once more each time.
 DEFAULT_PRIORITY: Final = 32765  # what the kernel gives the first one, right before main's
-IP6_RT_PRIO_USER: Final = 1024  # linux/ipv6_route.h, for IPv6 routes without a metric
 PARSED: Final = 1024  # texts whose meaning is remembered; plans of a device repeat them
 IPV6_MIN_MTU: Final = 1280  # RFC 8200
 IFA_F_NODAD: Final = 0x02  # linux/if_addr.h
 IFA_F_TEMPORARY: Final = 0x01  # the same bit says "secondary" for IPv4
-
-Slot = tuple[str, int, int, int]  # of a route: what no two routes of a namespace share
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +216,7 @@ def beside_each_other(
         networks: what the devices shall have, the preferred one first.
         now: the routes that each of these devices has in the pod, then those of its other ones.
     """
-    owners = {_slot(route): owner for owner, own in enumerate(now) for route in own}
+    owners = {slot_of(route): owner for owner, own in enumerate(now) for route in own}
     given: set[Slot] = set()
     return tuple(
         replace(
@@ -238,20 +235,11 @@ def _placed(route: Route, number: int, owners: Mapping[Slot, int], given: set[Sl
         owners: the device whose route is in a slot now.
         given: the slots of routes that were placed already; this one's is added.
     """
-    slot = _slot(route)
+    slot = slot_of(route)
     while slot in given or owners.get(slot, number) != number:
         slot = (*slot[:3], slot[3] + 1)
     given.add(slot)
-    return route if slot == _slot(route) else replace(route, metric=slot[3])
-
-
-def _slot(route: Route) -> Slot:
-    return route.destination, route.table, route.tos, effective_metric(route)
-
-
-def effective_metric(route: Route) -> int:
-    """Return the metric the kernel gives the route."""
-    return route.metric or (IP6_RT_PRIO_USER if _is_v6(route.destination) else 0)
+    return route if slot == slot_of(route) else replace(route, metric=slot[3])
 
 
 @lru_cache(PARSED)
@@ -273,8 +261,7 @@ def fits(
     """Whether the kernel will take the route on a link with these addresses and other routes."""
     if route.source and ip_address(route.source) not in {each.ip for each in interfaces}:
         return False
-    hops = route.nexthops or (NextHop(route.gateway, onlink=route.onlink),)
-    gateways = [hop.gateway for hop in hops if hop.gateway and not hop.onlink]
+    gateways = [leg.gateway for leg in legs_of(route) if leg.gateway and not leg.onlink]
     if not gateways:
         return True
     on_link = [each.network for each in interfaces]
