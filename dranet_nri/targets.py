@@ -13,6 +13,7 @@ from dranet_nri.children import expect_child
 from dranet_nri.config import violations_for_share, why_bare
 from dranet_nri.errors import RefusedError
 from dranet_nri.fabric import (
+    NETWORK,
     RdmaOptions,
     require_alone,
     require_lasting,
@@ -33,9 +34,10 @@ from dranet_nri.model import (
     best_legs,
 )
 from dranet_nri.plan.adopt import adopted
+from dranet_nri.plan.beside import beside_each_other
 from dranet_nri.plan.child import Child
 from dranet_nri.plan.known import known_as, rdma_known_as, why_unclear
-from dranet_nri.plan.network import MAIN, PodNetwork, beside_each_other, pod_network
+from dranet_nri.plan.network import MAIN, PodNetwork, pod_network
 from dranet_nri.plan.ops import Plan
 from dranet_nri.plan.planner import InPod, plan
 from dranet_nri.plan.port import Session
@@ -108,7 +110,9 @@ class Target:
         if link and not self.child and rdma.mode is RdmaMode.SHARED:
             known = rdma_known_as(self.record, Observed(pod=LinkState(link)))
             rdma = shared_after_move(session, known, rdma.host, sleep)
-        record = with_files(session, self.record, self.wanted.config, rdma, options)
+        told = tuple(f"{NETWORK}{each}" for each in self.network.told) if self.network else ()
+        record = replace(self.record, warnings=(*self.record.warnings, *told))
+        record = with_files(session, record, self.wanted.config, rdma, options)
         record = warned(record)
         if self.network is None or link is None:
             return record
@@ -240,8 +244,12 @@ def _beside_each_other(
     """Return the targets with routes of their own: the kernel tells what the others have."""
     seen = [each.observed for each in targets]
     seen += (look(session, each) for record in beside for each in record.devices if each.touched)
-    now = [each.pod.routes if each.pod else () for each in seen]
-    placed = beside_each_other([each.network or PodNetwork("") for each in targets], now)
+    networks = [each.network or PodNetwork("") for each in targets]
+    if not any(network.routes for network in networks):
+        return targets
+    there = [each.pod for each in seen]
+    taken = session.pod_slots({state.link.index for state in there if state})
+    placed = beside_each_other(networks, [state.routes if state else () for state in there], taken)
     return tuple(
         replace(target, network=target.network and network)
         for target, network in zip(targets, placed, strict=True)

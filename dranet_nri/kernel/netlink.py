@@ -9,7 +9,7 @@ Rules:
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from errno import ESTALE
 from typing import Final, assert_never
 
@@ -60,6 +60,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.routes import Slot
 from dranet_nri.threads import now_doing
 
 # MoveRdma as well: it makes IPoIB links anew.
@@ -199,6 +200,10 @@ class NetlinkSession:
     def default_routes(self) -> tuple[DefaultRoute, ...]:
         """Return the host's default routes of table main."""
         return default_routes(self._space(Ns.HOST, "dump routes in host").netlink)
+
+    def pod_slots(self, but: Collection[int]) -> Mapping[Slot, str]:
+        """Return the places that routes of the pod have, and the name of each one's link."""
+        return self._space(Ns.POD, "dump routes of the pod").taken_slots(but)
 
     def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
         """Return offload features and private flags of a link, None before Linux 5.7."""

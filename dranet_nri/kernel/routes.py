@@ -10,16 +10,14 @@ Rules:
 
 import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from errno import EAFNOSUPPORT, EEXIST, EOPNOTSUPP
 from functools import lru_cache
-from ipaddress import ip_interface, ip_network
 from socket import AF_INET, AF_INET6
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.addresses import IFA_F_NOPREFIXROUTE
 from dranet_nri.kernel.messages import RouteMessage
 from dranet_nri.model import Address, NextHop, Route
 from dranet_nri.netlink import codec
@@ -35,7 +33,7 @@ from dranet_nri.netlink.codec import (
     walk,
 )
 from dranet_nri.netlink.rtnetlink import Rtnetlink
-from dranet_nri.plan.routes import legs_of, lost_routes
+from dranet_nri.plan.routes import Slot, connected, legs_of, lost_routes, slot_of
 
 RTM_NEWROUTE: Final = 24
 RTM_DELROUTE: Final = 25
@@ -69,9 +67,7 @@ RTNH_F_ONLINK: Final = 4
 RTM_F_CLONED: Final = 0x200
 RTPROT_KERNEL: Final = 2
 RT_TABLE_LOCAL: Final = 255
-RT_SCOPE_LINK: Final = 253
 RTN_DERIVED: Final = frozenset({2, 3, 4, 5})  # local, broadcast, anycast, multicast
-IP6_RT_PRIO_ADDRCONF: Final = 256
 USER_HZ: Final = 100  # the unit of rta_expires, on every architecture that runs Kubernetes
 IMPLIED_V6: Final = frozenset({"fe80::/64", "ff00::/8"})  # as inet_ntop writes them
 PARSED: Final = 256  # addresses whose network is remembered; a device is observed again and again
@@ -103,45 +99,63 @@ def dump_routes(
     found: list[Route] = []
     odd: list[str] = []
     through = attribute(RTA_OIF, struct.pack("=I", index))
+    for body in _dumped(netlink, f"of {names.get(index, index)} in {where}", through):
+        route = _route(body, index, names)
+        if isinstance(route, Route):
+            found.append(route)
+        elif route and len(odd) < MAX_ODD:
+            odd.append(route)
+    return tuple(found), tuple(odd)
+
+
+def _dumped(
+    netlink: Rtnetlink, whose: str, filters: bytes, most: int | None = None
+) -> Iterator[bytes]:
+    """Yield the body of each route, of both families."""
     for family, label in ((AF_INET, "IPv4"), (AF_INET6, "IPv6")):
-        request = _HEADER.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + through
-        what = f"dump {label} routes of {names.get(index, index)} in {where}"
+        request = _HEADER.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + filters
         try:
-            bodies = netlink.dump(what, RTM_GETROUTE, request)
+            yield from netlink.dump(f"dump {label} routes {whose}", RTM_GETROUTE, request, most)
         except KernelError as error:
             if family == AF_INET6 and error.code in {EAFNOSUPPORT, EOPNOTSUPP}:
                 continue  # A kernel without IPv6 has none.
             raise
-        for body in bodies:
-            route = _route(body, index, names)
-            if isinstance(route, Route):
-                found.append(route)
-            elif route and len(odd) < MAX_ODD:
-                odd.append(route)
-    return tuple(found), tuple(odd)
+
+
+def taken_slots(
+    netlink: Rtnetlink, but: Collection[int], names: Mapping[int, str], most: int
+) -> dict[Slot, str]:
+    """Return the slots that routes of a pod have, and the name of the link of each.
+
+    Routes through the links `but` don't count; `most` are the bytes that all may have.
+    """
+    taken: dict[Slot, str] = {}
+    for body in _dumped(netlink, "of the pod", b"", most):
+        family, length, _, tos, table, *_, flags = fixed(_HEADER, body)
+        attrs = attributes(body, _HEADER.size)
+        legs = [link for *_, link, _ in _hops(attrs.get(RTA_MULTIPATH, b""))]
+        link = next(iter(legs), u32(attrs.get(RTA_OIF)))
+        table = u32(attrs.get(RTA_TABLE), table)
+        if table != RT_TABLE_LOCAL and not flags & RTM_F_CLONED and link not in but:
+            route = Route(
+                _destination(family, attrs, length),
+                table=table,
+                metric=u32(attrs.get(RTA_PRIORITY)),
+                tos=tos,
+            )
+            taken.setdefault(slot_of(route), names.get(link, ""))
+    return taken
+
+
+def _destination(family: int, attrs: Mapping[int, bytes], length: int) -> str:
+    anywhere = "0.0.0.0" if family == AF_INET else "::"  # noqa: S104 (a destination)
+    return f"{codec.address(attrs.get(RTA_DST)) or anywhere}/{length}"
 
 
 def without_implied(routes: Sequence[Route], addresses: Sequence[Address]) -> tuple[Route, ...]:
     """Return the routes that would be lost with the link although its addresses come back."""
-    implied = {
-        slot
-        for address in addresses
-        if not address.flags & IFA_F_NOPREFIXROUTE
-        for slot in _connected(address)
-    }
+    implied = {(route.destination, route.metric) for each in addresses for route in connected(each)}
     return tuple(route for route in routes if not _is_implied(route, implied))
-
-
-@lru_cache(PARSED)
-def _connected(address: Address) -> tuple[tuple[str, int], ...]:
-    """Return destination and metric of the routes that the address brings with it."""
-    interface = ip_interface(address.cidr)
-    far = address.peer or str(interface.ip)
-    network = str(ip_network(f"{far}/{interface.network.prefixlen}", strict=False))
-    metric = address.metric
-    if interface.version == 6:
-        return ((network, metric or IP6_RT_PRIO_ADDRCONF),)
-    return ((network, metric),)
 
 
 def _is_implied(route: Route, implied: set[tuple[str, int]]) -> bool:
@@ -164,8 +178,7 @@ def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
     derived = protocol == RTPROT_KERNEL and kind in RTN_DERIVED
     if table == RT_TABLE_LOCAL or derived or flags & RTM_F_CLONED:
         return ""
-    anywhere = "0.0.0.0" if family == AF_INET else "::"  # noqa: S104 (a destination)
-    destination = f"{codec.address(attrs.get(RTA_DST)) or anywhere}/{length}"
+    destination = _destination(family, attrs, length)
     odd = "" if not source and _ODD.isdisjoint(attrs) else _beyond_us(source, attrs)
     if odd:
         return f"{destination} in table {table}, which has {odd}"

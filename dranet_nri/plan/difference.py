@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Final
 
 from dranet_nri.model import Address, Link, LinkState, Ns, OffloadSizes
-from dranet_nri.plan.network import interface_of
 from dranet_nri.plan.ops import DelAltname, DetachXdp, LinkSettings, Plan, SetLink
+from dranet_nri.plan.routes import interface_of
 
 ARPHRD_INFINIBAND: Final = 32  # linux/if_arp.h
 

@@ -42,7 +42,6 @@ from dranet_nri.plan.difference import (
     taken_down,
 )
 from dranet_nri.plan.features import back_home
-from dranet_nri.plan.network import direct_first, fits, interface_of
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -61,7 +60,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.routes import lost_routes
+from dranet_nri.plan.routes import direct_first, fits, lost_routes
 
 IFAPROT_KERNEL_LL: Final = 3  # a link-local address that the kernel made, linux/if_addr.h
 
@@ -253,8 +252,9 @@ def _still_possible(
     """Drop the routes that an address made possible whose lifetime ended."""
     if len(alive) == len(before):
         return routes
-    then, now = (tuple(interface_of(each.cidr) for each in kind) for kind in (before, alive))
-    return tuple(each for each in routes if fits(each, now, routes) or not fits(each, then, routes))
+    return tuple(
+        each for each in routes if fits(each, alive, routes) or not fits(each, before, routes)
+    )
 
 
 def _remaining(lifetime_s: int, elapsed_s: int) -> int:

@@ -9,21 +9,12 @@ Rules:
 3. The kernel takes IPv6 off a link of a small MTU. A claim whose device would lose an IPv6 address
    by that is refused.
 4. Host rules follow the tables whose routes came along.
-5. Several devices of a pod may want the same route, as the parameters of a request with a count do.
-   The kernel has one slot for each metric, so the later ones get the next metrics: the first device
-   is preferred, the others stand by. What is in the pod already keeps its slots.
+5. What is inherited is best effort: what the pod cannot have is left out and told. What is claimed
+   is strict.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from ipaddress import (
-    IPv4Interface,
-    IPv4Network,
-    IPv6Interface,
-    IPv6Network,
-    ip_address,
-    ip_interface,
     ip_network,
 )
 from typing import Final
@@ -42,7 +33,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.features import features_of, private_flags_of
 from dranet_nri.plan.ops import LinkSettings
-from dranet_nri.plan.routes import Slot, legs_of, slot_of
+from dranet_nri.plan.routes import direct_first, fits, network_of
 
 UNIVERSE: Final = 0
 LINK: Final = 253
@@ -56,9 +47,17 @@ IFA_F_NODAD: Final = 0x02  # linux/if_addr.h
 IFA_F_TEMPORARY: Final = 0x01  # the same bit says "secondary" for IPv4
 
 
+Inherited = Address | Route | Rule | Neighbour
+
+
 @dataclass(frozen=True, slots=True)
 class PodNetwork:
-    """The state a device shall have in the pod."""
+    """The state a device shall have in the pod.
+
+    Attributes:
+        inherited: what of the addresses, routes, rules and neighbours was not claimed.
+        told: what the pod should know of what it gets, one line each.
+    """
 
     name: str
     settings: LinkSettings = LinkSettings()
@@ -69,6 +68,8 @@ class PodNetwork:
     neighbours: tuple[Neighbour, ...] = ()
     features: Switches = Switches()
     private_flags: Switches = Switches()
+    inherited: frozenset[Inherited] = frozenset()
+    told: tuple[str, ...] = ()
 
 
 def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
@@ -90,21 +91,26 @@ def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
             source=route.source,
             scope=route.scope,
             table=route.table or MAIN,
+            metric=route.metric,
             protocol=RTPROT_STATIC,
         )
         for route in config.routes
     )
     inherited = _inherited_routes(host.routes, configured, addresses)
+    routes = direct_first((*configured, *inherited))
+    rules = _configured_rules(config)
+    of_host = _inherited_rules(host, inherited, name)
     return PodNetwork(
         name=name,
         settings=_settings(config),
         sysctls=tuple(each for each in _sysctls(config) if each.family in families),
         addresses=addresses,
-        routes=direct_first((*configured, *inherited)),
-        rules=(*_configured_rules(config), *_inherited_rules(host, inherited, name)),
+        routes=routes,
+        rules=(*rules, *of_host),
         neighbours=_neighbours(config, host),
         features=features_of(config.ethtool, host),
         private_flags=private_flags_of(config.ethtool, host),
+        inherited=frozenset(inherited),
     )
 
 
@@ -185,107 +191,25 @@ def _is_v6(cidr: str) -> bool:
     return ":" in cidr
 
 
-def _temporary(address: Address) -> bool:
-    return _is_v6(address.cidr) and bool(address.flags & IFA_F_TEMPORARY)
-
-
 def _inherited_routes(
     host: tuple[Route, ...], configured: tuple[Route, ...], addresses: tuple[Address, ...]
 ) -> tuple[Route, ...]:
     taken = {(route.destination, route.table) for route in configured}
-    interfaces = tuple(interface_of(address.cidr) for address in addresses)
     inherited: list[Route] = []
     for route in direct_first(host):
         if (route.destination, route.table) in taken:
             continue
-        if route.table == MAIN and _network_of(route.destination).prefixlen == 0:
+        if route.table == MAIN and network_of(route.destination).prefixlen == 0:
             continue
         if route.encap or any(hop.device for hop in route.nexthops):
             continue  # Legs over other devices stay on the host, and so does the whole.
-        if fits(route, interfaces, (*configured, *inherited)):
+        if fits(route, addresses, (*configured, *inherited)):
             inherited.append(replace(route, expires_s=0))
     return tuple(inherited)
 
 
-def beside_each_other(
-    networks: Sequence[PodNetwork], now: Iterable[Iterable[Route]]
-) -> tuple[PodNetwork, ...]:
-    """Return the networks of one pod's devices with routes that can stand beside each other.
-
-    Args:
-        networks: what the devices shall have, the preferred one first.
-        now: the routes that each of these devices has in the pod, then those of its other ones.
-    """
-    owners = {slot_of(route): owner for owner, own in enumerate(now) for route in own}
-    given: set[Slot] = set()
-    return tuple(
-        replace(
-            network, routes=tuple(_placed(each, number, owners, given) for each in network.routes)
-        )
-        for number, network in enumerate(networks)
-    )
-
-
-def _placed(route: Route, number: int, owners: Mapping[Slot, int], given: set[Slot]) -> Route:
-    """Return the route with the next metric that no other one of its destination has.
-
-    Args:
-        route: of the device of that number.
-        number: of the device.
-        owners: the device whose route is in a slot now.
-        given: the slots of routes that were placed already; this one's is added.
-    """
-    slot = slot_of(route)
-    while slot in given or owners.get(slot, number) != number:
-        slot = (*slot[:3], slot[3] + 1)
-    given.add(slot)
-    return route if slot == slot_of(route) else replace(route, metric=slot[3])
-
-
-@lru_cache(PARSED)
-def interface_of(cidr: str) -> IPv4Interface | IPv6Interface:
-    """Parse an address with its prefix length."""
-    return ip_interface(cidr)
-
-
-@lru_cache(PARSED)
-def _network_of(prefix: str) -> IPv4Network | IPv6Network:
-    return ip_network(prefix)
-
-
-def fits(
-    route: Route,
-    interfaces: tuple[IPv4Interface | IPv6Interface, ...],
-    others: tuple[Route, ...],
-) -> bool:
-    """Whether the kernel will take the route on a link with these addresses and other routes."""
-    if route.source and ip_address(route.source) not in {each.ip for each in interfaces}:
-        return False
-    gateways = [leg.gateway for leg in legs_of(route) if leg.gateway and not leg.onlink]
-    if not gateways:
-        return True
-    on_link = [each.network for each in interfaces]
-    on_link += [_network_of(each.destination) for each in others if _direct(each)]
-    return all(_reachable(gateway, on_link) for gateway in gateways)
-
-
-def direct_first(routes: Iterable[Route]) -> tuple[Route, ...]:
-    """Return the routes in an order to add them in: one may make another's gateway reachable.
-
-    The scope alone does not tell, because the kernel gives every IPv6 route the same.
-    """
-    return tuple(sorted(routes, key=lambda route: (not _direct(route), -route.scope)))
-
-
-def _direct(route: Route) -> bool:
-    return not route.gateway and not route.nexthops
-
-
-def _reachable(gateway: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
-    """Whether the kernel will take the gateway; fe80::/10 is on every link, 169.254.0.0/16 not."""
-    address = ip_address(gateway)
-    everywhere = address.version == 6 and address.is_link_local
-    return everywhere or any(address in network for network in networks)
+def _temporary(address: Address) -> bool:
+    return _is_v6(address.cidr) and bool(address.flags & IFA_F_TEMPORARY)
 
 
 def _configured_rules(config: NetworkConfig) -> tuple[Rule, ...]:

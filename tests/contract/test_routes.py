@@ -5,11 +5,11 @@ from errno import EEXIST
 
 import pytest
 
-from dranet_nri.model import Address, NextHop, Ns, Route
+from dranet_nri.model import Address, NetnsId, NextHop, Ns, Route
 from dranet_nri.plan.ops import AddAddress, AddRoute, MoveLink, SetDown, SetUp
 from dranet_nri.plan.port import Session
 from dranet_nri.plan.routes import legs_of
-from tests.contract.cases import UP, V6, apply, in_pod, index, move_in, on_host, refused
+from tests.contract.cases import KEY, UP, V4, V6, apply, in_pod, index, move_in, on_host, refused
 from tests.contract.worlds import World
 
 
@@ -89,6 +89,35 @@ def test_an_ipv4_route_over_some_of_the_legs_becomes_the_whole(
 
     assert legs(beside, "eth1") == [{("10.0.0.9", "")}, {("10.0.0.1", ""), ("10.2.0.1", "eth2")}]
     assert legs(beside, "eth2") == [{("10.0.0.1", "eth1"), ("10.2.0.1", "")}]
+
+
+def test_the_places_of_a_pods_routes_are_told(world: World, pod: NetnsId, session: Session) -> None:
+    world.add_link("eth0", pod)
+    apply(
+        session,
+        AddAddress(Ns.POD, "eth0", V4),
+        SetUp(Ns.POD, "eth0"),
+        AddRoute(Ns.POD, "eth0", Route("0.0.0.0/0", "10.0.0.1")),
+        AddRoute(Ns.POD, "eth0", Route("10.7.0.0/16", "10.0.0.1", metric=7, tos=16, table=1000)),
+        AddRoute(Ns.POD, "eth0", Route("2001:db8:1::/48")),
+    )
+    own = session.observe(replace(KEY, name="away"), "eth0").pod
+    assert own is not None
+    move_in(session)
+    apply(session, *(replace(op, ns=Ns.POD, name="net1") for op in UP))
+    other = {("10.0.0.0/24", 254, 0, 0): "net1", ("2001:db8::/64", 254, 0, 256): "net1"}
+    told = {
+        ("0.0.0.0/0", 254, 0, 0): "eth0",
+        ("10.7.0.0/16", 1000, 16, 7): "eth0",
+        ("2001:db8:1::/48", 254, 0, 1024): "eth0",
+    }
+
+    seen = session.pod_slots({own.link.index})
+    assert {slot: name for slot, name in seen.items() if slot[0] != "ff00::/8"} == other
+    seen = session.pod_slots({in_pod(session).link.index})
+    assert {slot: name for slot, name in seen.items() if slot[0] != "ff00::/8"} == told | {
+        ("10.0.0.0/24", 254, 0, 0): "eth0"
+    }
 
 
 def test_another_route_in_the_same_slot_of_a_pod_is_refused(session: Session) -> None:

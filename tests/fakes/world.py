@@ -1,6 +1,6 @@
 """Namespaces, links and what operations do to them, for tests.fakes.kernel."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from errno import (
     EEXIST,
@@ -12,6 +12,7 @@ from errno import (
     ENOENT,
 )
 from ipaddress import ip_address, ip_interface
+from itertools import chain
 from typing import Final
 
 from dranet_nri.errors import KernelError
@@ -33,7 +34,7 @@ from dranet_nri.model import (
     is_in_use,
     switches,
 )
-from dranet_nri.plan.routes import legs_of, lost_routes, over, slot_of
+from dranet_nri.plan.routes import Slot, connected, legs_of, lost_routes, over, slot_of
 from tests.fakes.routing import is_v6, single, stored
 
 NSFS_DEV: Final = 4
@@ -206,6 +207,23 @@ class Namespace:
             if each.destination in {"0.0.0.0/0", "::/0"} and each.table == MAIN
         )
 
+    def slots(self, but: Collection[int]) -> dict[Slot, str]:
+        """Return the places that routes have, but for those of these links; connected ones too."""
+        routes = [
+            *self.routes,
+            *(
+                (entry, each)
+                for entry in self.links
+                if entry.link.up
+                for each in _of_addresses(entry)
+            ),
+        ]
+        return {
+            slot_of(route): entry.link.name
+            for entry, route in reversed(routes)
+            if entry.link.index not in but
+        }
+
     def closed_with(self, own: Link | None) -> tuple[str, ...]:
         """Return the names of VLANs in use that go down with the link."""
         above = closed_with(own.index, self.plain()) if own else ()
@@ -279,6 +297,10 @@ class Namespace:
         if rule not in self.rules:
             self.rules.append(rule)
             self.rules.sort(key=lambda r: r.priority)
+
+
+def _of_addresses(entry: FakeLink) -> Iterator[Route]:
+    return chain.from_iterable(map(connected, entry.addresses))
 
 
 def _seen_from(entry: FakeLink, owner: FakeLink, route: Route) -> Route | None:

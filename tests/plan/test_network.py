@@ -19,8 +19,9 @@ from dranet_nri.model import (
     RuleConfig,
     Sysctl,
 )
-from dranet_nri.plan.network import PodNetwork, direct_first, pod_network
+from dranet_nri.plan.network import PodNetwork, pod_network
 from dranet_nri.plan.ops import LinkSettings
+from dranet_nri.plan.routes import direct_first
 from tests.plan.examples import FULL, GKE, PLAIN, RENAMED
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h
@@ -45,6 +46,7 @@ def test_a_claim_that_gives_nothing_takes_the_device_as_it_was() -> None:
         routes=FULL.routes,
         rules=FULL.rules,
         neighbours=FULL.neighbours,
+        inherited=frozenset(FULL.routes),
     )
 
 
