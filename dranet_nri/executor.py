@@ -181,12 +181,18 @@ class Executor:
             raise
         records = intents
         step = ""
+        refused: list[list[tuple[Op, KernelError]]] = [[] for _ in targets]
         try:
-            for op in _all_ops(session, targets, plans):
+            for number, op in _all_ops(session, targets, plans):
                 step = str(op)
-                session.apply(op)
+                try:
+                    session.apply(op)
+                except KernelError as error:
+                    if not targets[number].may_lack(op, error):
+                        raise
+                    refused[number].append((op, error))
             step = "record the result"
-            done = tuple(self._attached(session, record, targets) for record in records)
+            done = tuple(self._attached(session, record, targets, refused) for record in records)
             for record in done:
                 self._journal.put(record)
         except DranetError as error:
@@ -197,10 +203,17 @@ class Executor:
         return done
 
     def _attached(
-        self, session: Session, record: Attachment, targets: tuple[Target, ...]
+        self,
+        session: Session,
+        record: Attachment,
+        targets: tuple[Target, ...],
+        refused: list[list[tuple[Op, KernelError]]],
     ) -> Attachment:
-        own = (target for target in targets if target.claim_uid == record.claim.uid)
-        devices = tuple(target.attached(session, self._rdma, self._clock.sleep) for target in own)
+        devices = tuple(
+            target.attached(session, self._rdma, self._clock.sleep, lacking)
+            for target, lacking in zip(targets, refused, strict=True)
+            if target.claim_uid == record.claim.uid
+        )
         return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
 
     def _undo(self, session: Session, targets: tuple[Target, ...]) -> _Undone:
@@ -332,9 +345,12 @@ def _with_devices(record: Attachment, targets: tuple[Target, ...]) -> Attachment
 
 def _all_ops(
     session: Session, targets: tuple[Target, ...], plans: tuple[Plan, ...]
-) -> Iterator[Op]:
-    """Yield every operation of an attach, each applied before the next one is asked for."""
-    for target, ops in zip(targets, plans, strict=True):
-        yield from ops
+) -> Iterator[tuple[int, Op]]:
+    """Yield every operation of an attach, each applied before the next one is asked for.
+
+    With the number of the target that it is for.
+    """
+    for number, (target, ops) in enumerate(zip(targets, plans, strict=True)):
+        yield from ((number, op) for op in ops)
         if is_cut(target.record.snapshot, ops):
-            yield from target.seen_anew(session).plan()
+            yield from ((number, op) for op in target.seen_anew(session).plan())

@@ -69,6 +69,7 @@ CLAIM_SYSCTLS = {
     Sysctl("ipv4", "arp_announce", "0"),
     Sysctl("ipv4", "arp_ignore", "0"),
     Sysctl("ipv4", "forwarding", "0"),
+    Sysctl("ipv6", "disable_ipv6", "0"),
     Sysctl("ipv6", "forwarding", "0"),
 }
 

@@ -68,6 +68,7 @@ SET_BY_CLAIMS: Final = frozenset(
         ("ipv4", "arp_ignore"),
         ("ipv4", "arp_announce"),
         ("ipv4", "forwarding"),
+        ("ipv6", "disable_ipv6"),
         ("ipv6", "forwarding"),
     }
 )
