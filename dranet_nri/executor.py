@@ -28,16 +28,15 @@ from dranet_nri.model import (
     Phase,
     Pod,
 )
-from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.ops import Op, Plan
-from dranet_nri.plan.patience import Return, how_far, is_patient, message_of, why_not_home
-from dranet_nri.plan.planner import is_cut, plan
+from dranet_nri.plan.patience import Return, message_of, why_not_home
+from dranet_nri.plan.planner import is_cut
 from dranet_nri.plan.port import Kernel, Session
 from dranet_nri.presence import still_attached
-from dranet_nri.targets import Target, carried, look, moved, resolve
+from dranet_nri.targets import Target, carried, moved, resolve
+from dranet_nri.wayhome import WayHome
 
 ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
-MAX_BEGINNINGS: Final = 2  # of one way home, see is_cut
 
 
 class Journal(Protocol):
@@ -98,6 +97,7 @@ class Executor:
         self._clock = clock
         self._rdma = rdma
         self._guard = guard or Guard()
+        self._way_home = WayHome(clock.boot)
 
     def attach(
         self,
@@ -186,12 +186,18 @@ class Executor:
             raise
         records = intents
         step = ""
+        refused: list[list[tuple[Op, KernelError]]] = [[] for _ in targets]
         try:
-            for op in _all_ops(session, targets, plans):
+            for number, op in _all_ops(session, targets, plans):
                 step = str(op)
-                session.apply(op)
+                try:
+                    session.apply(op)
+                except KernelError as error:
+                    if not targets[number].may_lack(op, error):
+                        raise
+                    refused[number].append((op, error))
             step = "record the result"
-            done = tuple(self._attached(session, record, targets) for record in records)
+            done = tuple(self._attached(session, record, targets, refused) for record in records)
             for record in done:
                 self._journal.put(record)
         except DranetError as error:
@@ -202,10 +208,17 @@ class Executor:
         return done
 
     def _attached(
-        self, session: Session, record: Attachment, targets: tuple[Target, ...]
+        self,
+        session: Session,
+        record: Attachment,
+        targets: tuple[Target, ...],
+        refused: list[list[tuple[Op, KernelError]]],
     ) -> Attachment:
-        own = (target for target in targets if target.claim_uid == record.claim.uid)
-        devices = tuple(target.attached(session, self._rdma, self._clock.sleep) for target in own)
+        devices = tuple(
+            target.attached(session, self._rdma, self._clock.sleep, lacking)
+            for target, lacking in zip(targets, refused, strict=True)
+            if target.claim_uid == record.claim.uid
+        )
         return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
 
     def _undo(self, session: Session, targets: tuple[Target, ...]) -> _Undone:
@@ -218,7 +231,7 @@ class Executor:
                 away.add(target.record.identity)
                 continue
             try:
-                back = self._bring_home(session, target.record)
+                back = self._way_home.one(session, target.record)
                 text = "" if back.home else back.text or f"device {name} is not home yet"
             except DranetError as error:
                 text = str(error)
@@ -282,18 +295,15 @@ class Executor:
             return self._detached(
                 attachment, attachment.devices, [Return(home=False, text=str(error))]
             )
-        returns: list[Return] = []
-        devices: list[AttachedDevice] = []
-        patient = is_patient(attachment.failure)
         try:
-            # Last in, first out.
-            for device in reversed(attachment.devices):
-                back = self._try_home(session, device, alive=netns_alive, patient=patient)
-                devices.append(replace(device, home=back.home))
-                returns.append(back)
+            returns = self._way_home.all(session, attachment, alive=netns_alive)
         finally:
             session.close()
-        return self._detached(attachment, tuple(reversed(devices)), returns)
+        devices = tuple(
+            replace(device, home=back.home)
+            for device, back in zip(attachment.devices, returns, strict=True)
+        )
+        return self._detached(attachment, devices, returns)
 
     def verify(self, attachment: Attachment, allocation: Allocation | None) -> Attachment | None:
         """Look whether every device of the record is in its pod's namespace, which is held.
@@ -318,58 +328,6 @@ class Executor:
             self._journal.put(record)
         return record
 
-    def _try_home(
-        self, session: Session, device: AttachedDevice, *, alive: bool, patient: bool
-    ) -> Return:
-        if not device.touched:
-            return Return(home=True)
-        try:
-            return self._bring_home(session, device, alive=alive, patient=patient)
-        except Exception as error:  # noqa: BLE001 - one device's trouble must not keep others away
-            text = f"device {device.device.name}: {str(error) or type(error).__name__}"
-            return Return(home=False, text=text)
-
-    def _bring_home(
-        self,
-        session: Session,
-        device: AttachedDevice,
-        *,
-        alive: bool = True,
-        patient: bool = True,
-    ) -> Return:
-        """Run the plan home. Return whether the device is verified home, and why not.
-
-        See how_far for what is missing in a namespace that is no longer alive, and for patience.
-        """
-        elapsed = self._clock.boot() - device.snapshot_s
-        wanted = AtHome(device.snapshot, elapsed, device.rdma, child=bool(device.child))
-        failed = self._apply_home(session, device, wanted)
-        observed = look(session, device, bare=True)
-        return how_far(device.device, wanted, observed, failed, alive=alive, patient=patient)
-
-    def _apply_home(
-        self, session: Session, device: AttachedDevice, wanted: AtHome
-    ) -> list[tuple[Op, KernelError]]:
-        """Run the plan home, and what follows where it ends early. Return what failed.
-
-        Such a beginning is tried twice: a net device that it makes is restored at once.
-        """
-        failed: list[tuple[Op, KernelError]] = []
-        beginnings, cut = 0, True
-        while cut:
-            ops = plan(wanted, look(session, device, bare=True))
-            cut = is_cut(device.snapshot, ops)
-            beginnings += cut
-            if beginnings > MAX_BEGINNINGS:
-                break
-            for op in ops:
-                try:
-                    session.apply(op)
-                except KernelError as error:
-                    # One thing that can't be restored must not keep the rest from coming home.
-                    failed.append((op, error))
-        return failed
-
     def _detached(
         self, attachment: Attachment, devices: tuple[AttachedDevice, ...], returns: list[Return]
     ) -> Attachment:
@@ -392,9 +350,12 @@ def _with_devices(record: Attachment, targets: tuple[Target, ...]) -> Attachment
 
 def _all_ops(
     session: Session, targets: tuple[Target, ...], plans: tuple[Plan, ...]
-) -> Iterator[Op]:
-    """Yield every operation of an attach, each applied before the next one is asked for."""
-    for target, ops in zip(targets, plans, strict=True):
-        yield from ops
+) -> Iterator[tuple[int, Op]]:
+    """Yield every operation of an attach, each applied before the next one is asked for.
+
+    With the number of the target that it is for.
+    """
+    for number, (target, ops) in enumerate(zip(targets, plans, strict=True)):
+        yield from ((number, op) for op in ops)
         if is_cut(target.record.snapshot, ops):
-            yield from target.seen_anew(session).plan()
+            yield from ((number, op) for op in target.seen_anew(session).plan())

@@ -54,6 +54,7 @@ NO_ADDRESS_WARNING: Final = (
 MADE_ANEW_S: Final = 1.0  # how long a driver may take to make its RDMA device anew
 _LOOK_S: Final = 0.05
 # Said once, at attach.
+NETWORK: Final = "network: "  # begins a warning of what the pod gets besides RDMA
 _STANDING: Final = frozenset({SHARED_MODE_WARNING, IP_ONLY_WARNING, NO_ADDRESS_WARNING})
 
 
@@ -274,8 +275,13 @@ def with_files(
         device,
         shared_rdma=tuple(link.name for link in shared),
         char_devices=_once(chain.from_iterable(found.values())),
-        warnings=(*(each for each in device.warnings if each in _STANDING), *warnings),
+        warnings=(*filter(_is_standing, device.warnings), *warnings),
     )
+
+
+def _is_standing(warning: str) -> bool:
+    """Whether a warning holds as long as the device is in the pod."""
+    return warning in _STANDING or warning.startswith(NETWORK)
 
 
 def _once(chars: "chain[CharDevice]") -> tuple[CharDevice, ...]:

@@ -11,8 +11,9 @@ from typing import Final
 
 from dranet_nri.children import expect_child
 from dranet_nri.config import violations_for_share, why_bare
-from dranet_nri.errors import RefusedError
+from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.fabric import (
+    NETWORK,
     RdmaOptions,
     require_alone,
     require_lasting,
@@ -32,10 +33,13 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.adopt import adopted
+from dranet_nri.plan.beside import beside_each_other
 from dranet_nri.plan.child import Child
+from dranet_nri.plan.inherit import MAIN
 from dranet_nri.plan.known import known_as, rdma_known_as, why_unclear
-from dranet_nri.plan.network import PodNetwork, beside_each_other, pod_network
-from dranet_nri.plan.ops import Plan
+from dranet_nri.plan.lacking import Refused, may_lack, told_of
+from dranet_nri.plan.network import PodNetwork, pod_network
+from dranet_nri.plan.ops import AddAddress, Op, Plan
 from dranet_nri.plan.planner import InPod, plan
 from dranet_nri.plan.port import Session
 from dranet_nri.plan.rdma import same
@@ -89,8 +93,16 @@ class Target:
         """Return the target with what is observed now."""
         return replace(self, observed=look(session, self.record))
 
+    def may_lack(self, op: Op, error: KernelError) -> bool:
+        """Whether the pod can do without what the kernel refused."""
+        return self.network is not None and may_lack(self.network.inherited, op, error)
+
     def attached(
-        self, session: Session, options: RdmaOptions, sleep: Callable[[float], None]
+        self,
+        session: Session,
+        options: RdmaOptions,
+        sleep: Callable[[float], None],
+        refused: Refused,
     ) -> AttachedDevice:
         """Return its record once it is in the pod, with the files that containers get.
 
@@ -98,6 +110,7 @@ class Target:
             session: of the pod.
             options: the operator's.
             sleep: waits that many seconds.
+            refused: what of it the kernel refused, see may_lack.
 
         Raises:
             KernelError: the kernel could not tell the files, or an RDMA device is gone.
@@ -107,7 +120,10 @@ class Target:
         if link and not self.child and rdma.mode is RdmaMode.SHARED:
             known = rdma_known_as(self.record, Observed(pod=LinkState(link)))
             rdma = shared_after_move(session, known, rdma.host, sleep)
-        record = with_files(session, self.record, self.wanted.config, rdma, options)
+        told = (*self.network.told, *told_of(refused)) if self.network else ()
+        warnings = (f"{NETWORK}{each}" for each in told)
+        record = replace(self.record, warnings=(*self.record.warnings, *warnings))
+        record = with_files(session, record, self.wanted.config, rdma, options)
         record = warned(record)
         if self.network is None or link is None:
             return record
@@ -116,7 +132,11 @@ class Target:
             pod_index=0 if self.child else link.index,
             mac=link.mac,
             mtu=link.mtu,
-            addresses=tuple(each.cidr for each in self.network.addresses),
+            addresses=tuple(
+                each.cidr
+                for each in self.network.addresses
+                if each not in {op.address for op, _ in refused if isinstance(op, AddAddress)}
+            ),
         )
 
 
@@ -244,8 +264,12 @@ def _beside_each_other(
     """Return the targets with routes of their own: the kernel tells what the others have."""
     seen = [each.observed for each in targets]
     seen += (look(session, each) for record in beside for each in record.devices if each.touched)
-    now = [each.pod.routes if each.pod else () for each in seen]
-    placed = beside_each_other([each.network or PodNetwork("") for each in targets], now)
+    networks = [each.network or PodNetwork("") for each in targets]
+    if not any(network.routes for network in networks):
+        return targets
+    there = [each.pod for each in seen]
+    taken = session.pod_slots({state.link.index for state in there if state})
+    placed = beside_each_other(networks, [state.routes if state else () for state in there], taken)
     return tuple(
         replace(target, network=target.network and network)
         for target, network in zip(targets, placed, strict=True)

@@ -78,6 +78,7 @@ def _route(route: RouteConfig) -> dict[str, object]:
         "source": route.source,
         "scope": route.scope,
         "table": route.table,
+        "metric": route.metric,
     }
     return {"destination": route.destination} | _given(rest)
 

@@ -58,7 +58,7 @@ _INTERFACE: Final = (
     *("arpIgnore", "arpAnnounce", "forwarding", "type", "ipoib"),
 )
 _TOP: Final = ("interface", "routes", "rules", "neighbors", "rdma", ETHTOOL)
-_ROUTE: Final = ("destination", "gateway", "source", "scope", "table")
+_ROUTE: Final = ("destination", "gateway", "source", "scope", "table", "metric")
 _RULE: Final = ("priority", "source", "destination", "table")
 _NEIGHBOUR: Final = ("destination", "hardwareAddr")
 
@@ -181,6 +181,7 @@ def _route(node: Node) -> RouteConfig:
         source=_text(source),
         scope=scope or 0,
         table=given(fields, "table", _table) or 0,
+        metric=given(fields, "metric", lambda found: found.integer(0, INT32[1])) or 0,
     )
 
 

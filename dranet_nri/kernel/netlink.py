@@ -9,7 +9,7 @@ Rules:
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from errno import ESTALE
 from typing import Final, assert_never
 
@@ -60,6 +60,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.routes import Slot
 from dranet_nri.threads import now_doing
 
 # MoveRdma as well: it makes IPoIB links anew.
@@ -201,6 +202,10 @@ class NetlinkSession:
         now_doing("look at the host's links")
         return host_facts(self._space(Ns.HOST, "look at the host's links"), self._sys_root)
 
+    def pod_slots(self, but: Collection[int]) -> Mapping[Slot, str]:
+        """Return the places that routes of the pod have, and the name of each one's link."""
+        return self._space(Ns.POD, "dump routes of the pod").taken_slots(but)
+
     def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
         """Return offload features and private flags of a link, None before Linux 5.7."""
         what = f"read ethtool features of link {index} in {ns}"
@@ -333,7 +338,14 @@ def _apply_by_name(
         case AddAddress():
             addresses.add_address(netlink, what, index, op.address)
         case AddRoute():
-            routes.add_route(netlink, what, index, op.route, lambda name: space.index(what, name))
+            routes.add_route(
+                netlink,
+                what,
+                index,
+                op.route,
+                lambda name: space.index(what, name),
+                beside=op.ns is Ns.HOST,
+            )
         case AddNeighbour():
             neighbours.add_neighbour(netlink, what, index, op.neighbour)
         case _:

@@ -3,22 +3,21 @@
 Rules:
 1. What an address brings back by itself is not a route to restore: its connected route, and the
    local, broadcast and anycast routes that the kernel derives.
-2. A route that only shares destination, table and metric with the wanted one is another route.
+2. A route that only shares destination, table and metric with the wanted one is another route. On
+   the host the wanted one is put behind it; in a pod that would change the way of its packets.
 3. What cannot be given back as it is, is told in words and never as a plainer route.
 """
 
 import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from errno import EAFNOSUPPORT, EEXIST, EOPNOTSUPP
 from functools import lru_cache
-from ipaddress import ip_interface, ip_network
 from socket import AF_INET, AF_INET6
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.addresses import IFA_F_NOPREFIXROUTE
 from dranet_nri.kernel.messages import RouteMessage
 from dranet_nri.model import Address, NextHop, Route
 from dranet_nri.netlink import codec
@@ -34,8 +33,10 @@ from dranet_nri.netlink.codec import (
     walk,
 )
 from dranet_nri.netlink.rtnetlink import Rtnetlink
+from dranet_nri.plan.routes import Slot, connected, legs_of, lost_routes, slot_of
 
 RTM_NEWROUTE: Final = 24
+RTM_DELROUTE: Final = 25
 RTM_GETROUTE: Final = 26
 NLM_F_EXCL_CREATE: Final = 0x600
 NLM_F_APPEND_CREATE: Final = 0xC00
@@ -66,10 +67,7 @@ RTNH_F_ONLINK: Final = 4
 RTM_F_CLONED: Final = 0x200
 RTPROT_KERNEL: Final = 2
 RT_TABLE_LOCAL: Final = 255
-RT_SCOPE_LINK: Final = 253
 RTN_DERIVED: Final = frozenset({2, 3, 4, 5})  # local, broadcast, anycast, multicast
-IP6_RT_PRIO_USER: Final = 1024  # linux/ipv6_route.h: the metric of a route without one
-IP6_RT_PRIO_ADDRCONF: Final = 256
 USER_HZ: Final = 100  # the unit of rta_expires, on every architecture that runs Kubernetes
 IMPLIED_V6: Final = frozenset({"fe80::/64", "ff00::/8"})  # as inet_ntop writes them
 PARSED: Final = 256  # addresses whose network is remembered; a device is observed again and again
@@ -101,45 +99,63 @@ def dump_routes(
     found: list[Route] = []
     odd: list[str] = []
     through = attribute(RTA_OIF, struct.pack("=I", index))
+    for body in _dumped(netlink, f"of {names.get(index, index)} in {where}", through):
+        route = _route(body, index, names)
+        if isinstance(route, Route):
+            found.append(route)
+        elif route and len(odd) < MAX_ODD:
+            odd.append(route)
+    return tuple(found), tuple(odd)
+
+
+def _dumped(
+    netlink: Rtnetlink, whose: str, filters: bytes, most: int | None = None
+) -> Iterator[bytes]:
+    """Yield the body of each route, of both families."""
     for family, label in ((AF_INET, "IPv4"), (AF_INET6, "IPv6")):
-        request = _HEADER.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + through
-        what = f"dump {label} routes of {names.get(index, index)} in {where}"
+        request = _HEADER.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + filters
         try:
-            bodies = netlink.dump(what, RTM_GETROUTE, request)
+            yield from netlink.dump(f"dump {label} routes {whose}", RTM_GETROUTE, request, most)
         except KernelError as error:
             if family == AF_INET6 and error.code in {EAFNOSUPPORT, EOPNOTSUPP}:
                 continue  # A kernel without IPv6 has none.
             raise
-        for body in bodies:
-            route = _route(body, index, names)
-            if isinstance(route, Route):
-                found.append(route)
-            elif route and len(odd) < MAX_ODD:
-                odd.append(route)
-    return tuple(found), tuple(odd)
+
+
+def taken_slots(
+    netlink: Rtnetlink, but: Collection[int], names: Mapping[int, str], most: int
+) -> dict[Slot, str]:
+    """Return the slots that routes of a pod have, and the name of the link of each.
+
+    Routes through the links `but` don't count; `most` are the bytes that all may have.
+    """
+    taken: dict[Slot, str] = {}
+    for body in _dumped(netlink, "of the pod", b"", most):
+        family, length, _, tos, table, *_, flags = fixed(_HEADER, body)
+        attrs = attributes(body, _HEADER.size)
+        legs = [link for *_, link, _ in _hops(attrs.get(RTA_MULTIPATH, b""))]
+        link = next(iter(legs), u32(attrs.get(RTA_OIF)))
+        table = u32(attrs.get(RTA_TABLE), table)
+        if table != RT_TABLE_LOCAL and not flags & RTM_F_CLONED and link not in but:
+            route = Route(
+                _destination(family, attrs, length),
+                table=table,
+                metric=u32(attrs.get(RTA_PRIORITY)),
+                tos=tos,
+            )
+            taken.setdefault(slot_of(route), names.get(link, ""))
+    return taken
+
+
+def _destination(family: int, attrs: Mapping[int, bytes], length: int) -> str:
+    anywhere = "0.0.0.0" if family == AF_INET else "::"  # noqa: S104 (a destination)
+    return f"{codec.address(attrs.get(RTA_DST)) or anywhere}/{length}"
 
 
 def without_implied(routes: Sequence[Route], addresses: Sequence[Address]) -> tuple[Route, ...]:
     """Return the routes that would be lost with the link although its addresses come back."""
-    implied = {
-        slot
-        for address in addresses
-        if not address.flags & IFA_F_NOPREFIXROUTE
-        for slot in _connected(address)
-    }
+    implied = {(route.destination, route.metric) for each in addresses for route in connected(each)}
     return tuple(route for route in routes if not _is_implied(route, implied))
-
-
-@lru_cache(PARSED)
-def _connected(address: Address) -> tuple[tuple[str, int], ...]:
-    """Return destination and metric of the routes that the address brings with it."""
-    interface = ip_interface(address.cidr)
-    far = address.peer or str(interface.ip)
-    network = str(ip_network(f"{far}/{interface.network.prefixlen}", strict=False))
-    metric = address.metric
-    if interface.version == 6:
-        return ((network, metric or IP6_RT_PRIO_ADDRCONF),)
-    return ((network, metric),)
 
 
 def _is_implied(route: Route, implied: set[tuple[str, int]]) -> bool:
@@ -162,8 +178,7 @@ def _route(body: bytes, index: int, names: Mapping[int, str]) -> Route | str:
     derived = protocol == RTPROT_KERNEL and kind in RTN_DERIVED
     if table == RT_TABLE_LOCAL or derived or flags & RTM_F_CLONED:
         return ""
-    anywhere = "0.0.0.0" if family == AF_INET else "::"  # noqa: S104 (a destination)
-    destination = f"{codec.address(attrs.get(RTA_DST)) or anywhere}/{length}"
+    destination = _destination(family, attrs, length)
     odd = "" if not source and _ODD.isdisjoint(attrs) else _beyond_us(source, attrs)
     if odd:
         return f"{destination} in table {table}, which has {odd}"
@@ -256,11 +271,18 @@ Leg = tuple[NextHop, int]  # and the ifindex it goes through
 
 
 def add_route(
-    netlink: Rtnetlink, what: str, index: int, route: Route, index_of: Callable[[str], int]
+    netlink: Rtnetlink,
+    what: str,
+    index: int,
+    route: Route,
+    index_of: Callable[[str], int],
+    *,
+    beside: bool,
 ) -> None:
     """Add a route through the link.
 
-    An IPv6 multipath route that lost legs with their links gets the missing ones back.
+    An IPv4 route that is there over some of the wanted legs, and only those, is replaced. Of an
+    IPv6 route whose place is taken the link's own legs are added.
 
     Args:
         netlink: socket in the namespace.
@@ -268,6 +290,8 @@ def add_route(
         index: of the link.
         route: what to add.
         index_of: resolves the other devices of a multipath route.
+        beside: whether it may stand beside others of its destination and metric, behind them; an
+            IPv6 route through a gateway becomes one with those.
 
     Raises:
         KernelError: EEXIST, another route has the same destination, table and metric.
@@ -280,47 +304,37 @@ def add_route(
             raise
         names = {link: hop.device for hop, link in legs}
         present, _ = dump_routes(netlink, what, index, names)
-        if _matter(route) in map(_matter, present):
-            return
-        missing = _missing_legs(netlink, what, route, legs) if ":" in route.destination else []
-        if not missing:
+        missing = lost_routes((route,), present, names.values())
+        if missing and not beside:
             raise
-        netlink.do(what, RTM_NEWROUTE, NLM_F_APPEND_CREATE, _request(index, route, missing))
+        for via, part, through in _parts_of(netlink, what, route, legs) if missing else ():
+            netlink.do(what, RTM_DELROUTE, 0, _request(via, part, through))
+        for part in missing:
+            through = [leg for leg in legs if leg[0] in part.nexthops]
+            netlink.do(what, RTM_NEWROUTE, NLM_F_APPEND_CREATE, _request(index, part, through))
 
 
-def _missing_legs(netlink: Rtnetlink, what: str, route: Route, legs: Sequence[Leg]) -> list[Leg]:
-    """Return the legs that the route in the same slot lacks, none if it has foreign ones."""
+def _parts_of(
+    netlink: Rtnetlink, what: str, route: Route, legs: Sequence[Leg]
+) -> tuple[tuple[int, Route, Sequence[Leg]], ...]:
+    """Return the IPv4 routes that are like this one, but lack legs of it.
+
+    With a link that each goes through, and its legs if it is a multipath route.
+    """
     wanted = {(hop.gateway, link) for hop, link in legs}
     names = {link: str(link) for _, link in legs}
-    for via in names:
+    found: dict[frozenset[tuple[str, int]], tuple[int, Route, Sequence[Leg]]] = {}
+    for via in names if ":" not in route.destination else ():
         for other in dump_routes(netlink, what, via, names)[0]:
-            if _slot(other) == _slot(route):
-                hops = other.nexthops or (NextHop(other.gateway),)
-                present = {(hop.gateway, int(hop.device or via)) for hop in hops}
-                if present < wanted:
-                    return [leg for leg in legs if (leg[0].gateway, leg[1]) not in present]
-    return []
+            through = [(hop, int(hop.device or via)) for hop in legs_of(other)]
+            present = frozenset((hop.gateway, link) for hop, link in through)
+            if present < wanted and _without_legs(other) == _without_legs(route):
+                found[present] = via, other, through if other.nexthops else ()
+    return tuple(found.values())
 
 
-def _metric(route: Route) -> int:
-    return route.metric or (IP6_RT_PRIO_USER if ":" in route.destination else 0)
-
-
-def _slot(route: Route) -> tuple[str, int, int, int]:
-    """Return what no two routes share."""
-    return str(ip_network(route.destination)), route.table, _metric(route), route.tos
-
-
-def _matter(route: Route) -> Route:
-    """Return the route without what doesn't make it another one, as the kernel writes it."""
-    if len(route.nexthops) == 1:
-        only = route.nexthops[0]
-        route = replace(route, nexthops=(), gateway=only.gateway, onlink=only.onlink)
-    destination, _, metric, _ = _slot(route)
-    scope = 0 if ":" in destination else route.scope
-    return replace(
-        route, destination=destination, metric=metric, scope=scope, protocol=0, expires_s=0
-    )
+def _without_legs(route: Route) -> Route:
+    return replace(route, protocol=0, gateway="", onlink=False, nexthops=())
 
 
 def _request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:

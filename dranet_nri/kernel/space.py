@@ -1,6 +1,7 @@
 """One network namespace that a session has open, and what a plan can ask of it."""
 
 import os
+from collections.abc import Collection
 from errno import EPERM
 from typing import Final
 
@@ -11,14 +12,15 @@ from dranet_nri.kernel.addresses import dump_addresses
 from dranet_nri.kernel.ethtool import NETLINK_GENERIC, Ethtool
 from dranet_nri.kernel.neighbours import dump_neighbours
 from dranet_nri.kernel.netns import run_inside, sockets_in
-from dranet_nri.kernel.routes import dump_routes, without_implied
+from dranet_nri.kernel.routes import dump_routes, taken_slots, without_implied
 from dranet_nri.kernel.rules import dump_rules, rules_of
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
 from dranet_nri.netlink.links import IFLA_AF_SPEC, Seen, dump_links, index_of, link_at
 from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, prepared
+from dranet_nri.plan.routes import Slot
 
-# What links of a pod may have on the wire: it may make any number of them, and each takes thrice as
-# much of our memory. Some 12,000 plain ones.
+# What links of a pod may have on the wire, or its routes: it may make any number of them, and each
+# takes thrice as much of our memory. Some 12,000 plain links.
 MOST_IN_POD: Final = 16 << 20
 
 
@@ -131,6 +133,11 @@ class Space:
             sysctls=sysctl.set_by_claims(sysctls) if self.ns is Ns.POD else sysctls,
             unrestorable=unrestorable,
         )
+
+    def taken_slots(self, but: Collection[int]) -> dict[Slot, str]:
+        """Return the places that routes of a pod have, but for those of these links."""
+        names = {seen.index: seen.name for seen in self.links()}
+        return taken_slots(self.netlink, but, names, MOST_IN_POD)
 
     def _stable_secret(self, name: str) -> tuple[Sysctl, ...]:
         proc_root = self._proc_root

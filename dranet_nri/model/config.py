@@ -80,13 +80,17 @@ class InterfaceConfig:
 
 @dataclass(frozen=True, slots=True)
 class RouteConfig:
-    """One entry of `routes`; scope 0 universe, 253 link; table 0 is main."""
+    """One entry of `routes`.
+
+    Scope 0 is universe, 253 link; table 0 is main; metric 0 is the kernel's default.
+    """
 
     destination: str
     gateway: str = ""
     source: str = ""
     scope: int = 0
     table: int = 0
+    metric: int = 0
 
 
 @dataclass(frozen=True, slots=True)

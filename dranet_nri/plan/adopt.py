@@ -9,9 +9,10 @@ Rules:
 
 from dataclasses import replace
 
-from dranet_nri.model import AllocatedDevice, Device, LinkState, RdmaLink
-from dranet_nri.plan.difference import missing_addresses, missing_routes
+from dranet_nri.model import AllocatedDevice, Device, LinkState, RdmaLink, Route
+from dranet_nri.plan.difference import missing_addresses
 from dranet_nri.plan.network import pod_network
+from dranet_nri.plan.routes import same_route
 
 
 def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:
@@ -33,10 +34,17 @@ def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:
     return LinkState(
         link=link,
         addresses=missing_addresses(pod.addresses, given.addresses),
-        routes=missing_routes(pod.routes, given.routes),
+        routes=tuple(each for each in pod.routes if not _is_claimed(each, given.routes)),
         rules=tuple(each for each in pod.rules if each not in given.rules),
         neighbours=tuple(each for each in pod.neighbours if each not in given.neighbours),
         tcx=(),
+    )
+
+
+def _is_claimed(route: Route, claimed: tuple[Route, ...]) -> bool:
+    """Whether a claim gives the route, which may have another metric in the pod."""
+    return any(
+        same_route(replace(route, metric=each.metric)) == same_route(each) for each in claimed
     )
 
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Final
 
-from dranet_nri.model import Address, Link, LinkState, Ns, OffloadSizes, Route
-from dranet_nri.plan.network import effective_metric, interface_of
+from dranet_nri.model import Address, Link, LinkState, Ns, OffloadSizes
 from dranet_nri.plan.ops import DelAltname, DetachXdp, LinkSettings, Plan, SetLink
+from dranet_nri.plan.routes import interface_of
 
 ARPHRD_INFINIBAND: Final = 32  # linux/if_arp.h
 
@@ -90,26 +90,6 @@ def settle(ns: Ns, name: str, wanted: LinkSettings, now: Link) -> Plan:
 def missing_addresses(wanted: tuple[Address, ...], now: tuple[Address, ...]) -> tuple[Address, ...]:
     present = {(interface_of(each.cidr), each.peer) for each in now}
     return tuple(each for each in wanted if (interface_of(each.cidr), each.peer) not in present)
-
-
-def missing_routes(wanted: tuple[Route, ...], now: tuple[Route, ...]) -> tuple[Route, ...]:
-    present = {_route_key(each) for each in now}
-    return tuple(each for each in wanted if _route_key(each) not in present)
-
-
-def _route_key(route: Route) -> tuple[object, ...]:
-    """Return what makes two routes the same one to us, lifetimes and origin aside."""
-    return (
-        route.destination,
-        route.gateway,
-        route.source,
-        route.table,
-        effective_metric(route),
-        route.type,
-        route.nexthops,
-        route.tos,
-        route.encap,
-    )
 
 
 def drop_altnames(ns: Ns, link: Link, name: str, taken: frozenset[str]) -> Plan:

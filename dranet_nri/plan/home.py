@@ -37,13 +37,11 @@ from dranet_nri.plan.difference import (
     drop_altnames,
     link_with,
     missing_addresses,
-    missing_routes,
     settings_of,
     settle,
     taken_down,
 )
 from dranet_nri.plan.features import back_home
-from dranet_nri.plan.network import direct_first, fits, interface_of
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -62,6 +60,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.routes import direct_first, fits, lost_routes
 
 IFAPROT_KERNEL_LL: Final = 3  # a link-local address that the kernel made, linux/if_addr.h
 
@@ -167,7 +166,7 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
         ops += _rename_home(now.link, name)
         if now.link.up:
             # What appeared meanwhile goes down with the link, so it is given back as well.
-            before, now = _with_all_of(before, now), taken_down(now)
+            before, now = _with_all_of(before, now, taken), taken_down(now)
     ops += detach_strange(Ns.HOST, before.link, now.link)
     if before.tcx is not None and set(now.tcx or ()) - set(before.tcx):
         ops.append(DetachTcx(Ns.HOST, name, before.tcx))
@@ -184,7 +183,7 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
         ops.append(SetUp(Ns.HOST, name))
     ops += (AddAddress(Ns.HOST, name, each) for each in addresses if _needs_up(each))
     if before.link.up:
-        routes = missing_routes(before.routes, now.routes)
+        routes = lost_routes(before.routes, now.routes, taken)
         ops += (AddRoute(Ns.HOST, name, each) for each in direct_first(routes))
     ops += (AddRule(Ns.HOST, each) for each in before.rules if each not in observed.host_rules)
     ops += (
@@ -253,20 +252,21 @@ def _still_possible(
     """Drop the routes that an address made possible whose lifetime ended."""
     if len(alive) == len(before):
         return routes
-    then, now = (tuple(interface_of(each.cidr) for each in kind) for kind in (before, alive))
-    return tuple(each for each in routes if fits(each, now, routes) or not fits(each, then, routes))
+    return tuple(
+        each for each in routes if fits(each, alive, routes) or not fits(each, before, routes)
+    )
 
 
 def _remaining(lifetime_s: int, elapsed_s: int) -> int:
     return FOREVER if lifetime_s == FOREVER else max(0, lifetime_s - elapsed_s)
 
 
-def _with_all_of(before: LinkState, now: LinkState) -> LinkState:
+def _with_all_of(before: LinkState, now: LinkState, others: frozenset[str]) -> LinkState:
     """Return before with what else the link has now."""
     extra = _alive(now, 0)
     return replace(
         before,
         addresses=(*before.addresses, *missing_addresses(extra.addresses, before.addresses)),
-        routes=(*before.routes, *missing_routes(extra.routes, before.routes)),
+        routes=(*before.routes, *lost_routes(extra.routes, before.routes, others)),
         neighbours=tuple(dict.fromkeys((*before.neighbours, *now.neighbours))),
     )

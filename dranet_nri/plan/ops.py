@@ -209,7 +209,10 @@ class AddAddress:
 
 @dataclass(frozen=True, slots=True)
 class AddRoute:
-    """Add a route through the link; an equal one that is there counts as done."""
+    """Add a route through the link; an equal one that is there counts as done.
+
+    On the host it may stand beside others of its destination and metric, behind them.
+    """
 
     ns: Ns
     name: str

@@ -24,6 +24,7 @@ from dranet_nri.plan.known import why_unclear
 from dranet_nri.plan.ops import Op
 from dranet_nri.plan.planner import is_home, is_usable, plan
 from dranet_nri.plan.rdma import found, rdma_problem
+from dranet_nri.plan.routes import absent_legs
 
 DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not back, or not usable
 RESTORE_FAILED: Final = "NetworkDeviceRestoreFailed"  # all are, but for what the host refuses
@@ -89,6 +90,9 @@ def how_far(
         if in_vain(failed) or not patient:
             tries = "" if patient else f" after {MAX_RESTORE_TRIES} tries"
             home, told[-1] = True, f"{told[-1]}; given back without it{tries}"
+    if home and wanted.snapshot and not told:
+        absent = absent_legs(wanted.snapshot.routes, observed.taken_host_names)
+        told = [f"{known_as}: route {each}, which is not on the host" for each in absent]
     return Return(home=home, text="; ".join(told), usable=usable)
 
 

@@ -30,7 +30,6 @@ from dranet_nri.plan.difference import (
     drop_altnames,
     link_with,
     missing_addresses,
-    missing_routes,
     settings_of,
     settle,
     taken_down,
@@ -57,6 +56,7 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from dranet_nri.plan.rdma import rdma_home, rdma_into_pod, rdma_problem
+from dranet_nri.plan.routes import missing_routes
 
 
 @dataclass(frozen=True, slots=True)

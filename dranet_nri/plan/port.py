@@ -1,6 +1,6 @@
 """The port through which plans reach a kernel. Netlink implements it, and a fake for tests."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from dranet_nri.inventory import HostFacts
@@ -19,6 +19,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.known import Known, KnownRdma
 from dranet_nri.plan.ops import Op
+from dranet_nri.plan.routes import Slot
 
 
 class Session(Protocol):
@@ -73,6 +74,16 @@ class Session(Protocol):
 
         Raises:
             KernelError: a dump failed.
+        """
+
+    def pod_slots(self, but: Collection[int]) -> Mapping[Slot, str]:
+        """Return the places that routes of the pod have, and the name of each one's link, or "".
+
+        Args:
+            but: ifindexes of links whose routes don't count.
+
+        Raises:
+            KernelError: a dump failed; E2BIG, there are more routes than we look through.
         """
 
     def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:

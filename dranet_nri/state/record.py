@@ -23,16 +23,15 @@ from dranet_nri.state.rules import RULES
 R = TypeVar("R", Allocation, Attachment)
 Json = dict[str, object]
 
-VERSION: Final = 3
+VERSION: Final = 4
 MAX_ALLOCATION: Final = 64 << 10  # bytes; hooks wait for their decoding
 MAX_RECORD: Final = 256 << 10  # 32 NICs with a ConnectX's features: 120 KB; 512 IPv6 routes: 80
 # A result adds 0.5 KB a device and the addresses that a claim gives, a failure 2000 characters.
 _MOST: Final = {Phase.INTENT: MAX_RECORD * 6 // 8, Phase.ATTACHED: MAX_RECORD * 7 // 8}
 
 # Records of version v (the key) become records of version v + 1. None was written before 1.
-# Version 3 knows which alternative of a request got a device, and what its share consumes of it; a
-# record without them is one of both.
-UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {2: lambda record: record}
+# Version 4 knows the metric of a claimed route; a record without it is one of both.
+UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {3: lambda record: record}
 
 _CODECS: Final[dict[type, Codec]] = {
     kind: codec_of(kind, RULES) for kind in (Allocation, Attachment)

@@ -242,6 +242,7 @@ RULES: Final[Rules] = {
         "source": _optional(_ip),
         "scope": _u8,
         "table": _u32,
+        "metric": _u32,
     },
     RuleConfig: {
         "priority": _between(0, 32767),

@@ -47,6 +47,7 @@ def routes(address: Text, net: Text) -> st.SearchStrategy[RouteConfig]:
             gateway=address,
             source=address | st.just(""),
             table=table,
+            metric=st.integers(0, 2**31 - 1),
         ),
         st.builds(
             RouteConfig, destination=net.map(canonical_network), scope=st.just(253), table=table

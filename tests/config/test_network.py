@@ -36,7 +36,7 @@ FULL = {
     "routes": [
         {"destination": "192.168.1.1/32", "scope": 253},
         {"destination": "192.168.0.7/16", "gateway": "192.168.1.1", "source": "192.168.1.5"},
-        {"destination": "::/0", "gateway": "fe80::1", "table": 100},
+        {"destination": "::/0", "gateway": "fe80::1", "table": 100, "metric": 300},
     ],
     "rules": [{"priority": 100, "source": "192.168.1.5/32", "table": 100}, {}],
     "neighbors": [{"destination": "192.168.1.1", "hardwareAddr": "0200.5e10.0002"}],
@@ -69,7 +69,7 @@ def test_every_supported_field_is_read_into_its_canonical_form() -> None:
         routes=(
             RouteConfig("192.168.1.1/32", scope=253),
             RouteConfig("192.168.0.0/16", gateway="192.168.1.1", source="192.168.1.5"),
-            RouteConfig("::/0", gateway="fe80::1", table=100),
+            RouteConfig("::/0", gateway="fe80::1", table=100, metric=300),
         ),
         rules=(RuleConfig(100, "192.168.1.5/32", "", 100), RuleConfig()),
         neighbors=(NeighbourConfig("192.168.1.1", "02:00:5e:10:00:02"),),
@@ -207,7 +207,9 @@ BROKEN = [
     (route(scope=253), 'routes[0].gateway: "10.0.0.1": not possible with scope 253'),
     (route(source="fe80::1"), 'routes[0].source: "fe80::1": is IPv6 but destination is IPv4'),
     (route(table=-1), "routes[0].table: -1: must be 0 to 4294967295"),
-    (route(metric=1), "routes[0].metric: 1: unknown field"),
+    (route(metric=-1), "routes[0].metric: -1: must be 0 to 2147483647"),
+    (route(metric=2**31), "routes[0].metric: 2147483648: must be 0 to 2147483647"),
+    (route(priority=1), "routes[0].priority: 1: unknown field"),
     # rules
     (rule(priority=-1), "rules[0].priority: -1: must be 0 to 32767"),
     (rule(priority=32768), "rules[0].priority: 32768: must be 0 to 32767"),

@@ -22,7 +22,6 @@ from dranet_nri.model import (
     Address,
     Neighbour,
     NetnsId,
-    NextHop,
     Ns,
     OffloadSizes,
     Route,
@@ -70,6 +69,7 @@ CLAIM_SYSCTLS = {
     Sysctl("ipv4", "arp_announce", "0"),
     Sysctl("ipv4", "arp_ignore", "0"),
     Sysctl("ipv4", "forwarding", "0"),
+    Sysctl("ipv6", "disable_ipv6", "0"),
     Sysctl("ipv6", "forwarding", "0"),
 }
 
@@ -250,57 +250,7 @@ def test_a_link_that_goes_down_keeps_only_its_ipv4_addresses(session: Session) -
     assert (state.addresses, state.routes, state.neighbours) == ((V4,), (), ())
 
 
-def test_a_multipath_route_survives_a_leg_that_is_down(world: World, session: Session) -> None:
-    world.add_link("eth2")
-    second = AddAddress(Ns.HOST, "eth2", Address("10.2.0.5/24"))
-    apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))
-    legs = (NextHop("10.0.0.1"), NextHop("10.2.0.1", device="eth2"))
-    session.apply(AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", nexthops=legs)))
-
-    session.apply(SetDown(Ns.HOST, index(session)))
-
-    assert [route.nexthops for route in on_host(session).routes] == [legs]
-
-
-def test_an_ipv4_multipath_route_goes_with_a_leg_that_leaves(
-    world: World, session: Session
-) -> None:
-    world.add_link("eth2")
-    second = AddAddress(Ns.HOST, "eth2", Address("10.2.0.5/24"))
-    apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))
-    legs = (NextHop("10.0.0.1"), NextHop("10.2.0.1", device="eth2"))
-    session.apply(AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", nexthops=legs)))
-
-    move_in(session)
-
-    assert on_host(session, "eth2").routes == ()
-
-
-def test_an_ipv6_multipath_route_gets_its_lost_leg_back(world: World, session: Session) -> None:
-    world.add_link("eth2")
-    second = AddAddress(Ns.HOST, "eth2", replace(V6, cidr="2001:db8:2::5/64"))
-    apply(session, *UP, second, SetUp(Ns.HOST, "eth2"))
-    legs = (NextHop("2001:db8::1"), NextHop("2001:db8:2::1", device="eth2"))
-    route = Route("2001:db8:1::/48", metric=7, nexthops=legs)
-    session.apply(AddRoute(Ns.HOST, "eth1", route))
-    move_in(session)
-    assert [r.gateway for r in on_host(session, "eth2").routes] == ["2001:db8:2::1"]
-    apply(session, MoveLink(Ns.POD, in_pod(session).link.index, Ns.HOST, "eth1"), *UP)
-
-    session.apply(AddRoute(Ns.HOST, "eth1", route))
-
-    assert [set(route.nexthops) for route in on_host(session).routes] == [set(legs)]
-
-
 # --------------------------------------------------------------------------- what is refused
-
-
-def test_another_route_in_the_same_slot_is_refused(session: Session) -> None:
-    apply(session, *UP, AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", gateway="10.0.0.1")))
-
-    error = refused(session, AddRoute(Ns.HOST, "eth1", Route("10.1.0.0/16", gateway="10.0.0.2")))
-
-    assert error.code == EEXIST
 
 
 def test_an_ipv6_address_of_another_length_is_refused(session: Session) -> None:

@@ -92,7 +92,7 @@ def apply(op: LinkOp, spaces: Mapping[Ns, Namespace]) -> None:
         case MoveLink():
             _move(op, what, spaces[op.source], spaces[op.target])
         case AddRoute(ns, name, route):
-            spaces[ns].add_route(what, name, route)
+            spaces[ns].add_route(what, name, route, beside=ns is Ns.HOST)
         case AddRule(ns, rule):
             spaces[ns].add_rule(what, rule)
         case SetDown(ns, index):

@@ -28,13 +28,3 @@ def stored(route: Route) -> Route:
     if is_v6(route.destination):
         return replace(route, metric=route.metric or DEFAULT_METRIC_V6, scope=0)
     return replace(route, preference=0, expires_s=0)
-
-
-def slot(route: Route) -> tuple[str, int, int, int]:
-    """Return what no two routes of a table share."""
-    return route.destination, route.table, route.metric, route.tos
-
-
-def matter(route: Route) -> Route:
-    """Return the route without what doesn't make it another one."""
-    return replace(route, protocol=0, expires_s=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.child import ALIAS
 from dranet_nri.plan.known import Known, KnownRdma
 from dranet_nri.plan.ops import Op
+from dranet_nri.plan.routes import Slot
 from tests.fakes.world import DEFAULTS, HOST_NETNS
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ class FakeSession:
         self._open("look at the host's links")
         self.kernel.judged += 1
         return self.kernel.space().facts()
+
+    def pod_slots(self, but: Collection[int]) -> Mapping[Slot, str]:
+        """Return the places that routes of the pod have."""
+        self._open("dump routes of the pod")
+        return self.kernel.space(self.netns).slots(but)
 
     def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
         """Return features and private flags of a link."""

@@ -1,6 +1,6 @@
 """Namespaces, links and what operations do to them, for tests.fakes.kernel."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from errno import (
     EEXIST,
@@ -12,6 +12,7 @@ from errno import (
     ENOENT,
 )
 from ipaddress import ip_address, ip_interface
+from itertools import chain
 from typing import Final
 
 from dranet_nri.errors import KernelError
@@ -32,7 +33,8 @@ from dranet_nri.model import (
     TcxProgram,
     switches,
 )
-from tests.fakes.routing import is_v6, matter, single, slot, stored
+from dranet_nri.plan.routes import Slot, connected, legs_of, lost_routes, over, slot_of
+from tests.fakes.routing import is_v6, single, stored
 
 NSFS_DEV: Final = 4
 HOST_NETNS: Final = NetnsId("/proc/1/ns/net", NSFS_DEV, 4026531840)
@@ -65,6 +67,7 @@ SET_BY_CLAIMS: Final = frozenset(
         ("ipv4", "arp_ignore"),
         ("ipv4", "arp_announce"),
         ("ipv4", "forwarding"),
+        ("ipv6", "disable_ipv6"),
         ("ipv6", "forwarding"),
     }
 )
@@ -209,6 +212,23 @@ class Namespace:
         netdevs = tuple(NetDevice(each.link, tuple(each.addresses)) for each in self.links)
         return HostFacts(netdevs=netdevs, default_routes=self.default_routes())
 
+    def slots(self, but: Collection[int]) -> dict[Slot, str]:
+        """Return the places that routes have, but for those of these links; connected ones too."""
+        routes = [
+            *self.routes,
+            *(
+                (entry, each)
+                for entry in self.links
+                if entry.link.up
+                for each in _of_addresses(entry)
+            ),
+        ]
+        return {
+            slot_of(route): entry.link.name
+            for entry, route in reversed(routes)
+            if entry.link.index not in but
+        }
+
     def drop(self, entry: FakeLink) -> None:
         """Take a link out, its routes and tunnels on it; links it was the master of become free."""
         self.drop_routes(entry, leaving=True)
@@ -241,25 +261,32 @@ class Namespace:
                 kept.append((survivor, single(replace(route, nexthops=(*own, *rest)))))
         self.routes = kept
 
-    def add_route(self, what: str, name: str, route: Route) -> None:
-        """Add a route unless an equal one is there."""
+    def add_route(self, what: str, name: str, route: Route, *, beside: bool = True) -> None:
+        """Add a route unless an equal one is there, beside others of its slot if it may."""
         entry = self.named(what, name)
         wanted = stored(route)
-        for hop in wanted.nexthops or (NextHop(wanted.gateway, onlink=wanted.onlink),):
+        for hop in legs_of(wanted):
             _require_usable(what, self.named(what, hop.device or name), wanted, hop)
         owned = {ip_interface(a.cidr).ip for e in self.links for a in e.addresses}
         if wanted.source and ip_address(wanted.source) not in owned:
             raise KernelError(what, EINVAL, "Invalid prefsrc address")
-        for i, (owner, present) in enumerate(self.routes):
-            if slot(present) != slot(wanted):
-                continue
-            same = _seen_from(entry, owner, present)
-            if same and matter(same) == matter(wanted):
-                return
-            if not _lacks_legs(entry, owner, present, wanted):
-                raise KernelError(what, EEXIST, "another route is there")
-            self.routes[i] = (entry, wanted)
+        others = [held for held in self.routes if slot_of(held[1]) == slot_of(wanted)]
+        seen = (_seen_from(entry, owner, present) for owner, present in others)
+        devices = {each.link.name for each in self.links}
+        if not lost_routes((wanted,), filter(None, seen), devices):
             return
+        if others and not beside:
+            raise KernelError(what, EEXIST, "another route is there")
+        legs = _named_legs(entry, wanted)
+        for owner, present in others:
+            have = _named_legs(owner, present)
+            joined = is_v6(wanted.destination) and _has_gateway(wanted) and _has_gateway(present)
+            if joined:
+                missing = [leg for leg in legs_of(wanted) if _named(entry, leg) not in have]
+                own = legs_of(_as_seen_from(entry, owner, present))
+                wanted = over(wanted, (*own, *missing))
+            if joined or have < legs:
+                self.routes.remove((owner, present))
         self.routes.append((entry, wanted))
 
     def add_rule(self, what: str, rule: Rule) -> None:
@@ -267,6 +294,10 @@ class Namespace:
         if rule not in self.rules:
             self.rules.append(rule)
             self.rules.sort(key=lambda r: r.priority)
+
+
+def _of_addresses(entry: FakeLink) -> Iterator[Route]:
+    return chain.from_iterable(map(connected, entry.addresses))
 
 
 def _seen_from(entry: FakeLink, owner: FakeLink, route: Route) -> Route | None:
@@ -280,13 +311,24 @@ def _seen_from(entry: FakeLink, owner: FakeLink, route: Route) -> Route | None:
     return replace(route, nexthops=tuple(hops))
 
 
-def _lacks_legs(entry: FakeLink, owner: FakeLink, present: Route, wanted: Route) -> bool:
-    """Whether present is wanted (IPv6) without some of its legs."""
-    if not is_v6(wanted.destination) or not wanted.nexthops:
-        return False
-    have = present.nexthops or (NextHop(present.gateway, onlink=present.onlink),)
-    names = {(h.gateway, h.device or owner.link.name) for h in have}
-    return names < {(h.gateway, h.device or entry.link.name) for h in wanted.nexthops}
+def _as_seen_from(entry: FakeLink, owner: FakeLink, route: Route) -> Route:
+    """Return the route with legs named relative to entry, which it need not use."""
+    names = {"": owner.link.name, entry.link.name: ""}
+    legs = (replace(leg, device=names.get(leg.device, leg.device)) for leg in legs_of(route))
+    return over(route, tuple(legs))
+
+
+def _named(entry: FakeLink, leg: NextHop) -> tuple[str, str]:
+    return leg.gateway, leg.device or entry.link.name
+
+
+def _named_legs(entry: FakeLink, route: Route) -> set[tuple[str, str]]:
+    return {_named(entry, leg) for leg in legs_of(route)}
+
+
+def _has_gateway(route: Route) -> bool:
+    """Whether IPv6 makes it one with others that have a gateway (rt6_qualify_for_ecmp)."""
+    return bool(legs_of(route)[0].gateway)
 
 
 def _require_usable(what: str, entry: FakeLink, route: Route, hop: NextHop) -> None:

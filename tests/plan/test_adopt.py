@@ -105,3 +105,13 @@ def test_rdma_devices_go_back_under_their_published_names(
 
 def test_without_a_published_guid_the_name_has_to_do() -> None:
     assert adopted_rdma((HCA,), replace(PUBLISHED, rdma_devices=("mlx5_0",))) == (HCA,)
+
+
+def test_a_claimed_route_is_not_the_hosts_whatever_metric_it_got_in_the_pod() -> None:
+    claimed = NetworkConfig(routes=(RouteConfig("0.0.0.0/0", gateway="10.1.0.1"),))
+    hosts = Route("10.9.0.0/16", gateway="10.1.0.1", metric=3)
+    there = replace(FULL, routes=(Route("0.0.0.0/0", gateway="10.1.0.1", metric=2), hosts))
+
+    state = adopted(there, AllocatedDevice("nic", "node", PUBLISHED, claimed))
+
+    assert state.routes == (hosts,)

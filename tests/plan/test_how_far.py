@@ -11,6 +11,7 @@ from dranet_nri.model import (
     DeviceKey,
     Link,
     LinkState,
+    NextHop,
     Ns,
     Observed,
     ObservedRdma,
@@ -165,3 +166,16 @@ def test_what_the_kernel_takes_without_doing_it_is_told_and_given_up_like_a_refu
 
     assert judged(ROUTELESS) == Return(home=False, text=told, usable=True)
     assert judged(ROUTELESS, patient=False).text == f"{told}; given back without it after 10 tries"
+
+
+def test_an_ipv4_route_that_lacks_a_leg_is_told_and_keeps_nothing_away() -> None:
+    legs = (NextHop("10.1.0.1"), NextHop("10.3.0.1", device="eth3"))
+    wanted = AtHome(replace(UP, routes=(Route("10.9.0.0/16", nexthops=legs),)))
+    partly = replace(UP, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),))
+
+    assert judged(Observed(host=partly), wanted=wanted) == Return(
+        home=True,
+        text="device nic-2 (eth2): route 10.9.0.0/16 without its leg over eth3, which is not on"
+        " the host",
+        usable=True,
+    )

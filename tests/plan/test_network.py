@@ -19,11 +19,13 @@ from dranet_nri.model import (
     RuleConfig,
     Sysctl,
 )
-from dranet_nri.plan.network import PodNetwork, direct_first, pod_network
+from dranet_nri.plan.network import PodNetwork, pod_network
 from dranet_nri.plan.ops import LinkSettings
+from dranet_nri.plan.routes import direct_first
 from tests.plan.examples import FULL, GKE, PLAIN, RENAMED
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h
+MANAGED, NOPREFIXROUTE = 0x100, 0x200  # IFA_F_MANAGETEMPADDR, …
 TEMPORARY = 0x01  # IFA_F_TEMPORARY for IPv6, IFA_F_SECONDARY for IPv4
 NOTHING = NetworkConfig()
 
@@ -45,6 +47,7 @@ def test_a_claim_that_gives_nothing_takes_the_device_as_it_was() -> None:
         routes=FULL.routes,
         rules=FULL.rules,
         neighbours=FULL.neighbours,
+        inherited=frozenset((*network.addresses, *FULL.routes, *FULL.rules, *FULL.neighbours)),
     )
 
 
@@ -98,10 +101,8 @@ def test_forwarding_can_be_switched_off() -> None:
             id="a lease becomes permanent",
         ),
         pytest.param(
-            Address(
-                "10.1.0.5/32", peer="10.1.0.1/32", metric=50, label="eth1:1", broadcast="1.2.3.4"
-            ),
-            Address("10.1.0.5/32", peer="10.1.0.1/32", metric=50),
+            Address("10.1.0.5/32", peer="10.1.0.1", metric=50, label="eth1:1", broadcast="1.2.3.4"),
+            Address("10.1.0.5/32", peer="10.1.0.1", metric=50),
             id="peer and metric stay, label and broadcast don't",
         ),
         pytest.param(
@@ -110,11 +111,20 @@ def test_forwarding_can_be_switched_off() -> None:
             id="an IPv4 secondary address",
         ),
         pytest.param(
-            Address("2001:db8::5/64", flags=0x300),
-            Address("2001:db8::5/64", flags=NODAD),
-            id="IPv6 skips duplicate address detection",
+            Address("2001:db8::5/64", flags=MANAGED | NOPREFIXROUTE),
+            Address("2001:db8::5/64", flags=NODAD | NOPREFIXROUTE),
+            id="IPv6 skips duplicate address detection, and keeps noprefixroute",
         ),
-        pytest.param(Address("2001:db8::7/64", flags=TEMPORARY), None, id="IPv6 temporary"),
+        pytest.param(
+            Address("10.1.0.5/24", flags=NOPREFIXROUTE, valid_s=900, preferred_s=800),
+            Address("10.1.0.5/24", flags=NOPREFIXROUTE),
+            id="a leased address becomes permanent",
+        ),
+        pytest.param(
+            Address("2001:db8::5/128", peer="2001:db8::6", valid_s=900, preferred_s=800),
+            Address("2001:db8::5/128", peer="2001:db8::6", flags=NODAD),
+            id="IPv6 peer",
+        ),
         pytest.param(Address("fe80::7/64", scope=253), None, id="link-local"),
         pytest.param(Address("169.254.7.7/16", scope=253), None, id="IPv4 of link scope"),
     ],
@@ -123,6 +133,98 @@ def test_addresses_are_inherited(host: Address, inherited: Address | None) -> No
     network = pod_network(NOTHING, replace(PLAIN, addresses=(host,)))
 
     assert network.addresses == ((inherited,) if inherited else ())
+    assert network.told == ()
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        pytest.param(Address("2001:db8::7/64", flags=TEMPORARY), "temporary", id="temporary"),
+        pytest.param(Address("2001:db8::7/64", proto=2), "router", id="told by the kernel"),
+        pytest.param(
+            Address("2001:db8::7/64", flags=MANAGED, valid_s=900, preferred_s=800),
+            "router",
+            id="managed for a while",
+        ),
+        pytest.param(Address("2001:db8::7/64", preferred_s=0), "deprecated", id="deprecated"),
+        pytest.param(Address("10.1.0.7/24", preferred_s=0), "deprecated", id="deprecated IPv4"),
+    ],
+)
+def test_addresses_of_a_while_are_left_out_and_told(host: Address, why: str) -> None:
+    network = pod_network(NOTHING, replace(PLAIN, addresses=(host, *PLAIN.addresses)))
+
+    assert network.addresses == PLAIN.addresses
+    (told,) = network.told
+    assert f"address {host.cidr} of the host" in told
+    assert why in told
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        pytest.param(Address("10.3.0.5/32", peer="10.3.0.6"), id="IPv4"),
+        pytest.param(Address("2001:db8:3::5/128", peer="2001:db8:3::6"), id="IPv6"),
+    ],
+)
+def test_a_gateway_may_be_the_peer_of_an_address(address: Address) -> None:
+    route = Route("10.9.0.0/16" if "." in address.cidr else "2001:db8:9::/48", address.peer)
+    host = replace(PLAIN, addresses=(address,), routes=(route,))
+
+    assert pod_network(NOTHING, host).routes == (route,)
+
+
+def test_an_address_without_its_prefix_route_reaches_no_gateway() -> None:
+    address = Address("10.3.0.5/24", flags=NOPREFIXROUTE)
+    route, direct = Route("10.9.0.0/16", "10.3.0.1"), Route("10.3.0.0/24", scope=253)
+    host = replace(PLAIN, addresses=(address,))
+
+    assert pod_network(NOTHING, replace(host, routes=(route,))).routes == ()
+    assert pod_network(NOTHING, replace(host, routes=(route, direct))).routes == (direct, route)
+
+
+@pytest.mark.parametrize(
+    ("route", "why"),
+    [
+        pytest.param(
+            Route("10.9.0.0/16", nexthops=(NextHop("10.1.0.1"), NextHop(device="eth2"))),
+            "it goes over eth2 too",
+            id="multipath",
+        ),
+        pytest.param(Route("10.9.0.0/16", scope=253, encap="06"), "it is a tunnel", id="tunnel"),
+    ],
+)
+def test_a_route_that_stays_behind_is_told(route: Route, why: str) -> None:
+    network = pod_network(NOTHING, with_routes(route))
+
+    assert network.routes == ()
+    (told,) = network.told
+    assert told.startswith(f"left out, for {why}: route 10.9.0.0/16 of the host")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        NetworkConfig(InterfaceConfig(addresses=("2001:db8:1::5/64",))),
+        NetworkConfig(routes=(RouteConfig("2001:db8:1::/48", "fe80::1"),)),
+        NetworkConfig(neighbors=(NeighbourConfig("2001:db8::9", "02:00:00:00:00:09"),)),
+    ],
+    ids=["address", "route", "neighbour"],
+)
+def test_claimed_ipv6_is_switched_on(config: NetworkConfig) -> None:
+    on = Sysctl("ipv6", "disable_ipv6", "0")
+
+    assert on in pod_network(config, FULL).sysctls
+    assert on not in pod_network(NOTHING, FULL).sysctls
+
+
+def test_a_rule_that_is_claimed_and_the_hosts_is_claimed() -> None:
+    rule = Rule(4, 1000, source="10.1.0.5/32", table=100, protocol=4)
+    config = NetworkConfig(rules=(RuleConfig(1000, "10.1.0.5/32", "", 100),))
+
+    network = pod_network(config, replace(FULL, rules=(rule,)))
+
+    assert rule in network.rules
+    assert rule not in network.inherited
 
 
 def test_given_addresses_replace_all_the_inherited_ones() -> None:

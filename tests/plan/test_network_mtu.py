@@ -29,7 +29,6 @@ NEIGHBOUR_V6 = Neighbour("2001:db8::1", "02:00:00:00:00:fd")
 @pytest.mark.parametrize(
     ("config", "host", "what"),
     [
-        pytest.param(NetworkConfig(SMALL), FULL, "2001:db8::5/64", id="an inherited address"),
         pytest.param(
             NetworkConfig(InterfaceConfig(addresses=("2001:db8::6/64",))),
             replace(PLAIN, link=SMALL_LINK),
@@ -59,6 +58,15 @@ def test_ipv6_that_a_small_mtu_takes_away_is_refused(
         pod_network(config, host)
 
     assert f"can't have {what}: IPv6 needs 1280; set interface.mtu" in str(caught.value)
+
+
+def test_an_inherited_address_that_a_small_mtu_takes_away_is_left_out_and_told() -> None:
+    network = pod_network(NetworkConfig(SMALL), FULL)
+
+    assert network.addresses == (Address("10.1.0.5/24"),)
+    assert network.told == (
+        "left out, for its MTU is too small for IPv6: address 2001:db8::5/64 of the host",
+    )
 
 
 def test_of_ipv6_nothing_else_is_inherited_below_its_mtu() -> None:

@@ -233,9 +233,13 @@ def comparable(state: LinkState) -> LinkState:
         state,
         link=replace(state.link, index=0, altnames=tuple(sorted(state.link.altnames))),
         addresses=tuple(sorted(state.addresses, key=repr)),
-        routes=tuple(sorted(state.routes, key=repr)),
+        routes=tuple(sorted(map(_with_sorted_legs, state.routes), key=repr)),
         neighbours=tuple(sorted(state.neighbours, key=repr)),
     )
+
+
+def _with_sorted_legs(route: Route) -> Route:
+    return replace(route, nexthops=tuple(sorted(route.nexthops, key=repr)))
 
 
 def _once_each(addresses: tuple[Address, ...]) -> tuple[Address, ...]:

@@ -74,7 +74,7 @@ CONFIG = NetworkConfig(
         forwarding=False,
         ipoib=IpoibConfig(0x8001, IpoibMode.CONNECTED),
     ),
-    routes=(RouteConfig("10.2.0.0/16", "10.1.0.1", "10.1.0.5", 0, 100),),
+    routes=(RouteConfig("10.2.0.0/16", "10.1.0.1", "10.1.0.5", 0, 100, 300),),
     rules=(RuleConfig(1000, "10.1.0.5/32", "10.2.0.0/16", 100),),
     neighbors=(NeighbourConfig("10.1.0.1", "02:00:00:00:00:01"),),
     rdma=RdmaConfig((CharKind.UVERBS, CharKind.UMAD), "mlx5_pod"),

@@ -103,6 +103,7 @@ _FIELDS: dict[type, dict[str, Strategy[object]]] = {
         "gateway": _or_empty(IP),
         "source": _or_empty(IP),
         "table": U32,
+        "metric": U32,
     },
     RuleConfig: {"source": _or_empty(CIDR), "destination": _or_empty(CIDR), "table": U32},
     NeighbourConfig: {"destination": IP, "hardware_addr": MAC},

@@ -1,0 +1,174 @@
+"""What of the host's configuration of a device goes along into the pod, best effort.
+
+Rules:
+1. What the pod cannot have is left out and told; it keeps no pod from its NIC. What only the kernel
+   can tell is left out when it refuses: see plan.lacking.
+2. Addresses become permanent, so those that somebody manages for a while stay: of router
+   advertisements, from which the pod's kernel makes its own, temporary and deprecated ones.
+3. A route is inherited only where it still makes sense with the pod's addresses: its source is one
+   of them and its gateway is on link. A default route of table main is never inherited, because
+   the pod's default route is the cluster network's; list it in `routes` to have it. Nor is one that
+   tunnels or goes over other devices: where that leads is the host's affair.
+4. Rules follow the tables whose routes came along.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dranet_nri.model import (
+    FOREVER,
+    Address,
+    LinkState,
+    Neighbour,
+    NetworkConfig,
+    Route,
+    Rule,
+)
+from dranet_nri.plan.routes import IFA_F_NOPREFIXROUTE, direct_first, fits, network_of
+
+MAIN: Final = 254
+UNIVERSE: Final = 0
+IFA_F_NODAD: Final = 0x02  # linux/if_addr.h
+IFA_F_TEMPORARY: Final = 0x01  # the same bit says "secondary" for IPv4
+IFA_F_MANAGETEMPADDR: Final = 0x100
+IFAPROT_KERNEL_RA: Final = 2
+
+Inherited = Address | Route | Rule | Neighbour
+
+
+@dataclass(frozen=True, slots=True)
+class OfHost:
+    """What goes along, and in words what does not."""
+
+    addresses: tuple[Address, ...]
+    routes: tuple[Route, ...]
+    rules: tuple[Rule, ...]
+    neighbours: tuple[Neighbour, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def values(self) -> frozenset[Inherited]:
+        """Return all that goes along."""
+        return frozenset((*self.addresses, *self.routes, *self.rules, *self.neighbours))
+
+
+def inherited(
+    config: NetworkConfig, host: LinkState, claimed: tuple[Route, ...], families: Collection[str]
+) -> OfHost:
+    """Return what of the host's state goes along.
+
+    Args:
+        config: the claim's parameters; what they give is not inherited.
+        host: the state of the device's link on the host.
+        claimed: the routes of the claim.
+        families: those that the link has in the pod.
+    """
+    left: list[str] = []
+    given = config.interface.addresses
+    addresses = tuple(map(_lasting, _addresses(host, families, left) if given is None else ()))
+    own = addresses if given is None else tuple(map(Address, given))
+    routes = _routes(host.routes, claimed, own, families, left)
+    configured = {each.destination for each in config.neighbors}
+    return OfHost(
+        addresses,
+        routes,
+        _rules(host, routes, config.interface.name or host.link.name),
+        tuple(
+            each
+            for each in host.neighbours
+            if each.destination not in configured and _has_family(each.destination, families)
+        ),
+        tuple(left),
+    )
+
+
+def is_v6(text: str) -> bool:
+    """Whether an address or prefix is IPv6."""
+    return ":" in text
+
+
+def without_detection(cidr: str) -> int:
+    """Return the flags by which an IPv6 address skips duplicate address detection.
+
+    It is usable at once, and the host that had it gives it up in the same moment.
+    """
+    return IFA_F_NODAD if is_v6(cidr) else 0
+
+
+def _has_family(text: str, families: Collection[str]) -> bool:
+    return not is_v6(text) or "ipv6" in families
+
+
+def _addresses(host: LinkState, families: Collection[str], left: list[str]) -> list[Address]:
+    found: list[Address] = []
+    for address in host.addresses:
+        if address.scope != UNIVERSE:
+            continue
+        why = _passing(address)
+        if not _has_family(address.cidr, families):
+            why = "its MTU is too small for IPv6"
+        if why:
+            left.append(f"left out, for {why}: address {address.cidr} of the host")
+        else:
+            found.append(address)
+    return found
+
+
+def _passing(address: Address) -> str:
+    """Return why an address cannot become permanent, "" if it can."""
+    if is_v6(address.cidr):
+        if address.flags & IFA_F_TEMPORARY:
+            return "it is a temporary one"
+        managed = address.flags & IFA_F_MANAGETEMPADDR and address.valid_s != FOREVER
+        if address.proto == IFAPROT_KERNEL_RA or managed:
+            return "a router advertises it, to the pod too"
+    return "it is deprecated" if address.preferred_s == 0 else ""
+
+
+def _lasting(address: Address) -> Address:
+    flags = without_detection(address.cidr) | (address.flags & IFA_F_NOPREFIXROUTE)
+    return Address(address.cidr, peer=address.peer, flags=flags, metric=address.metric)
+
+
+def _routes(
+    host: tuple[Route, ...],
+    claimed: tuple[Route, ...],
+    addresses: tuple[Address, ...],
+    families: Collection[str],
+    left: list[str],
+) -> tuple[Route, ...]:
+    taken = {(route.destination, route.table) for route in claimed}
+    found: list[Route] = []
+    for route in direct_first(host):
+        if (route.destination, route.table) in taken:
+            continue
+        if route.table == MAIN and network_of(route.destination).prefixlen == 0:
+            continue
+        others = sorted({leg.device for leg in route.nexthops} - {""})
+        if others:
+            left.append(
+                f"left out, for it goes over {', '.join(others)} too: route {route.destination} of"
+                " the host; give each NIC its own in the claim's routes"
+            )
+        elif route.encap:
+            left.append(f"left out, for it is a tunnel: route {route.destination} of the host")
+        elif _has_family(route.destination, families) and fits(
+            route, addresses, (*claimed, *found)
+        ):
+            found.append(replace(route, expires_s=0))
+    return tuple(found)
+
+
+def _rules(host: LinkState, routes: tuple[Route, ...], name: str) -> tuple[Rule, ...]:
+    tables = {route.table for route in routes}
+    own = host.link.name
+    return tuple(
+        replace(
+            rule,
+            iif=name if rule.iif == own else rule.iif,
+            oif=name if rule.oif == own else rule.oif,
+        )
+        for rule in host.rules
+        if rule.table in tables and {rule.iif, rule.oif} <= {"", own}
+    )

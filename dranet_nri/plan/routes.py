@@ -1,0 +1,179 @@
+"""Which routes are the same, and what of them is missing.
+
+Rules:
+1. Linux keeps routes of equal destination and metric beside each other. IPv4 keeps each as it was
+   given; IPv6 makes those that have a gateway the legs of one multipath route.
+2. The order of legs does not make a route another one, nor do protocol and lifetime.
+3. A link that is up and has an address has a route to the network of that address.
+4. On the host a device restores its own legs of an IPv6 route: others come with their own devices.
+   An IPv4 route is one value; it is restored over those of its legs whose devices are on the host.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from ipaddress import (
+    IPv4Interface,
+    IPv4Network,
+    IPv6Interface,
+    IPv6Network,
+    ip_address,
+    ip_interface,
+    ip_network,
+)
+from typing import Final
+
+from dranet_nri.model import Address, NextHop, Route
+
+# linux/ipv6_route.h: metrics of IPv6 routes without one, and of those of addresses.
+IP6_RT_PRIO_USER: Final = 1024
+IP6_RT_PRIO_ADDRCONF: Final = 256
+IFA_F_NOPREFIXROUTE: Final = 0x200  # linux/if_addr.h
+RT_SCOPE_LINK: Final = 253
+PARSED: Final = 1024  # prefixes that are remembered; plans of a device repeat them
+
+Slot = tuple[str, int, int, int]  # destination, table, TOS and metric of a route
+
+
+def slot_of(route: Route) -> Slot:
+    """Return what two routes share that the kernel keeps beside each other."""
+    return str(network_of(route.destination)), route.table, route.tos, effective_metric(route)
+
+
+@lru_cache(PARSED)
+def network_of(prefix: str) -> IPv4Network | IPv6Network:
+    """Parse a prefix."""
+    return ip_network(prefix)
+
+
+@lru_cache(PARSED)
+def interface_of(cidr: str) -> IPv4Interface | IPv6Interface:
+    """Parse an address with its prefix length."""
+    return ip_interface(cidr)
+
+
+@lru_cache(PARSED)
+def connected(address: Address) -> tuple[Route, ...]:
+    """Return the route that comes with the address: to its network, or its peer's."""
+    if address.flags & IFA_F_NOPREFIXROUTE:
+        return ()
+    interface = interface_of(address.cidr)
+    far = address.peer or str(interface.ip)
+    network = str(ip_network(f"{far}/{interface.network.prefixlen}", strict=False))
+    metric = address.metric or (IP6_RT_PRIO_ADDRCONF if interface.version == 6 else 0)
+    return (Route(network, scope=RT_SCOPE_LINK, metric=metric),)
+
+
+def effective_metric(route: Route) -> int:
+    """Return the metric the kernel gives the route."""
+    return route.metric or (IP6_RT_PRIO_USER if ":" in route.destination else 0)
+
+
+def legs_of(route: Route) -> tuple[NextHop, ...]:
+    """Return the legs of a route; an ordinary one has one."""
+    return route.nexthops or (NextHop(route.gateway, onlink=route.onlink),)
+
+
+def over(route: Route, legs: tuple[NextHop, ...]) -> Route:
+    """Return the route over these legs, written as an ordinary one where the kernel does so."""
+    if len(legs) == 1 and legs[0].weight == 1 and not legs[0].device:
+        return replace(route, nexthops=(), gateway=legs[0].gateway, onlink=legs[0].onlink)
+    return replace(route, nexthops=legs, gateway="", onlink=False)
+
+
+def same_route(route: Route) -> tuple[object, ...]:
+    """Return what makes two routes the same one to us.
+
+    The kernel does not tell the weight of an only leg.
+    """
+    legs = legs_of(route)
+    if len(legs) == 1:
+        legs = (replace(legs[0], weight=1),)
+    return (
+        slot_of(route),
+        frozenset((leg.gateway, leg.device, leg.weight) for leg in legs),
+        route.source,
+        route.type,
+        route.encap,
+    )
+
+
+def missing_routes(wanted: Iterable[Route], now: Iterable[Route]) -> tuple[Route, ...]:
+    """Return the routes that are not there yet."""
+    present = {same_route(each) for each in now}
+    return tuple(each for each in wanted if same_route(each) not in present)
+
+
+def lost_routes(
+    before: Iterable[Route], now: Iterable[Route], devices: Collection[str]
+) -> tuple[Route, ...]:
+    """Return the routes to add so that the host has again what a device had there.
+
+    Args:
+        before: the routes through the device.
+        now: those that it has.
+        devices: names of the other links on the host.
+    """
+    wanted = (part for route in before for part in _own_parts(route, devices))
+    present = [part for route in now for part in _own_parts(route, devices)]
+    return missing_routes(wanted, present)
+
+
+def _own_parts(route: Route, devices: Collection[str]) -> Iterator[Route]:
+    """Yield what of a route a device restores on the host, see rule 4."""
+    if ":" in route.destination:
+        for leg in legs_of(route):
+            if not leg.device:
+                yield over(route, (leg,))
+    else:
+        yield over(route, tuple(leg for leg in legs_of(route) if _is_there(leg, devices)))
+
+
+def absent_legs(routes: Iterable[Route], devices: Collection[str]) -> tuple[str, ...]:
+    """Return, in words, the IPv4 routes that have a leg over a device that is not on the host."""
+    return tuple(
+        f"{route.destination} without its leg over {leg.device}"
+        for route in routes
+        for leg in route.nexthops
+        if ":" not in route.destination and not _is_there(leg, devices)
+    )
+
+
+def _is_there(leg: NextHop, devices: Collection[str]) -> bool:
+    return not leg.device or leg.device in devices
+
+
+# --------------------------------------------------------------------------- what the kernel takes
+
+
+def fits(route: Route, addresses: Sequence[Address], others: Iterable[Route]) -> bool:
+    """Whether the kernel will take the route on a link with these addresses and other routes."""
+    own = {interface_of(each.cidr).ip for each in addresses}
+    if route.source and ip_address(route.source) not in own:
+        return False
+    gateways = [leg.gateway for leg in legs_of(route) if leg.gateway and not leg.onlink]
+    if not gateways:
+        return True
+    direct = [each for address in addresses for each in connected(address)]
+    direct += (each for each in others if _direct(each))
+    on_link = [network_of(each.destination) for each in direct]
+    return all(_reachable(gateway, on_link) for gateway in gateways)
+
+
+def direct_first(routes: Iterable[Route]) -> tuple[Route, ...]:
+    """Return the routes in an order to add them in: one may make another's gateway reachable.
+
+    The scope alone does not tell, because the kernel gives every IPv6 route the same.
+    """
+    return tuple(sorted(routes, key=lambda route: (not _direct(route), -route.scope)))
+
+
+def _direct(route: Route) -> bool:
+    return not route.gateway and not route.nexthops
+
+
+def _reachable(gateway: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    """Whether the kernel will take the gateway; fe80::/10 is on every link, 169.254.0.0/16 not."""
+    address = ip_address(gateway)
+    everywhere = address.version == 6 and address.is_link_local
+    return everywhere or any(address in network for network in networks)
