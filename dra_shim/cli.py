@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dranet_nri.errors import DranetError
+from dranet_nri.report import say
 from dranet_nri.verbs import Program
 
 PROGRAM: Final = Program(
@@ -35,9 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return verb.main(args)
     except KeyboardInterrupt:
-        print("dra-shim: interrupted", file=sys.stderr)
+        say("dra-shim: interrupted", to=sys.stderr)
         return 130
     except (DranetError, OSError) as error:
         for line in error.lines if isinstance(error, DranetError) else (str(error),):
-            print("dra-shim:", " ".join(line.splitlines()), file=sys.stderr)
+            say(f"dra-shim: {' '.join(line.splitlines())}", to=sys.stderr)
         return 1

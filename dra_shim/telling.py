@@ -210,9 +210,15 @@ class Telling:
             case _:
                 assert_never(notice)
 
-    def on_web(self, notice: web.Listening) -> None:
-        """Log where metrics and health are served."""
-        self._parts.info("metrics and health served", address=str(notice.address))
+    def on_web(self, notice: web.Notice) -> None:
+        """Log where metrics and health are served, and what could not be."""
+        match notice:
+            case web.Listening(address):
+                self._parts.info("metrics and health served", address=str(address))
+            case web.PageFailed(path, cause):
+                self._parts.error("page failed", path=path, reason=str(cause), exc_info=cause)
+            case _:
+                assert_never(notice)
 
     def on_part(self, notice: PartFailed) -> None:
         """Log that a part failed."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dranet_nri.errors import DranetError
+from dranet_nri.report import say
 from dranet_nri.verbs import Program
 
 PROGRAM: Final = Program(
@@ -31,5 +32,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return verb.main(args)
     except (DranetError, OSError) as error:
-        print(f"dranet-nri: {error}", file=sys.stderr)
+        say(*f"dranet-nri: {error}".split("\n"), to=sys.stderr)
         return 1

@@ -155,7 +155,7 @@ class Plugin:
             )
         return merged
 
-    async def synchronize(self, pods: tuple[Pod, ...], containers: tuple[Container, ...]) -> None:  # noqa: ARG002 - containers follow their pods
+    async def synchronize(self, pods: tuple[Pod, ...]) -> None:
         """Take the runtime's list of pods as the truth; the difference is repaired right after.
 
         Sandboxes that have ended are in it, too. Of a pod's sandboxes one lives. One that something

@@ -1,8 +1,13 @@
-"""What a doctor says: findings, and how people read them."""
+"""What a verb says on a terminal: lines, tables, and a doctor's findings.
 
+Names and reasons are others' words: what a terminal would act on, or cannot show, is escaped.
+"""
+
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TextIO
 
 
 class Grade(StrEnum):
@@ -21,6 +26,29 @@ class Finding:
     subject: str
     grade: Grade
     text: str
+
+
+def shown(text: str) -> str:
+    """Return text with every character escaped that is not printable, ends of lines included."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def say(*lines: str, to: TextIO | None = None) -> None:
+    """Print lines, each of them as one; to standard output unless told."""
+    for line in lines:
+        print(shown(line), file=to or sys.stdout)
+
+
+def table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the rows as lines, their cells in columns."""
+    cells = [[shown(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return tuple(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    )
 
 
 def lines_of(found: Sequence[Finding]) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ class Sandboxes:
     """The sandboxes that may have devices."""
 
     _live: dict[str, Pod] = field(default_factory=dict)
+    _by_uid: dict[str, dict[str, Pod]] = field(default_factory=dict)
 
     def __contains__(self, sandbox_id: object) -> bool:
         """Whether the sandbox lives."""
@@ -47,17 +48,23 @@ class Sandboxes:
         """Note that the sandbox lives, and thus no other one of its pod."""
         for other in self.others(pod):
             self.leave(other.sandbox_id)
+        self.leave(pod.sandbox_id)
         self._live[pod.sandbox_id] = pod
+        self._by_uid.setdefault(pod.uid, {})[pod.sandbox_id] = pod
 
     def leave(self, sandbox_id: str) -> None:
         """Note that the sandbox has ended; fine if nobody knew it."""
-        self._live.pop(sandbox_id, None)
+        pod = self._live.pop(sandbox_id, None)
+        if pod is not None:
+            of_pod = self._by_uid[pod.uid]
+            del of_pod[sandbox_id]
+            if not of_pod:
+                del self._by_uid[pod.uid]
 
     def others(self, pod: Pod) -> tuple[Pod, ...]:
         """Return what else is said to be a living sandbox of the pod."""
-        return tuple(
-            each for each in self if each.uid == pod.uid and each.sandbox_id != pod.sandbox_id
-        )
+        of_pod = self._by_uid.get(pod.uid, {})
+        return tuple(each for each in of_pod.values() if each.sandbox_id != pod.sandbox_id)
 
     def take(self, listed: Iterable[Pod], holders: Collection[str]) -> None:
         """Take the runtime's list as the truth.
@@ -66,6 +73,6 @@ class Sandboxes:
             listed: what the runtime names and has not ended.
             holders: ids of those that live by our records. Of two without a process it is these.
         """
-        self._live = {}
+        self._live, self._by_uid = {}, {}
         for pod in sorted(listed, key=lambda pod: (pod.pid > 0, pod.sandbox_id in holders)):
             self.enter(pod)

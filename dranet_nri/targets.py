@@ -35,7 +35,6 @@ from dranet_nri.model import (
 from dranet_nri.plan.adopt import adopted
 from dranet_nri.plan.beside import beside_each_other
 from dranet_nri.plan.child import Child
-from dranet_nri.plan.inherit import MAIN
 from dranet_nri.plan.known import known_as, rdma_known_as, why_unclear
 from dranet_nri.plan.lacking import Refused, may_lack, told_of
 from dranet_nri.plan.network import PodNetwork, pod_network

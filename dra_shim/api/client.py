@@ -18,7 +18,12 @@ from typing import Final
 import httpx2
 
 from dra_shim.api import requests
-from dra_shim.api.errors import CredentialsError, NotServedError, UnavailableError
+from dra_shim.api.errors import (
+    CredentialsError,
+    NotServedError,
+    TooLargeError,
+    UnavailableError,
+)
 from dra_shim.api.replies import (
     Event,
     Listing,
@@ -35,7 +40,7 @@ from dra_shim.api.requests import REVIEW, Document, Kind, Place, Request
 
 ANSWER_S: Final = 60.0  # the server itself gives up after that (--request-timeout)
 WATCH_MARGIN_S: Final = 30.0  # a watch may end that much later than announced
-MAX_REPLY: Final = 32 << 20  # bytes; the largest list we ask for is far smaller
+MAX_REPLY: Final = 16 << 20  # bytes; read, it takes six to twenty times that
 MAX_EVENT: Final = 8 << 20  # bytes; etcd holds objects of 1.5 MiB
 
 _NO_QUERY: Final[Mapping[str, str]] = {}
@@ -131,13 +136,23 @@ class Api:
     async def pages(self, kind: Kind, limit: int) -> AsyncGenerator[Listing, None]:
         """Yield all objects of a kind, at most limit at a time, all as they were at first.
 
+        Where so many are too large to be read at once, fewer are asked for from then on.
+
         Raises:
             ExpiredError: the server forgot how they were at first; begin anew.
+            TooLargeError: one is too large.
             ApiError: see get.
         """
         rest = ""
         while True:
-            page = await self._listing(kind, requests.paging(await self._place(kind), limit, rest))
+            asked = requests.paging(await self._place(kind), limit, rest)
+            try:
+                page = await self._listing(kind, asked)
+            except TooLargeError:
+                if limit == 1:
+                    raise
+                limit //= 2
+                continue
             yield page
             rest = page.rest
             if not rest:
@@ -306,7 +321,7 @@ async def _whole(asked: Request, response: httpx2.Response) -> Reply:
     async for piece in response.aiter_bytes():
         body += piece
         if len(body) > MAX_REPLY:
-            raise UnavailableError(str(asked), f"the answer is larger than {MAX_REPLY >> 20} MiB")
+            raise TooLargeError(str(asked), f"the answer is larger than {MAX_REPLY >> 20} MiB")
     headers = {name.lower(): value for name, value in response.headers.items()}
     return Reply(response.status_code, bytes(body), headers)
 

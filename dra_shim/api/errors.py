@@ -56,6 +56,10 @@ class UnavailableError(ApiError):
         self.after_s = after_s
 
 
+class TooLargeError(UnavailableError):
+    """The answer is larger than what is read at once."""
+
+
 class RejectedError(ApiError):
     """The server refuses us, not what we sent."""
 

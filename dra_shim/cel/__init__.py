@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final, Protocol
 
+from dra_shim.cel.attribute import MEMBERS, attribute
 from dra_shim.cel.library import (
     Environment,
     Program,
@@ -43,6 +44,11 @@ __all__ = [
 
 Near = Mapping[int, tuple[int, ...]]
 _VETH: Final = ("dra.net/type", "veth")  # what DEFAULT_FILTER drops
+
+_FILTER_HELP: Final = (
+    f"write it as in {DEFAULT_FILTER!r}; an attribute has {', '.join(MEMBERS)}, each of its own "
+    "type"
+)
 
 MAX_FILTERS: Final = 8  # compiled and kept
 MAX_KEPT: Final = 2048  # devices of which it is remembered whether a filter keeps them
@@ -143,9 +149,9 @@ def filter_devices(
 ) -> tuple[Device, ...]:
     """Return the devices that dranet's `--filter` keeps; all of them without an expression.
 
-    The expression sees `attributes`, a map from qualified name to an object with StringValue,
-    IntValue, BoolValue and VersionValue, and the lists StringValues and so on. True keeps, anything
-    else drops, a failure keeps.
+    The expression sees `attributes`, a map from qualified name to a struct with StringValue,
+    IntValue, BoolValue and VersionValue, and the lists StringValues and so on, of which one is set.
+    True keeps, anything else drops, a failure keeps.
 
     Args:
         expression: what is asked of each device.
@@ -201,7 +207,10 @@ def _nodes(device: Device, near: Near | None) -> tuple[int, ...]:
 
 @lru_cache(maxsize=MAX_FILTERS)
 def _filter(expression: str) -> Program:
-    return _compile(filter_environment(), expression)
+    try:
+        return _compile(filter_environment(), expression)
+    except SelectorError as error:
+        raise SelectorError(expression, f"{error.reason}; {_FILTER_HELP}") from None
 
 
 def _kinds(device: Device) -> tuple[type, ...]:
@@ -217,9 +226,10 @@ def _verdict(
 
     It takes 40 µs, and most devices are those of before.
     """
-    attributes = {name: _variant(value) for name, value in device.attributes}
-    if nodes:
-        attributes[NUMA_NODE]["IntValues"] = list(nodes)
+    attributes = {
+        name: attribute(value, nodes if name == NUMA_NODE else ())
+        for name, value in device.attributes
+    }
     result = _filter(expression).eval(data={"attributes": attributes})
     return None if result.type().name() == "ERROR" else result.value() is True
 
@@ -261,23 +271,3 @@ def _file(domains: dict[str, dict[str, object]], name: str, value: object, drive
     known = domains.setdefault(domain or driver, {})
     if domain or identifier not in known:
         known[identifier] = value
-
-
-def _variant(value: AttributeValue) -> dict[str, object]:
-    """Return the Go API's struct, whose unset members read as zero."""
-    members: dict[str, object] = {
-        "StringValue": "",
-        "IntValue": 0,
-        "BoolValue": False,
-        "VersionValue": "",
-        **{f"{kind}Values": [] for kind in ("String", "Int", "Bool", "Version")},
-    }
-    match value:
-        case bool():
-            return members | {"BoolValue": value}
-        case int():
-            return members | {"IntValue": value}
-        case str():
-            return members | {"StringValue": value}
-        case _:
-            return members | {"VersionValue": value.text}

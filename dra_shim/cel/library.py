@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Final, Protocol
 
+from google.protobuf.descriptor_pool import DescriptorPool
+
+from dra_shim.cel.attribute import STRUCT, descriptors
 from dra_shim.cel.values import (
     add,
     amount,
@@ -73,7 +76,7 @@ _SELECTOR_VARIABLES: Final = {
     "device.capacity": _DOMAINS,
     "device.allowMultipleAllocations": "bool",
 }
-_FILTER_VARIABLES: Final = {"attributes": _DOMAINS}
+_FILTER_VARIABLES: Final = {"attributes": f"map<string, {STRUCT}>"}
 
 _TOKEN: Final = re.compile(
     r"""(?P<skip>\s+|//[^\n]*)
@@ -94,7 +97,7 @@ def selector_environment() -> Environment:
 @cache
 def filter_environment() -> Environment:
     """Return the environment of dranet's --filter."""
-    return _environment(_FILTER_VARIABLES)
+    return _environment(_FILTER_VARIABLES, descriptors())
 
 
 def with_empty_domains(expression: str) -> str:
@@ -123,7 +126,9 @@ def with_empty_domains(expression: str) -> str:
     return "".join(out)
 
 
-def _environment(variables: Mapping[str, str]) -> Environment:
+def _environment(
+    variables: Mapping[str, str], structs: DescriptorPool | None = None
+) -> Environment:
     from cel_expr_python import cel
 
     functions = [
@@ -144,6 +149,7 @@ def _environment(variables: Mapping[str, str]) -> Environment:
         for name, overloads in table.items()
     ]
     environment: Environment = cel.NewEnv(
+        descriptor_pool=structs,
         config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
         variables={name: cel.Type(kind) for name, kind in variables.items()},
         functions=functions,

@@ -33,6 +33,7 @@ from dranet_nri.errors import RefusedError
 from dranet_nri.facts.host import boot_id, node_name
 from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.model import AllocatedDevice, Allocation, ObjectRef
+from dranet_nri.report import say, table
 from dranet_nri.state.lock import PluginLock
 
 _COLUMNS = ("CLAIM", "REQUEST", "DEVICE", "INTERFACE", "CDI DEVICE")
@@ -125,7 +126,7 @@ def main(args: argparse.Namespace) -> int:
         ledger.record([new for new, old in zip(records, before, strict=True) if new != old])
     for claim, record, old in zip(claims, records, before, strict=True):
         _warn_about(claim, record, old)
-    _print(records, as_json=args.output == "json")
+    _show(records, as_json=args.output == "json")
     return 0
 
 
@@ -205,7 +206,7 @@ def _current(record: Allocation) -> Allocation:
 
 
 def _warn(text: str) -> None:
-    print(f"dra-shim: {text}", file=sys.stderr)
+    say(f"dra-shim: {text}", to=sys.stderr)
 
 
 def _warn_about(claim: PodClaim, record: Allocation, old: Allocation | None) -> None:
@@ -222,15 +223,11 @@ def _warn_about(claim: PodClaim, record: Allocation, old: Allocation | None) -> 
         )
 
 
-def _print(records: Sequence[Allocation], *, as_json: bool) -> None:
+def _show(records: Sequence[Allocation], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"claims": [_document(record) for record in records]}, indent=2))
         return
-    rows = [_COLUMNS, *(row for record in records for row in _rows(record))]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    say(*table([_COLUMNS, *(row for record in records for row in _rows(record))]))
 
 
 def _rows(record: Allocation) -> list[tuple[str, ...]]:

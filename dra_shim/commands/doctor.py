@@ -11,7 +11,7 @@ from dra_shim.settings import state_from
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
 from dranet_nri.model import DRIVER_NAME
-from dranet_nri.report import Finding, Grade, lines_of
+from dranet_nri.report import Finding, Grade, lines_of, say
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
     if args.output == "json":
         print(json.dumps({"findings": [asdict(each) for each in found]}, indent=2))
     else:
-        print("\n".join(lines_of(found)))
+        say(*lines_of(found))
     return 1 if any(each.grade is Grade.BAD for each in found) else 0
 
 

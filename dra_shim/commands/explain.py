@@ -38,6 +38,7 @@ from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.model import DRIVER_NAME
+from dranet_nri.report import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,10 @@ def main(args: argparse.Namespace) -> int:
     )
     parts, grants, why = explained(claims, classes, supply, new_uid=lambda: str(uuid4()))
     found = _configured(parts, grants, why, claims, classes)
-    print(json.dumps(_document(found), indent=2) if args.output == "json" else _text(found))
+    if args.output == "json":
+        print(json.dumps(_document(found), indent=2))
+    else:
+        say(*_lines(found))
     return 1 if found.why else 0
 
 
@@ -207,7 +211,7 @@ def _configured(
 # --------------------------------------------------------------------------- printing
 
 
-def _text(found: Explanation) -> str:
+def _lines(found: Explanation) -> list[str]:
     lines: list[str] = []
     for part in found.parts:
         lines.append(f"claim {part.claim}: request {part.request}: {part.asks}")
@@ -220,7 +224,7 @@ def _text(found: Explanation) -> str:
     lines.append(f"decision: the claims {'cannot' if found.why else 'can'} be met")
     lines += (f"  {line}" for line in found.why)
     lines += (f"  {line}" for line in _grant_lines(found))
-    return "\n".join(lines)
+    return lines
 
 
 def _check_text(check: Check) -> str:

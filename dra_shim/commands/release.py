@@ -6,6 +6,7 @@ import sys
 from dra_shim.ledger import Ledger
 from dra_shim.settings import add_state_flags, namespaced_name, state_from, uid
 from dranet_nri.model import Allocation
+from dranet_nri.report import say
 from dranet_nri.state.damage import Damage, kept_in
 
 
@@ -32,11 +33,11 @@ def main(args: argparse.Namespace) -> int:
         for record in records:
             ledger.forget(record.claim.uid)
             devices = ", ".join(each.device.name for each in record.devices)
-            print(f"released claim {record.claim} of pod {record.pod}: {devices}")
+            say(f"released claim {record.claim} of pod {record.pod}: {devices}")
         if named := damaged.pop(args.claim_uid, None):
-            print(_dropped(ledger, named))
+            say(_dropped(ledger, named))
         elif not records:
-            print(f"nothing to release: {title} has no allocation")
+            say(f"nothing to release: {title} has no allocation")
         for each in damaged.values():
             _tell(ledger, each)
     return 0
@@ -67,6 +68,6 @@ def _tell(ledger: Ledger, damage: Damage) -> None:
     """Say what concerns another claim: its record is in the way, or was moved aside just now."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
-        print(f"dra-shim: {whose} was left alone, it {damage.text}", file=sys.stderr)
+        say(f"dra-shim: {whose} was left alone, it {damage.text}", to=sys.stderr)
     elif damage.broken.unread or ledger.moved_aside(damage.claim_uid):
-        print(f"dra-shim: {whose} {damage.text}", file=sys.stderr)
+        say(f"dra-shim: {whose} {damage.text}", to=sys.stderr)

@@ -15,6 +15,7 @@ from dra_shim.claims import (
 )
 from dra_shim.commands.documents import STDIN, read_text
 from dranet_nri.errors import ConfigError
+from dranet_nri.report import say
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -38,10 +39,10 @@ def main(args: argparse.Namespace) -> int:
         except ConfigError as error:
             wrong = True
             for line in error.violations:
-                print(f"{title}: {line}", file=sys.stderr)
+                say(f"{title}: {line}", to=sys.stderr)
         else:
             for document in documents:
-                print(f"{title}: {_verdict(document)}")
+                say(f"{title}: {_verdict(document)}")
     return 1 if wrong else 0
 
 

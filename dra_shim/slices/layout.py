@@ -14,7 +14,8 @@ Origin: k8s.io/api/resource ResourceSliceSpec.
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
@@ -50,19 +51,18 @@ def laid_out(node: str, goods: Goods, before: Mapping[str, Sequence[str]]) -> tu
         before: name of a slice → names of the devices in it, as they are published.
     """
     known = {each.name: each for each in goods.offers}
-    groups: dict[str, list[Offer]] = {}
+    groups: dict[str, _Group] = {}
+    loose: list[Offer] = []
     for name in _own(node, before):
-        groups[name] = [known.pop(device) for device in before[name] if device in known]
-    loose = [*known.values()]
-    for group in groups.values():
-        while len(group) > _limit(group):
-            loose.append(group.pop())
+        groups[name] = _Group([known.pop(device) for device in before[name] if device in known])
+        loose += groups[name].shed()
+    loose += known.values()
     needed = -(-len(goods.offers) // MAX_ADVANCED)
-    if sum(map(bool, groups.values())) > needed:
+    if sum(bool(group.offers) for group in groups.values()) > needed:
         groups, loose = {}, [*goods.offers]
-    groups = {name: group for name, group in groups.items() if group}
+    groups = {name: group for name, group in groups.items() if group.offers}
     _fill(node, groups, loose)
-    parts = [Part(name, _sorted(groups[name])) for name in sorted(groups)]
+    parts = [Part(name, _sorted(groups[name].offers)) for name in sorted(groups)]
     return (*(parts or [Part(slice_name(node, 0))]), *_counter_parts(node, goods.counters))
 
 
@@ -98,27 +98,49 @@ def _own(node: str, before: Iterable[str]) -> list[str]:
     return sorted(name for name in before if is_own(node, name) and not name.startswith(counters))
 
 
-def _limit(group: Sequence[Offer]) -> int:
-    return MAX_ADVANCED if any(map(_advanced, group)) else MAX_DEVICES
-
-
 def _advanced(offer: Offer) -> bool:
     return bool(offer.taints or offer.counters or offer.lists)
 
 
-def _fill(node: str, groups: dict[str, list[Offer]], loose: list[Offer]) -> None:
+class _Group:
+    """The devices of one slice that is being laid out."""
+
+    def __init__(self, offers: list[Offer]) -> None:
+        self.offers = offers
+        self._advanced = sum(map(_advanced, offers))
+
+    def fits(self, *, advanced: bool) -> bool:
+        """Whether there is room for one more; never again once there is none."""
+        limit = MAX_ADVANCED if advanced or self._advanced else MAX_DEVICES
+        return len(self.offers) < limit
+
+    def add(self, offer: Offer) -> None:
+        """Put a device behind the others."""
+        self.offers.append(offer)
+        self._advanced += _advanced(offer)
+
+    def shed(self) -> Iterator[Offer]:
+        """Yield the last devices, taken out, while there are more than a slice may have."""
+        while len(self.offers) > (MAX_ADVANCED if self._advanced else MAX_DEVICES):
+            offer = self.offers.pop()
+            self._advanced -= _advanced(offer)
+            yield offer
+
+
+def _fill(node: str, groups: dict[str, _Group], loose: Iterable[Offer]) -> None:
     """Put each device into the first slice that has room, or into a new one."""
+    names = (slice_name(node, index) for index in count())
+    unused = (name for name in names if name not in groups)
+    with_room = {kind: deque(sorted(groups)) for kind in (False, True)}  # True: for advanced ones
     for offer in _sorted(loose):
-        room = (groups[name] for name in sorted(groups) if _fits(groups[name], offer))
-        group = next(room, None)
-        if group is None:
-            names = (slice_name(node, index) for index in count())
-            group = groups.setdefault(next(name for name in names if name not in groups), [])
-        group.append(offer)
-
-
-def _fits(group: Sequence[Offer], offer: Offer) -> bool:
-    return len(group) < MAX_ADVANCED or len(group) < _limit([*group, offer])
+        advanced = _advanced(offer)
+        while with_room[advanced] and not groups[with_room[advanced][0]].fits(advanced=advanced):
+            with_room[advanced].popleft()
+        if not with_room[advanced]:
+            name = next(unused)
+            groups[name] = _Group([])
+            with_room = {kind: deque(sorted([*each, name])) for kind, each in with_room.items()}
+        groups[with_room[advanced][0]].add(offer)
 
 
 def _sorted(offers: Iterable[Offer]) -> tuple[Offer, ...]:
@@ -126,12 +148,12 @@ def _sorted(offers: Iterable[Offer]) -> tuple[Offer, ...]:
 
 
 def _counter_parts(node: str, counters: Sequence[Counter]) -> tuple[Part, ...]:
-    sets = sorted({each.set for each in counters})
-    chunks = [sets[start : start + MAX_SETS] for start in range(0, len(sets), MAX_SETS)]
+    chunks = {
+        name: at // MAX_SETS for at, name in enumerate(sorted({each.set for each in counters}))
+    }
+    parts: dict[int, list[Counter]] = {}
+    for each in counters:
+        parts.setdefault(chunks[each.set], []).append(each)
     return tuple(
-        Part(
-            counters_name(node, index),
-            counters=tuple(each for each in counters if each.set in some),
-        )
-        for index, some in enumerate(chunks)
+        Part(counters_name(node, index), counters=tuple(parts[index])) for index in sorted(parts)
     )

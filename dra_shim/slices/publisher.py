@@ -13,6 +13,7 @@ Rules:
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -35,12 +36,13 @@ from dra_shim.goods import Feature, Goods, without
 from dra_shim.slices import notices
 from dra_shim.slices.documents import Pool, Published, Spec, read_published, settled
 from dra_shim.slices.faults import Faults, dropped, faults_of, missing_with
-from dra_shim.slices.layout import laid_out
+from dra_shim.slices.layout import Part, laid_out
 from dra_shim.slices.pace import Pace
 from dra_shim.slices.plan import Accepted, Change, Create, Remove, Step, plan
 from dra_shim.slices.probe import missing_after, missing_by, probe_document
 from dra_shim.timing import REAL, Alarm, Timing
 from dranet_nri.model import DRIVER_NAME
+from dranet_nri.threads import in_thread
 
 PROBE_S: Final = 3600.0  # before a feature that was missing is looked for again; unasked, twice
 _USUAL: Final = frozenset(Feature) - {Feature.LISTS}  # probed together; lists if wanted
@@ -142,10 +144,9 @@ class Publisher:
         for _ in range(MAX_ROUNDS):
             goods = self._sound(await self._known_to_server(pool, self._goods))
             listing = await self._api.list(SLICE, self._fields)
-            published = [read_published(item) for item in listing.items]
-            found = {each.name: each.devices for each in published if each.pool == pool.node}
-            parts = laid_out(pool.node, goods, self._layout or found)
-            steps = plan(pool, parts, published, self._accepted)
+            parts, steps, published = await in_thread(
+                partial(self._planned, pool, goods, listing.items)
+            )
             if await self._done(steps, published):
                 self._layout = {part.name: [each.name for each in part.offers] for part in parts}
                 slices = sum(not part.counters for part in parts)
@@ -154,6 +155,15 @@ class Publisher:
         raise UnavailableError(
             f"publish the devices of {self._node}", f"refused {MAX_ROUNDS} times in a row"
         )
+
+    def _planned(
+        self, pool: Pool, goods: Goods, items: Sequence[Object]
+    ) -> tuple[tuple[Part, ...], tuple[Step, ...], list[Published]]:
+        """Return the slices that shall be, what must be done for it, and what there is."""
+        published = [read_published(item) for item in items]
+        found = {each.name: each.devices for each in published if each.pool == pool.node}
+        parts = laid_out(pool.node, goods, self._layout or found)
+        return parts, plan(pool, parts, published, self._accepted), published
 
     async def _done(self, steps: Sequence[Step], published: Sequence[Published]) -> bool:
         """Take every step; False if the server did not take something that can be left out."""

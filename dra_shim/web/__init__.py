@@ -12,13 +12,15 @@ from dra_shim.web.checks import Checks
 from dra_shim.web.metrics import MeteredDriver, Metrics
 from dra_shim.web.pages import pages
 from dra_shim.web.plugin import PluginSigns
-from dra_shim.web.server import Listening, WebServer
+from dra_shim.web.server import Listening, Notice, PageFailed, WebServer
 
 __all__ = [
     "Checks",
     "Listening",
     "MeteredDriver",
     "Metrics",
+    "Notice",
+    "PageFailed",
     "PluginSigns",
     "WebServer",
     "pages",

@@ -1,5 +1,10 @@
-"""What is served under which path."""
+"""What is served under which path.
 
+Whoever asks for a verdict while it is being reached gets the same one: strangers cannot multiply
+what it takes.
+"""
+
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
@@ -14,8 +19,8 @@ def pages(metrics: Metrics, plugin: PluginSigns, checks: Checks) -> Mapping[str,
     """Return path → what makes the page."""
     return {
         "/metrics": partial(_numbers, metrics, plugin),
-        "/healthz": partial(_verdict, checks.alive),
-        "/readyz": partial(_verdict, checks.ready),
+        "/healthz": _Verdict(checks.alive),
+        "/readyz": _Verdict(checks.ready),
     }
 
 
@@ -23,6 +28,18 @@ async def _numbers(metrics: Metrics, plugin: PluginSigns) -> Page:
     return Page(metrics.text() + plugin.text(), content_type=CONTENT_TYPE)
 
 
-async def _verdict(check: Callable[[], Awaitable[tuple[str, ...]]]) -> Page:
-    wrong = await check()
-    return Page("".join(f"{line}\n" for line in wrong), 503) if wrong else Page("ok\n")
+class _Verdict:
+    """The page of a check."""
+
+    def __init__(self, check: Callable[[], Awaitable[tuple[str, ...]]]) -> None:
+        self._check = check
+        self._reaching: asyncio.Task[Page] | None = None
+
+    async def __call__(self) -> Page:
+        if self._reaching is None or self._reaching.done():
+            self._reaching = asyncio.create_task(self._reach())
+        return await asyncio.shield(self._reaching)
+
+    async def _reach(self) -> Page:
+        wrong = await self._check()
+        return Page("".join(f"{line}\n" for line in wrong), 503) if wrong else Page("ok\n")

@@ -3,24 +3,32 @@
 It listens on the node's own network, so anybody may knock.
 
 Rules:
-1. A request has few seconds, few bytes, and few others beside it. A newcomer too many takes the
-   place of who has asked nothing for longest: the kubelet's probe must not fail for idle strangers.
-2. A page that fails is a 500 with one line, and ends nothing.
+1. A request has few seconds and few bytes, and its answer few seconds to leave.
+2. A newcomer too many takes the place of a connection that waits for its client: first of one that
+   was served, and of those the one that has read or asked nothing for longest. So the kubelet's
+   probe is answered whatever others do.
+3. A page that fails is a 500 without the reason, which goes to the log, and ends nothing.
 """
 
 import asyncio
+import os
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Final
 
 import h11
 
 from dra_shim.address import Address
 
-REQUEST_S: Final = 30.0  # for a request to arrive, and for its answer to leave
-MAX_CONNECTIONS: Final = 64
+REQUEST_S: Final = 30.0  # for a request to arrive
+ANSWER_S: Final = 5.0  # for an answer to leave
+MAX_CONNECTIONS: Final = 256
+# Accepted in one turn of the loop, fewer than the seats: whoever has sent its request is read
+# before its place can be taken.
+_AT_ONCE: Final = 16
+_WAITING: Final = 1024  # connections that the kernel holds meanwhile
 MAX_HEAD: Final = 16 << 10  # bytes
 _PIECE: Final = 16 << 10
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -45,6 +53,17 @@ class Listening:
     address: Address
 
 
+@dataclass(frozen=True, slots=True)
+class PageFailed:
+    """A page could not be made; who asked was told no more than that."""
+
+    path: str
+    cause: Exception
+
+
+Notice = Listening | PageFailed
+
+
 class WebServer:
     """Serves pages by path."""
 
@@ -52,22 +71,25 @@ class WebServer:
         self,
         address: Address,
         pages: Mapping[str, MakePage],
-        notify: Callable[[Listening], None],
+        notify: Callable[[Notice], None],
         *,
         request_s: float = REQUEST_S,
+        answer_s: float = ANSWER_S,
     ) -> None:
         """Prepare; nothing is opened before run.
 
         Args:
             address: where to listen; port 0 for any that is free.
             pages: path → what makes the page.
-            notify: told where it listens, port and all.
-            request_s: seconds for a request to arrive, and for its answer to leave.
+            notify: told where it listens, port and all, and what failed.
+            request_s: seconds for a request to arrive.
+            answer_s: seconds for an answer to leave.
         """
         self._address = address
         self._pages = pages
         self._notify = notify
         self._request_s = request_s
+        self._answer_s = answer_s
         self._talks: dict[asyncio.Task[None], _Talk] = {}
 
     async def run(self) -> None:
@@ -77,8 +99,13 @@ class WebServer:
             OSError: the address can't be had.
         """
         host, port = self._address.host or None, self._address.port
-        server = await asyncio.start_server(self._connected, host, port, limit=_PIECE)
+        server = await asyncio.start_server(
+            self._connected, host, port, limit=_PIECE, backlog=_AT_ONCE
+        )
         try:
+            for each in server.sockets:
+                with socket.socket(fileno=os.dup(each.fileno())) as listening:
+                    listening.listen(_WAITING)
             port = server.sockets[0].getsockname()[1]
             self._notify(Listening(Address(self._address.host, port)))
             await server.serve_forever()
@@ -95,22 +122,35 @@ class WebServer:
         if len(self._talks) >= MAX_CONNECTIONS and not self._made_room():
             writer.transport.abort()
             return
-        self._talks[talk] = _Talk(reader, writer, self._pages, self._request_s)
+        self._talks[talk] = _Talk(reader, writer, self._make, self._request_s, self._answer_s)
         try:
             with suppress(OSError, TimeoutError, h11.LocalProtocolError, asyncio.CancelledError):
                 await self._talks[talk].run()
+                writer.close()
+                async with asyncio.timeout(self._answer_s):
+                    await writer.wait_closed()
         finally:
             self._talks.pop(talk, None)
-            writer.transport.abort() if talk.cancelling() else writer.close()
+            writer.transport.abort()  # without waiting for who does not read
 
     def _made_room(self) -> bool:
-        """Hang up on who has asked nothing for longest; False if all wait for their answers."""
-        idle = [(each.since, task) for task, each in self._talks.items() if each.since is not None]
-        if idle:
-            _, longest = min(idle, key=itemgetter(0))
-            del self._talks[longest]
-            longest.cancel()
-        return bool(idle)
+        """Hang up by rule 2; False if all wait for pages that are being made."""
+        waiting = [(each.standing, task) for task, each in self._talks.items() if each.waits]
+        if waiting:
+            _, least = min(waiting, key=lambda item: item[0])
+            del self._talks[least]
+            least.cancel()
+        return bool(waiting)
+
+    async def _make(self, path: str) -> Page:
+        make = self._pages.get(path)
+        if make is None:
+            return Page(f"there are {', '.join(self._pages)}\n", 404)
+        try:
+            return await make()
+        except Exception as error:  # noqa: BLE001 - one page's fault must not end the server
+            self._notify(PageFailed(path, error))
+            return Page("internal error: the log of dra-shim has the reason\n", 500)
 
 
 class _Talk:
@@ -120,20 +160,28 @@ class _Talk:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        pages: Mapping[str, MakePage],
+        make: Callable[[str], Awaitable[Page]],
         request_s: float,
+        answer_s: float,
     ) -> None:
         self._reader = reader
         self._writer = writer
-        self._pages = pages
+        self._make = make
         self._request_s = request_s
-        self.since: float | None = None  # when it began to wait for a request, the loop's clock
+        self._answer_s = answer_s
+        self._served = False
+        self._since = asyncio.get_running_loop().time()  # when it began to wait
+        self.waits = True  # for its client: a request to come, an answer to be read
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
+
+    @property
+    def standing(self) -> tuple[bool, float]:
+        """What it has against those who take its place: lower goes first."""
+        return not self._served, self._since
 
     async def run(self) -> None:
         """Answer until either side has enough."""
         while True:
-            self.since = asyncio.get_running_loop().time()
             try:
                 async with asyncio.timeout(self._request_s):
                     request = await self._next_request()
@@ -142,8 +190,11 @@ class _Talk:
                 return
             if request is None:
                 return
-            self.since = None
-            await self._answer(await self._page(request), request.method.decode())
+            self.waits = False
+            page = await self._page(request)
+            self.waits, self._served = True, True
+            self._since = asyncio.get_running_loop().time()
+            await self._answer(page, request.method.decode())
             if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 return
             self._http.start_next_cycle()
@@ -164,13 +215,7 @@ class _Talk:
     async def _page(self, request: h11.Request) -> Page:
         if request.method not in {b"GET", b"HEAD"}:
             return Page("only GET and HEAD\n", 405)
-        make = self._pages.get(request.target.partition(b"?")[0].decode("ascii", "replace"))
-        if make is None:
-            return Page(f"there are {', '.join(self._pages)}\n", 404)
-        try:
-            return await make()
-        except Exception as error:  # noqa: BLE001 - one page's fault must not end the server
-            return Page(f"internal error: {error!r}\n", 500)
+        return await self._make(request.target.partition(b"?")[0].decode("ascii", "replace"))
 
     async def _answer(self, page: Page, method: str) -> None:
         body = page.text.encode()
@@ -181,7 +226,7 @@ class _Talk:
         if method != "HEAD":
             self._send(h11.Data(data=body))
         self._send(h11.EndOfMessage())
-        async with asyncio.timeout(self._request_s):
+        async with asyncio.timeout(self._answer_s):
             await self._writer.drain()
 
     def _send(self, event: h11.Event) -> None:

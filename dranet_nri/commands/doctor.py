@@ -20,7 +20,7 @@ from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, is_installed, prob
 from dranet_nri.heartbeat import Verdict
 from dranet_nri.inventory import AzureHost, RdmaDevice, placements
 from dranet_nri.model import RdmaMode
-from dranet_nri.report import Finding, Grade, lines_of
+from dranet_nri.report import Finding, Grade, lines_of, say
 from dranet_nri.settings import NRI_SOCKET, RUN
 
 SAME_HOST_IPOIB: Final = (5, 8)  # enhanced IPoIB delivers between pods of one host from there on
@@ -192,7 +192,7 @@ def print_report(
         verbs = [asdict(each) for each in probed]
         print(json.dumps({"findings": [asdict(each) for each in found], "verbs": verbs}, indent=2))
     else:
-        print("\n".join(lines_of(found)))
+        say(*lines_of(found))
     return 1 if any(each.grade is Grade.BAD for each in found) else 0
 
 

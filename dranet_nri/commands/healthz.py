@@ -5,6 +5,7 @@ from pathlib import Path
 
 from dranet_nri import heartbeat
 from dranet_nri.errors import InvalidValueError
+from dranet_nri.report import say
 from dranet_nri.settings import RUN
 
 
@@ -35,5 +36,5 @@ def main(args: argparse.Namespace) -> int:
         raise InvalidValueError(f"--max-age {args.max_age}: must be above 0 seconds")
     verdict = heartbeat.judge(args.run_dir, most_s=args.max_age)
     wrong = verdict.troubles if args.ready else verdict.dead
-    print("; ".join((*(wrong or ("ok",)), *verdict.remarks)))
+    say("; ".join((*(wrong or ("ok",)), *verdict.remarks)))
     return 1 if wrong else 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from dranet_nri.facts.scan import read_host
 from dranet_nri.inventory import Inventory, RdmaDevice, RdmaPort, inventory_from_facts
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
+from dranet_nri.report import say, table
 
 _COLUMNS = ("DEVICE", "INTERFACE", "STATE", "DRIVER", "NUMA", "PCIE ROOT", "RDMA", "ADDRESSES")
 _RDMA_COLUMNS = ("RDMA", "PORT", "PROTOCOL", "STATE", "PHYSICAL", "RATE", "SUBNET", "LID", "PKEYS")
@@ -49,20 +50,19 @@ def print_inventory(inventory: Inventory, rdma: Sequence[RdmaDevice] = (), *, as
         print(json.dumps(document, indent=2))
         return 0
     if inventory.devices:
-        print(_table([_COLUMNS, *(_row(device) for device in inventory.devices)]))
+        say(*table([_COLUMNS, *(_row(device) for device in inventory.devices)]))
     else:
-        print("No device can be given to pods.")
+        say("No device can be given to pods.")
     if rdma:
         rows = [
             _rdma_row(device, port)
             for device in sorted(rdma, key=lambda each: each.name)
             for port in device.ports
         ]
-        print(f"\n{_table([_RDMA_COLUMNS, *rows])}")
+        say("", *table([_RDMA_COLUMNS, *rows]))
     if inventory.excluded:
-        print("\nKept for the node:")
         rows = [(f"  {name}", reason) for name, reason in inventory.excluded]
-        print(_table(rows))
+        say("", "Kept for the node:", *table(rows))
     return 0
 
 
@@ -153,12 +153,3 @@ def _row(device: Device) -> tuple[str, ...]:
 def _shown(device: Device, name: str) -> str:
     value = device.attribute(name)
     return "-" if value is None else str(value)
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
-    return "\n".join(lines)

@@ -11,6 +11,7 @@ from pathlib import Path
 from dranet_nri import heartbeat
 from dranet_nri.heartbeat import Verdict
 from dranet_nri.model import Allocation, Attachment, Phase
+from dranet_nri.report import say, table
 from dranet_nri.settings import ALLOCATIONS, RUN
 from dranet_nri.state.damage import Damage, of_allocations, of_attachments
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
@@ -45,13 +46,13 @@ def main(args: argparse.Namespace) -> int:
         shown["moved_aside"] = _by_claim(aside)
         print(json.dumps({**shown, "plugin": _plugin(verdict)}, indent=1))
     else:
-        print(_table(rows))
+        say(*table([COLUMNS, *rows]))
         for warning, devices in warnings.items():
-            print(f"{', '.join(devices)}: {warning}")
+            say(f"{', '.join(devices)}: {warning}")
         for damage in damages:
-            print(f"record of claim {damage.claim_uid} {damage.text}")
+            say(f"record of claim {damage.claim_uid} {damage.text}")
         if said := (*verdict.troubles, *verdict.remarks):
-            print(f"the plugin: {'; '.join(said)}")
+            say(f"the plugin: {'; '.join(said)}")
     return 1 if broken or verdict.troubles else 0
 
 
@@ -98,12 +99,3 @@ def _warnings(attachments: tuple[Attachment, ...]) -> dict[str, list[str]]:
             for warning in device.warnings:
                 found.setdefault(warning, []).append(device.device.name)
     return {warning: sorted(devices) for warning, devices in sorted(found.items())}
-
-
-def _table(rows: list[tuple[str, ...]]) -> str:
-    lines = [COLUMNS, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )

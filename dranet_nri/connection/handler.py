@@ -37,8 +37,8 @@ class Handler(Protocol):
         success. Must be quick, and must not raise.
         """
 
-    async def synchronize(self, pods: tuple[Pod, ...], containers: tuple[Container, ...]) -> None:
-        """Take the list of everything that exists; it is answered already.
+    async def synchronize(self, pods: tuple[Pod, ...]) -> None:
+        """Take the list of every pod that exists; it is answered already.
 
         Stopped sandboxes are in it as well. Hooks that arrive later wait until this returns while
         their deadlines run: take the list, start the work elsewhere, return. Called once per

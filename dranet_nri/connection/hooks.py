@@ -243,7 +243,7 @@ class Hooks:
     async def _synchronize(self, event: Synchronized, previous: asyncio.Task[None] | None) -> None:
         await _finished(previous)
         try:
-            await self._handler.synchronize(event.pods, event.containers)
+            await self._handler.synchronize(event.pods)
         except Exception as error:  # noqa: BLE001 - the next list or the sweep repairs it
             self._notify(HookFailed("Synchronize", None, error, told=False))
 

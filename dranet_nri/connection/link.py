@@ -7,11 +7,25 @@ from typing import Final, cast
 
 from dranet_nri.errors import ProtocolError
 from dranet_nri.model import Edits
-from dranet_nri.wire.session import Call, Event, PluginSession, State, Synchronized
+from dranet_nri.wire.session import (
+    Call,
+    Configured,
+    Event,
+    PluginSession,
+    State,
+    Synchronized,
+)
 from dranet_nri.wire.ttrpc import Code
 
 MAX_UNSENT: Final = 16 << 20  # bytes; four of the largest answers
 MAX_HELD: Final = 2048  # events behind a list whose answer has not left; twice the calls it can be
+
+CLOSED: Final = "the runtime closed the connection"
+# plugin_request_timeout is containerd's name of it, CRI-O's is nri_plugin_request_timeout.
+UNREAD_LIST: Final = (
+    "; the answer to its list of pods had not reached it: it waits {:g} s for that, and its "
+    "configuration has a longer plugin_request_timeout for a busy node"
+)
 
 Deliver = Callable[["Link", Event, float], None]
 
@@ -33,6 +47,7 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._held: deque[tuple[Event, float]] = deque()
         self._full = False
+        self._patience_s = 0.0  # of the runtime, for an answer; 0 if it did not say
         self.reason = ""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -66,7 +81,10 @@ class Link(asyncio.Protocol):
             self.abort(str(error))
             return
         self._flush()
-        self._held.extend((event, arrival) for event in events)
+        for event in events:
+            if isinstance(event, Configured):
+                self._patience_s = event.request.request_timeout_ms / 1000
+            self._held.append((event, arrival))
         self._deliver_held()
         lists = sum(isinstance(event, Synchronized) for event, _ in self._held)
         if lists > 1 or len(self._held) > MAX_HELD:
@@ -74,15 +92,18 @@ class Link(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """End the connection: a runtime that stops sending has gone, whatever it still reads."""
+        reason = self._closed()
         try:
             self._session.receive_eof()
         except ProtocolError as error:
             self.abort(str(error))
         else:
-            self.abort("the runtime closed the connection")
+            self.abort(reason)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Say once that it is over."""
+        if isinstance(exc, OSError):
+            self.reason = self.reason or self._closed(f" ({exc.strerror or exc})")
         self.reason = self.reason or str(exc or "closed")
         self._session.close()
         self._held.clear()
@@ -122,6 +143,18 @@ class Link(asyncio.Protocol):
         self.reason = self.reason or reason
         if self._transport is not None:
             self._transport.abort()
+
+    def _closed(self, how: str = "") -> str:
+        """Say that the runtime has gone, and whether it waited for the answer to its list.
+
+        Args:
+            how: a write failed, in words.
+        """
+        unread = (how and self._session.state is State.SYNCHRONIZING) or any(
+            isinstance(event, Synchronized) for event, _ in self._held
+        )
+        waited = UNREAD_LIST.format(self._patience_s) if unread and self._patience_s else ""
+        return CLOSED + how + waited
 
     def _flush(self) -> None:
         data = self._session.data_to_send()

@@ -3,7 +3,8 @@
 Rules:
 1. Events come straight from the kernel, so no udev daemon is needed; rules of the host's udev
    may still rename a device after its event.
-2. Events only say that something happened. What is there now is for a scan to tell.
+2. Events only say that something happened. What is there now is for a scan to tell. One whose
+   names cannot be decoded stands for whatever it was: look at everything.
 3. Net and RDMA events are those of the network namespace in which the source was opened. Files of
    RDMA devices (infiniband_verbs) and PCI functions have none: of theirs every namespace is told,
    whichever the device is in (uevent_net_broadcast_untagged, lib/kobject_uevent.c).
@@ -27,7 +28,8 @@ class DeviceEvent:
     """One event.
 
     Attributes:
-        action: "add", "remove", "move", "change", "bind", …; OVERFLOW if events were lost.
+        action: "add", "remove", "move", "change", "bind", …; OVERFLOW if events were lost, or
+            cannot be told from others.
         subsystem: "net", "infiniband", "infiniband_verbs" or "pci"; "" for an overflow.
         name: of the device in its subsystem ("eth0", "mlx5_0", "uverbs0", "0000:8a:00.0").
         path: below /sys, as the kernel names it.
@@ -58,20 +60,27 @@ class DeviceEvents:
         """Yield the events that are there now, without waiting for more."""
         while True:
             try:
-                device = self._monitor.poll(timeout=0)
+                event = self._next()
+            except UnicodeDecodeError:
+                event = DeviceEvent(OVERFLOW)
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
-                yield DeviceEvent(OVERFLOW)
-                continue
-            if device is None:
+                event = DeviceEvent(OVERFLOW)
+            if event is None:
                 return
-            yield DeviceEvent(
-                str(device.action),
-                str(device.subsystem),
-                str(device.sys_name),
-                str(device.device_path),
-            )
+            yield event
+
+    def _next(self) -> DeviceEvent | None:
+        device = self._monitor.poll(timeout=0)
+        if device is None:
+            return None
+        return DeviceEvent(
+            str(device.action),
+            str(device.subsystem),
+            str(device.sys_name),
+            str(device.device_path),
+        )
 
     def _enlarge(self) -> None:
         """Ask for a larger buffer; without CAP_NET_ADMIN the usual one has to do."""

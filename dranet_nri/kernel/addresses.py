@@ -15,6 +15,7 @@ from dranet_nri.netlink.codec import (
     encode,
     family_of,
     fixed,
+    octets,
     split_prefix,
     text,
     u8,
@@ -128,7 +129,7 @@ def _request(index: int, address: Address) -> bytes:
     if address.broadcast:
         attrs.append(("IFA_BROADCAST", address.broadcast))
     if address.label:
-        attrs.append(("IFA_LABEL", address.label))
+        attrs.append(("IFA_LABEL", octets(address.label)))
     if address.flags & SETTABLE:
         attrs.append(("IFA_FLAGS", address.flags & SETTABLE))
     if (address.valid_s, address.preferred_s) != (FOREVER, FOREVER):

@@ -11,7 +11,7 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.messages import LinkMessage
 from dranet_nri.model import IpoibState, XdpMode
-from dranet_nri.netlink.codec import Value, attribute, encode
+from dranet_nri.netlink.codec import Value, attribute, encode, octets
 from dranet_nri.netlink.links import (
     IFF_UP,
     IFLA_XDP,
@@ -54,7 +54,7 @@ def _settings(settings: LinkSettings) -> list[tuple[str, Value]]:
         ("IFLA_MTU", settings.mtu),
         ("IFLA_ADDRESS", None if settings.mac is None else link_layer(settings.mac)),
         ("IFLA_TXQLEN", settings.txqlen),
-        ("IFLA_IFALIAS", settings.alias),
+        ("IFLA_IFALIAS", None if settings.alias is None else octets(settings.alias)),
         ("IFLA_GROUP", settings.group),
         ("IFLA_GSO_MAX_SIZE", sizes.gso),
         ("IFLA_GRO_MAX_SIZE", sizes.gro),
@@ -221,6 +221,5 @@ def del_altname(netlink: Rtnetlink, what: str, index: int, altname: str) -> None
 
 
 def _property(index: int, altname: str) -> bytes:
-    # Names are bytes to the kernel, and a pod may give its NIC some that are no text.
-    listed = {"attrs": [("IFLA_ALT_IFNAME", altname.encode(errors="surrogateescape"))]}
+    listed = {"attrs": [("IFLA_ALT_IFNAME", octets(altname))]}
     return encode(LinkMessage, {"index": index}, [("IFLA_PROP_LIST", listed)])

@@ -37,7 +37,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container as NRI shows it at CreateContainer or Synchronize."""
+    """A container as NRI shows it at CreateContainer."""
 
     id: str
     sandbox_id: str

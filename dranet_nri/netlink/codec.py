@@ -109,6 +109,11 @@ def text(data: bytes | None) -> str:
     return "" if data is None else data.split(b"\0", 1)[0].decode(errors="surrogateescape")
 
 
+def octets(written: str) -> bytes:
+    """Return a name, an alias or a label as the kernel has it: bytes, which need not be text."""
+    return written.encode(errors="surrogateescape")
+
+
 def address(data: bytes | None) -> str:
     """Return an IPv4 or IPv6 address attribute, "" where it is absent.
 

@@ -16,7 +16,17 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import IpoibState, Link, OffloadSizes, XdpMode, XdpProgram
-from dranet_nri.netlink.codec import ATTRIBUTE, attribute, attributes, fixed, text, u8, u32, walk
+from dranet_nri.netlink.codec import (
+    ATTRIBUTE,
+    attribute,
+    attributes,
+    fixed,
+    octets,
+    text,
+    u8,
+    u32,
+    walk,
+)
 from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 RTM_GETLINK: Final = 18
@@ -177,7 +187,7 @@ def find_link(netlink: Rtnetlink, what: str, name: str) -> Seen:
     Raises:
         KernelError: ENODEV, there is none.
     """
-    named = attribute(IFLA_IFNAME, name.encode(errors="surrogateescape") + b"\0")
+    named = attribute(IFLA_IFNAME, octets(name) + b"\0")
     return seen_in(netlink.get(what, RTM_GETLINK, INFO.pack(0, 0, 0, 0, 0) + named + WITHOUT_STATS))
 
 

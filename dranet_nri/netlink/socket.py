@@ -2,7 +2,8 @@
 
 Rules:
 1. Every failure is a KernelError with the kernel's own words where it has some.
-2. A dump that the kernel calls inconsistent is read again; half a picture is never returned.
+2. A dump that the kernel calls inconsistent is read again, after a pause that grows, until its
+   time is over; half a picture is never returned.
 3. Dumps and look-ups need no privilege.
 4. A message is read whole, however long it is: what a pod gives its links makes messages longer.
 """
@@ -10,12 +11,14 @@ Rules:
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from errno import E2BIG, EINTR, EINVAL
 from typing import Final, NamedTuple
 
 from dranet_nri.errors import KernelError
 from dranet_nri.netlink.codec import HEADER_LEN, attributes, text
+from dranet_nri.pauses import pause_after
 
 SOL_NETLINK: Final = 270
 NETLINK_CAP_ACK: Final = 10  # linux/netlink.h
@@ -31,7 +34,9 @@ NLM_F_ACK_TLVS: Final = 0x200
 NLM_F_DUMP: Final = 0x300
 NLMSGERR_ATTR_MSG: Final = 1
 
-DUMP_TRIES: Final = 6  # one, and five more
+DUMP_S: Final = 3.0  # for a dump and its repetitions, the last of which is begun within that
+FIRST_PAUSE_S: Final = 0.001  # before a dump is repeated; doubles
+LONGEST_PAUSE_S: Final = 0.05
 # Of smaller messages the kernel puts up to 32 KiB into one datagram (netlink_recvmsg).
 BUFFER_LEN: Final = 65536
 
@@ -54,9 +59,23 @@ class Message(NamedTuple):
 class Netlink:
     """A socket that belongs to one namespace, used by one thread at a time."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        """Take over a netlink socket, or something that speaks like one."""
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Take over a netlink socket, or something that speaks like one.
+
+        Args:
+            sock: the socket.
+            clock: monotonic seconds.
+            sleep: waits that many.
+        """
         self._socket = sock
+        self._clock = clock
+        self._sleep = sleep
         self._sequence = 0
 
     def do(self, what: str, kind: int, flags: int, body: bytes) -> None:
@@ -101,14 +120,19 @@ class Netlink:
             most: how many bytes all bodies may have, None for any number.
 
         Raises:
-            KernelError: the kernel refused; EINTR, things changed during each of six tries; or
+            KernelError: the kernel refused; EINTR, things changed during each try of DUMP_S; or
                 E2BIG, there are more than may be.
         """
-        for _ in range(DUMP_TRIES):
+        end, failures = self._clock() + DUMP_S, 0
+        while True:
             found = self._dump_once(what, kind, body, sys.maxsize if most is None else most)
             if found is not None:
                 return found
-        raise KernelError(what, EINTR, f"changed under the reader {DUMP_TRIES} times; try again")
+            if self._clock() >= end:
+                times = f"{failures + 1} times in {DUMP_S:g} s"
+                raise KernelError(what, EINTR, f"changed under the reader {times}; try again")
+            self._sleep(pause_after(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S))
+            failures += 1
 
     def close(self) -> None:
         """Close the socket. Idempotent."""

@@ -125,12 +125,16 @@ def _expect(value: object, kind: type[T]) -> T:
     return value
 
 
+def kernel_text(_: object) -> None:
+    """Rule of what is bytes to the kernel: what is no UTF-8 is lone surrogates (PEP 383)."""
+
+
 def _text(rule: Rule | None, value: object) -> str:
     text = _expect(value, str)
     if "\0" in text:
         raise MisfitError(f"{text!r}: must not contain NUL")
     try:
-        text.encode()
+        text.encode(errors="surrogateescape" if rule is kernel_text else "strict")
     except UnicodeEncodeError:
         raise MisfitError(f"{text!r}: must be Unicode without lone surrogates") from None
     _apply(rule, text)

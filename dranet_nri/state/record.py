@@ -36,7 +36,7 @@ UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {3: lambda record: record}
 _CODECS: Final[dict[type, Codec]] = {
     kind: codec_of(kind, RULES) for kind in (Allocation, Attachment)
 }
-_JSON: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+_JSON: Final = json.JSONEncoder(separators=(",", ":"))
 _POD_UID: Final = re.compile(rb'"pod"\s*:\s*\{[^{}]*?"uid"\s*:\s*"([^"\\]*)"')
 
 

@@ -48,7 +48,7 @@ from dranet_nri.model import (
     parse_pci_address,
     parse_uid,
 )
-from dranet_nri.state.codec import WHOLE, Rules
+from dranet_nri.state.codec import WHOLE, Rules, kernel_text
 
 MAX_ROUTES: Final = 512  # per NIC, so that a record stays below its size limit
 MAX_U32: Final = (1 << 32) - 1
@@ -262,6 +262,8 @@ RULES: Final[Rules] = {
         "txqlen": _u32,
         "master": _u32,
         "lower": _u32,
+        "alias": kernel_text,
+        "altnames": kernel_text,
         "bus": _optional(_sysfs_name),
         "parent": _optional(_sysfs_name),
         "perm_mac": _optional(_mac),
@@ -274,6 +276,7 @@ RULES: Final[Rules] = {
     LinkState: {"master_name": _optional(kernel_name), WHOLE: _few_routes},
     Address: {
         "cidr": _prefix,
+        "label": kernel_text,
         "scope": _u8,
         "peer": _optional(_interface),
         "broadcast": _optional(_ip),

@@ -1,7 +1,8 @@
-"""How many messages a serialized one holds, told before it is decoded.
+"""Fields of a serialized message, found before it is decoded.
 
 An empty entry is two bytes on the wire and some hundred once it is an object, so the length of a
-message says little about what decoding it takes.
+message says little about what decoding it takes. Walking takes microseconds an entry, so lists walk
+their own entries only, and other messages are walked only where they are large.
 """
 
 from collections.abc import Iterator
@@ -32,15 +33,49 @@ def count_entries(message: type[Message], data: bytes, limit: int) -> int:
     while left and found <= limit:
         outer, start, end = left.pop()
         nested = _nested(outer)
-        for number, inner_start, inner_end in _delimited(data, start, end):
+        for number, _, inner_start, inner_end in _delimited(data, start, end):
             inner = nested.get(number)
             if inner is None:
                 continue
             found += 1
             if found > limit:
                 break
-            left.append((inner, inner_start, inner_end))
+            left.append((inner, inner_start, min(inner_end, end)))
     return found
+
+
+def split_entries(
+    data: bytes, kept: int, skipped: int, limit: int
+) -> tuple[list[bytes], bytes, int]:
+    """Take the entries of two fields out of data, as long as data is well-formed.
+
+    Args:
+        data: a serialized message.
+        kept: number of the field whose entries are returned.
+        skipped: number of the field whose entries are dropped.
+        limit: how many entries of both are walked; what follows the first above it is dropped.
+
+    Returns:
+        The entries of kept, all other bytes as a message of the same type, and how many entries of
+        both fields were walked, at most limit + 1. From the first group or the first entry that is
+        cut off, everything is among the other bytes: the decoder judges it.
+    """
+    entries: list[bytes] = []
+    others: list[bytes] = []
+    found = done = 0
+    for number, begin, start, end in _delimited(data, 0, len(data), groups=False):
+        if number not in (kept, skipped):
+            continue
+        if end > len(data):
+            break
+        others.append(data[done:begin])
+        done = end
+        found += 1
+        if found > limit:
+            return entries, b"".join(others), found
+        if number == kept:
+            entries.append(data[start:end])
+    return entries, b"".join((*others, data[done:])), found
 
 
 @cache
@@ -53,14 +88,20 @@ def _nested(descriptor: Descriptor) -> dict[int, Descriptor]:
     }
 
 
-def _delimited(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield number, start and end of each field that has a length."""
+def _delimited(
+    data: bytes, at: int, end: int, *, groups: bool = True
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield number, begin of the tag, start and end of each field that has a length.
+
+    The end of one that is cut off is behind the end of data. Walking ends at a group unless groups.
+    """
     while at < end:
+        begin = at
         tag, at = _varint(data, at, end)
         match tag & 7:
             case 2:
                 size, at = _varint(data, at, end)
-                yield tag >> 3, at, min(at + size, end)
+                yield tag >> 3, begin, at, at + size
                 at += size
             case 0:
                 _, at = _varint(data, at, end)
@@ -68,8 +109,9 @@ def _delimited(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]
                 at += 8
             case 5:
                 at += 4
-            case _:
-                pass  # the begin or end of a group, which our messages don't have
+            case _:  # the begin or end of a group, which our messages don't have
+                if not groups:
+                    return
 
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:

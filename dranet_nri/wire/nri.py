@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.errors import InvalidValueError, ProtocolError
 from dranet_nri.model import CharDevice, Container, Edits, Mount, Pod
-from dranet_nri.wire.entries import count_entries
+from dranet_nri.wire.entries import SMALLEST_ENTRY, count_entries, split_entries
 
 PLUGIN_SERVICE: Final = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME_SERVICE: Final = "nri.pkg.api.v1alpha1.Runtime"
@@ -25,6 +25,10 @@ NRI_VERSION: Final = "v0.12.2"  # of the protocol we implement, told to the runt
 # RunPodSandbox, StopPodSandbox, RemovePodSandbox, CreateContainer: bit (event - 1) of each. Every
 # NRI since 0.2 knows these. 0 would subscribe to everything, an unknown bit ends the registration.
 EVENT_MASK: Final = 0x0F
+
+# Pods and containers in all pieces of one list, or messages nested in any other request. An empty
+# one takes two bytes to send and hundreds to keep, so bytes alone are no limit.
+MAX_ENTRIES: Final = 1 << 18
 
 _PERMISSIONS: Final = 0o7777  # a file mode without the file's type
 
@@ -51,11 +55,18 @@ class ConfigureRequest:
 
 @dataclass(frozen=True, slots=True)
 class SynchronizeRequest:
-    """One piece of what exists; more says that another follows."""
+    """One piece of what exists; containers are not looked at.
+
+    Attributes:
+        more: whether another piece follows.
+        entries: pods and containers in it, and what is nested in the other parts that are large.
+        size: bytes that the pods took on the wire.
+    """
 
     pods: tuple[Pod, ...]
-    containers: tuple[Container, ...]
     more: bool
+    entries: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,40 +150,32 @@ _STATE_CHANGES: Final[dict[int, PodEventKind]] = {
 }
 
 
-def count_nested(method: str, payload: bytes, limit: int) -> int:
-    """Return how many messages are nested in a request's; about limit + 1 if more.
-
-    Args:
-        method: one of PLUGIN_METHODS.
-        payload: the serialized request message, perhaps.
-        limit: where counting may end.
-    """
-    return count_entries(_MESSAGES[method], payload, limit)
+class TooManyError(ProtocolError):
+    """A request holds more than a runtime can mean."""
 
 
-def decode_request(method: str, payload: bytes) -> Request:
+def decode_request(method: str, payload: bytes, limit: int = MAX_ENTRIES) -> Request:
     """Return what the runtime asks for.
 
     Args:
         method: one of PLUGIN_METHODS.
         payload: the serialized request message.
+        limit: of the pods and containers of a list, or of the messages nested in another request.
 
     Raises:
+        TooManyError: there are more.
         ProtocolError: payload is not the method's request message.
     """
     try:
+        if method in LARGE_METHODS:
+            return _decode_list(payload, limit)
+        _count_nested(method, _MESSAGES[method], payload, limit)
         message = _MESSAGES[method].FromString(payload)
     except DecodeError as error:
         raise ProtocolError(f"{method}: the payload cannot be decoded: {error}") from error
     match message:
         case nri_pb2.ConfigureRequest():
             return _configure_from_message(message)
-        case nri_pb2.SynchronizeRequest():
-            return SynchronizeRequest(
-                tuple(map(pod_from_message, message.pods)),
-                tuple(map(container_from_message, message.containers)),
-                message.more,
-            )
         case nri_pb2.StateChangeEvent():
             return _pod_request(_STATE_CHANGES.get(message.event), message)
         case nri_pb2.CreateContainerRequest():
@@ -187,6 +190,39 @@ def decode_request(method: str, payload: bytes) -> Request:
             return _pod_request(PodEventKind(method), message)
         case _:
             return IdleRequest()
+
+
+def _count_nested(method: str, message: type[Message], data: bytes, limit: int) -> int:
+    """Return how many messages are nested in data, 0 where it is too short for more than limit.
+
+    Raises:
+        TooManyError: data would take far more to keep than it took to send.
+    """
+    if len(data) <= limit * SMALLEST_ENTRY:
+        return 0
+    found = count_entries(message, data, limit)
+    if found > limit:
+        raise TooManyError(f"{method}: more than {limit} nested messages")
+    return found
+
+
+def _decode_list(payload: bytes, limit: int) -> SynchronizeRequest:
+    """Return a piece of a list, its pods decoded one by one: only what is kept becomes objects."""
+    listed = nri_pb2.SynchronizeRequest
+    pods, others, entries = split_entries(
+        payload, listed.PODS_FIELD_NUMBER, listed.CONTAINERS_FIELD_NUMBER, limit
+    )
+    if entries > limit:
+        raise TooManyError(f"Synchronize: more than {limit} pods and containers")
+    size = sum(map(len, pods)) + len(others)
+    entries += _count_nested("Synchronize", listed, others, limit)
+    message = listed.FromString(others)
+    found = []
+    for data in pods:
+        entries += _count_nested("Synchronize", nri_pb2.PodSandbox, data, limit)
+        found.append(pod_from_message(nri_pb2.PodSandbox.FromString(data)))
+    found.extend(map(pod_from_message, message.pods))
+    return SynchronizeRequest(tuple(found), message.more, entries, size)
 
 
 def _configure_from_message(message: nri_pb2.ConfigureRequest) -> ConfigureRequest:

@@ -16,20 +16,15 @@ from typing import Final
 from dranet_nri.errors import ProtocolError
 from dranet_nri.model import Container, Edits, Pod
 from dranet_nri.wire import mux, nri, ttrpc
-from dranet_nri.wire.entries import SMALLEST_ENTRY
-from dranet_nri.wire.nri import PodEventKind
+from dranet_nri.wire.nri import MAX_ENTRIES, PodEventKind
 from dranet_nri.wire.ttrpc import Code
 
 # A busy runtime accepts plugins one at a time, so the answer to RegisterPlugin may take a while.
 REGISTER_TIMEOUT_S: Final = 120
 
-# Serialized bytes of all pieces of one list; that of a full node is a tenth. A list cut short would
-# pass for the end of its pods, so one that is longer ends the connection.
+# Serialized bytes of the pods in all pieces of one list; those of a full node are a hundredth. A
+# list cut short would pass for the end of its pods, so one that is longer ends the connection.
 MAX_LIST: Final = 64 << 20
-
-# Messages nested in all pieces of one list, or in any other request; a full node has a third.
-# An empty one takes two bytes to send and hundreds to keep, so bytes alone are no limit.
-MAX_ENTRIES: Final = 1 << 18
 
 
 class State(StrEnum):
@@ -100,14 +95,13 @@ class Configured:
 
 @dataclass(frozen=True, slots=True)
 class Synchronized:
-    """Everything that exists, all pieces together; answered already.
+    """Every pod that exists, all pieces together; answered already.
 
     Attributes:
         timeout_nano: as in Call: the answer is worthless if it leaves later.
     """
 
     pods: tuple[Pod, ...]
-    containers: tuple[Container, ...]
     timeout_nano: int
 
 
@@ -151,17 +145,16 @@ class PluginSession:
             name: plugin name; letters, digits and "_.+-".
             idx: two digits, the plugin's place among others.
             register_timeout_s: what the runtime is told about our patience.
-            max_list: bytes of all pieces of one list.
-            max_entries: messages nested in them, or in any other request.
+            max_list: bytes of the pods in all pieces of one list.
+            max_entries: pods and containers in them, or messages nested in any other request.
         """
         self._max_list = max_list
         self._max_entries = max_entries
         self._state = State.CONNECTING
         self._registered = False
         self._pods: list[Pod] = []
-        self._containers: list[Container] = []
-        self._listed = 0  # bytes of the pieces so far
-        self._entries = 0  # messages nested in them
+        self._listed = 0  # bytes of the pods in the pieces so far
+        self._entries = 0  # pods and containers in them
         self._mux = mux.MuxDecoder()
         self._client = ttrpc.Client()
         self._server = ttrpc.Server(nri.PLUGIN_SERVICE, nri.PLUGIN_METHODS, nri.LARGE_METHODS)
@@ -212,7 +205,6 @@ class PluginSession:
         self._state = State.CLOSED
         self._client.abandon()
         self._pods.clear()
-        self._containers.clear()
 
     def data_to_send(self) -> bytes:
         """Return the bytes to write next, whole frames; empty if there are none."""
@@ -257,9 +249,10 @@ class PluginSession:
         self._state = _NEXT.get((self._state, what), self._state)
 
     def _serve(self, call: ttrpc.Call) -> tuple[Event, ...]:
-        self._count_entries(call)
         try:
-            request = nri.decode_request(call.method, call.payload)
+            request = nri.decode_request(call.method, call.payload, self._max_entries)
+        except nri.TooManyError:
+            raise
         except ProtocolError as error:
             self._server.fail(call.stream, Code.INTERNAL, str(error))
             return ()
@@ -274,46 +267,38 @@ class PluginSession:
                 self._server.reply(call.stream, nri.encode_configure(nri.EVENT_MASK))
                 return (Configured(request),)
             case nri.SynchronizeRequest():
-                return self._synchronize(opened, request, len(call.payload))
+                return self._synchronize(opened, request)
             case _:
                 return self._succeed(opened, request)
-
-    def _count_entries(self, call: ttrpc.Call) -> None:
-        """Raise for a request that would take far more to keep than it took to send."""
-        is_list = call.method in nri.LARGE_METHODS
-        if not is_list and len(call.payload) <= self._max_entries * SMALLEST_ENTRY:
-            return
-        before = self._entries if is_list else 0
-        found = before + nri.count_nested(call.method, call.payload, self._max_entries - before)
-        if found > self._max_entries:
-            raise ProtocolError(f"{call.method}: more than {self._max_entries} nested messages")
-        if is_list:
-            self._entries = found
 
     def _succeed(self, call: Call, _request: nri.IdleRequest) -> tuple[Event, ...]:
         self._server.reply(call.stream, b"")
         return ()
 
-    def _synchronize(
-        self, call: Call, piece: nri.SynchronizeRequest, size: int
-    ) -> tuple[Event, ...]:
+    def _synchronize(self, call: Call, piece: nri.SynchronizeRequest) -> tuple[Event, ...]:
         if self._state in (State.CONNECTING, State.REGISTERED):
             text = "Synchronize came before Configure"
             self._server.fail(call.stream, Code.FAILED_PRECONDITION, text)
             return ()
-        self._listed += size
-        if self._listed > self._max_list:
-            limit = self._max_list
-            raise ProtocolError(f"Synchronize: {self._listed} bytes of pieces, limit {limit}")
+        self._bound(piece)
         self._pods.extend(piece.pods)
-        self._containers.extend(piece.containers)
         self._server.reply(call.stream, nri.encode_synchronize(more=piece.more))
         if piece.more:
             self._advance(_Input.PIECE)
             return ()
         self._advance(_Input.LAST_PIECE)
         self._listed = self._entries = 0
-        pods, containers = tuple(self._pods), tuple(self._containers)
+        pods = tuple(self._pods)
         self._pods.clear()
-        self._containers.clear()
-        return (Synchronized(pods, containers, call.timeout_nano),)
+        return (Synchronized(pods, call.timeout_nano),)
+
+    def _bound(self, piece: nri.SynchronizeRequest) -> None:
+        """Raise for a piece that makes the list larger than what a node can have."""
+        self._listed += piece.size
+        self._entries += piece.entries
+        if self._listed > self._max_list:
+            raise ProtocolError(
+                f"Synchronize: {self._listed} bytes of pods, limit {self._max_list}"
+            )
+        if self._entries > self._max_entries:
+            raise ProtocolError(f"Synchronize: more than {self._max_entries} pods and containers")

@@ -7,13 +7,16 @@ from typing import Final
 from dranet_nri._gen import nri_pb2
 from dranet_nri.model import Edits
 from dranet_nri.wire.nri import PodEventKind
-from dranet_nri.wire.session import ContainerEvent, PluginSession, PodEvent
-from tests.bench.table import Row, say
+from dranet_nri.wire.session import ContainerEvent, PluginSession, PodEvent, Synchronized
+from tests.bench.table import Row, ms, say
+from tests.fakes.full_node import full_node, pieces
 from tests.fakes.runtime import FakeRuntime, pod_message
 
 COUNT: Final = 1000  # a session takes no more calls without answers
 LARGE: Final = 64 << 10
 LARGE_COUNT: Final = 1000
+PODS: Final = 1000
+CONTAINERS: Final = 3
 TRIES: Final = 9  # the best counts: others only take time away
 
 
@@ -93,6 +96,31 @@ def outgoing(size: int, count: int) -> tuple[float, float]:
     return result
 
 
+def full_list() -> tuple[float, float]:
+    """Return seconds of CPU for the list of a full node, and what protobuf needs to decode it."""
+    session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
+    runtime.receive(session.data_to_send())
+    runtime.accept()
+    runtime.configure()
+    parts = list(pieces(full_node(PODS, CONTAINERS)))
+    payloads = [
+        nri_pb2.SynchronizeRequest(pods=pods, containers=containers).SerializeToString()
+        for pods, containers in parts
+    ]
+    for number, (pods, containers) in enumerate(parts, 1):
+        runtime.synchronize(pods, containers, more=number < len(parts))
+    data = runtime.data_to_send()
+    begin = time.process_time()
+    events = session.receive_data(data)
+    middle = time.process_time()
+    for payload in payloads:
+        nri_pb2.SynchronizeRequest.FromString(payload)
+    end = time.process_time()
+    assert isinstance(events[-1], Synchronized)
+    assert len(events[-1].pods) == PODS
+    return middle - begin, end - middle
+
+
 def run(rows: list[Row], notes: list[str]) -> None:
     """Measure both directions."""
     say("wire: messages through mux, ttrpc and session")
@@ -108,4 +136,13 @@ def run(rows: list[Row], notes: list[str]) -> None:
                     bare / ours,
                 )
             )
+    listed, decoded = min(full_list() for _ in range(TRIES))
+    rows.append(
+        Row(
+            f"wire, list of {PODS} pods x {CONTAINERS} containers, CPU",
+            ms(listed),
+            ms(decoded),
+            listed / decoded,
+        )
+    )
     notes.append("wire baseline: protobuf alone on the same payload; the ratio is of times")

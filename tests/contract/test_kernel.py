@@ -308,6 +308,17 @@ def test_an_altname_that_another_link_has_is_refused(
     assert refused(session, AddAltname(Ns.HOST, "eth1", taken)).code == EEXIST
 
 
+def test_an_alias_and_a_label_that_are_no_text_are_set_and_told(session: Session) -> None:
+    labelled = replace(V4, label="rack\udcff")
+    alias = LinkSettings(alias="port\udcff \x1b[2J")
+
+    apply(session, SetLink(Ns.HOST, "eth1", alias), AddAddress(Ns.HOST, "eth1", labelled))
+
+    state = on_host(session)
+    assert state.link.alias == "port\udcff \x1b[2J"
+    assert labelled in state.addresses
+
+
 def test_an_altname_that_is_no_text_is_told_and_deleted(session: Session) -> None:
     session.apply(AddAltname(Ns.HOST, "eth1", "rail\udcff"))
     assert on_host(session).link.altnames == ("rail\udcff",)

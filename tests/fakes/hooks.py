@@ -56,7 +56,7 @@ class RecordingHandler:
         """Return what the test said."""
         return pod.sandbox_id not in self.unrefusable
 
-    async def synchronize(self, pods: tuple[Pod, ...], containers: tuple[Container, ...]) -> None:
+    async def synchronize(self, pods: tuple[Pod, ...]) -> None:
         """Record the list."""
         self.lists.append([pod.sandbox_id for pod in pods])
         await self._record("synchronize", "")

@@ -258,7 +258,7 @@ class Node:
         """Do Synchronize and what follows it."""
 
         async def work() -> None:
-            await self.plugin.synchronize(pods, ())
+            await self.plugin.synchronize(pods)
             for _ in range(rounds):
                 await self.plugin.reconcile()
 

@@ -13,7 +13,7 @@ from pyroute2 import IPRoute
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import links
 from dranet_nri.facts.scan import scan
-from dranet_nri.facts.udev import DeviceEvent, DeviceEvents
+from dranet_nri.facts.udev import OVERFLOW, DeviceEvent, DeviceEvents
 from dranet_nri.inventory import Inventory
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import Address, DefaultRoute
@@ -263,6 +263,23 @@ def test_links_that_come_and_go_are_seen_by_their_events(netns: Namespace) -> No
     assert {("add", "left"), ("add", "right"), ("remove", "right")} <= found
 
 
+def test_an_event_of_a_name_that_is_no_text_stands_for_any_and_the_next_is_told(
+    netns: Namespace,
+) -> None:
+    source = netns.do(DeviceEvents)
+
+    netns.run(
+        "ip link add nic\udcff type veth peer right",
+        "ip link del right",
+        "ip link add left type veth peer right",
+        "ip link del left",
+    )
+
+    found = _events(source, last=("remove", "left"))
+    assert DeviceEvent(OVERFLOW) in found
+    assert ("add", "left") in {(event.action, event.name) for event in found}
+
+
 def _open_descriptors() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
@@ -272,7 +289,7 @@ def _events(source: DeviceEvents, last: tuple[str, str]) -> list[DeviceEvent]:
     found: list[DeviceEvent] = []
     while last not in {(event.action, event.name) for event in found}:
         select.select([source], [], [])
-        found += [event for event in source.pending() if event.subsystem == "net"]
+        found += [event for event in source.pending() if event.subsystem in {"net", ""}]
     return found
 
 

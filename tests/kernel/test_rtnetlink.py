@@ -21,7 +21,9 @@ from dranet_nri.netlink.links import (
 )
 from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, prepared
 from dranet_nri.netlink.socket import (
-    DUMP_TRIES,
+    DUMP_S,
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
     NLM_F_ACK_TLVS,
     NLM_F_DUMP_INTR,
     NLMSG_DONE,
@@ -41,7 +43,13 @@ class Peer:
     def __init__(self) -> None:
         """Connect two sockets that keep message boundaries, as netlink does."""
         ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.netlink = Netlink(ours)
+        self.now = 0.0
+        self.slept: list[float] = []
+        self.netlink = Netlink(ours, clock=lambda: self.now, sleep=self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
 
     def queue(self, *messages: bytes) -> None:
         """Let messages arrive in one piece."""
@@ -158,19 +166,31 @@ def test_a_dump_whose_end_says_interrupted_is_read_again(peer: Peer) -> None:
     assert peer.netlink.dump("dump", ANSWER, b"") == [b"full"]
 
 
+def test_a_dump_is_repeated_after_pauses_that_grow(peer: Peer) -> None:
+    for sequence in range(1, 40):
+        peer.queue(message(sequence, ANSWER, b"half", NLM_F_DUMP_INTR), done(sequence))
+    peer.queue(message(40, ANSWER, b"full"), done(40))
+
+    assert peer.netlink.dump("dump", ANSWER, b"") == [b"full"]
+    assert peer.slept == [min(FIRST_PAUSE_S * 2**each, LONGEST_PAUSE_S) for each in range(39)]
+    assert len(peer.asked()) == 40
+
+
 def test_a_dump_that_is_interrupted_for_ever_is_an_error(peer: Peer) -> None:
-    for sequence in range(1, DUMP_TRIES + 1):
+    most = 200
+    for sequence in range(1, most):
         peer.queue(message(sequence, ANSWER, b"half", NLM_F_DUMP_INTR), done(sequence))
 
     with pytest.raises(KernelError) as caught:
         peer.netlink.dump("dump links in host", ANSWER, b"")
 
     assert caught.value.code == EINTR
-    assert (
-        str(caught.value)
-        == "dump links in host: EINTR (changed under the reader 6 times; try again)"
+    tries = len(peer.asked())
+    assert str(caught.value) == (
+        f"dump links in host: EINTR (changed under the reader {tries} times in 3 s; try again)"
     )
-    assert len(peer.asked()) == DUMP_TRIES == 6
+    assert DUMP_S <= peer.now < DUMP_S + LONGEST_PAUSE_S
+    assert DUMP_S / LONGEST_PAUSE_S <= tries < most
 
 
 def test_a_dump_that_fails_at_its_end_is_an_error_with_the_kernels_words(peer: Peer) -> None:

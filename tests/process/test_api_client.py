@@ -181,7 +181,7 @@ def test_an_answer_without_end_is_not_read_to_it() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.fail(Told(200, b" " * (MAX_REPLY + 1)))
-            with pytest.raises(UnavailableError, match="larger than 32 MiB"):
+            with pytest.raises(UnavailableError, match="larger than 16 MiB"):
                 await api.get(NODE, "node-1")
 
     finish(scene())

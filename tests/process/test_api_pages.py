@@ -3,14 +3,29 @@
 tests/cluster/test_api_contract.py holds the same against a real server.
 """
 
+import asyncio
+import json
+import tracemalloc
 from contextlib import aclosing
 from dataclasses import replace
 
 import pytest
 
-from dra_shim.api import SLICE, Api, ExpiredError, InvalidError, Listing, name_of, requests, uid_of
+from dra_shim.api import (
+    SLICE,
+    Api,
+    ExpiredError,
+    InvalidError,
+    Listing,
+    client,
+    name_of,
+    requests,
+    uid_of,
+)
+from dra_shim.api.errors import TooLargeError
 from dra_shim.api.replies import read_listing
 from dra_shim.api.requests import Place
+from tests.fakes.exchange import Told
 from tests.process.api_bench import FakeSubject, Subject, slice_document, talking
 from tests.process.plugin_bench import finish
 from tests.process.test_api_contract import unique
@@ -94,3 +109,55 @@ def test_a_list_that_the_server_forgot_is_told_from_other_trouble() -> None:
                 await anext(pages)
 
     finish(scene())
+
+
+def test_pages_that_are_too_large_come_in_smaller_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> list[list[str]]:
+        async with talking() as (_, api):
+            await add_slices(api, *"abcdefg")
+            (whole,) = [page async for page in api.pages(SLICE, 100)]
+            each = len(json.dumps(whole.items[0]))
+            monkeypatch.setattr(client, "MAX_REPLY", 4 * each)  # of three and what is around them
+            return [list(map(name_of, page.items)) async for page in api.pages(SLICE, 100)]
+
+    assert asyncio.run(scene()) == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
+
+
+def test_an_object_that_is_too_large_ends_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        async with talking() as (_, api):
+            await add_slices(api, "a")
+            monkeypatch.setattr(client, "MAX_REPLY", 100)
+
+            with pytest.raises(TooLargeError, match="the answer is larger than"):
+                await anext(api.pages(SLICE, 100))
+
+    finish(scene())
+
+
+def test_the_largest_answer_that_is_read_takes_bounded_memory() -> None:
+    item = slice_document("slice", "node")
+    item["spec"]["devices"] = [
+        {"name": f"nic-{number}", "attributes": {f"dra.net/{key}": {"bool": True} for key in "abc"}}
+        for number in range(1000)
+    ]
+    each = json.dumps(item, separators=(",", ":"))
+    items = ",".join([each] * (client.MAX_REPLY // (len(each) + 1) - 1))
+    body = f'{{"metadata":{{"resourceVersion":"1"}},"items":[{items}]}}'.encode()
+    assert client.MAX_REPLY * 0.9 < len(body) <= client.MAX_REPLY
+
+    async def scene() -> int:
+        async with talking() as (server, api):
+            await api.version(SLICE)
+            server.fail(Told(200, body))
+            tracemalloc.start()
+            found = await api.list(SLICE)
+            return len(found.items)
+
+    try:
+        assert asyncio.run(scene()) == items.count('"spec"') > 1
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 400 << 20

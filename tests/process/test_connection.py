@@ -10,6 +10,7 @@ import pytest
 
 from dranet_nri.connection import ConnectionStatus, Disconnected, Serving, Unsynchronized
 from dranet_nri.wire.session import REGISTER_TIMEOUT_S
+from tests.fakes.full_node import full_node, pieces
 from tests.fakes.runtime import RuntimeServer
 from tests.process.plugin_bench import Bench, answered, bench, finish, pod
 
@@ -215,6 +216,26 @@ def test_case_34_a_runtime_that_rejects_our_mask_is_connected_to_again(tmp_path:
             await plugin.retry()
 
             await (await server.connection()).handshake()
+
+    finish(scene())
+
+
+def test_a_node_of_1000_pods_and_3000_real_containers_is_served(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with RuntimeServer(str(tmp_path / "nri.sock")) as server, bench(tmp_path) as plugin:
+            runtime = await server.connection()
+            await runtime.register()
+            await runtime.answer(runtime.runtime.configure())
+            node = full_node(1000, 3)
+            *parts, last = pieces(node)
+            for pods, containers in parts:
+                piece = runtime.runtime.synchronize(pods, containers, more=True)
+                assert (await runtime.answer(piece)).status is None
+            await runtime.answer(runtime.runtime.synchronize(*last))
+            await plugin.handler.logged("synchronize done")
+
+            assert plugin.handler.lists == [[pod.id for pod in node.pods]]
+            assert plugin.said(Disconnected) == []
 
     finish(scene())
 

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from dranet_nri._gen import nri_pb2
 from dranet_nri.connection.hooks import Hooks
 from dranet_nri.connection.link import MAX_HELD, MAX_UNSENT, Link
@@ -135,6 +137,58 @@ def test_a_list_is_handled_only_after_its_answer_is_on_the_wire() -> None:
 
         assert not any(isinstance(event, Synchronized | PodEvent) for event in before)
         assert [type(event) for event in wire.delivered[-2:]] == [Synchronized, PodEvent]
+
+    finish(scene())
+
+
+def test_a_runtime_that_went_before_it_had_the_answer_to_its_list_is_told_in_words() -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        wire.transport.full = True
+        wire.runtime.synchronize()
+        wire.carry()
+
+        wire.link.connection_lost(BrokenPipeError(32, "Broken pipe"))
+
+        assert wire.link.reason == (
+            "the runtime closed the connection (Broken pipe); the answer to its list of pods had "
+            "not reached it: it waits 2 s for that, and its configuration has a longer "
+            "plugin_request_timeout for a busy node"
+        )
+
+    finish(scene())
+
+
+def test_a_runtime_that_went_without_the_answer_to_a_piece_of_its_list_is_told_in_words() -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        wire.runtime.synchronize(more=True)
+        wire.carry()
+
+        wire.link.connection_lost(BrokenPipeError(32, "Broken pipe"))
+
+        assert "the answer to its list of pods had not reached it" in wire.link.reason
+
+    finish(scene())
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_runtime_that_went_without_a_list_under_way_is_not_said_to_have_waited(
+    *, listed: bool
+) -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        if listed:
+            wire.runtime.synchronize()
+            wire.carry()
+
+        wire.link.connection_lost(ConnectionResetError(104, "Connection reset by peer"))
+
+        expected = "the runtime closed the connection (Connection reset by peer)"
+        assert wire.link.reason == expected
 
     finish(scene())
 

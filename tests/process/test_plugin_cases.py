@@ -204,7 +204,7 @@ def test_case_51_after_a_runtime_restart_the_list_decides(node: Node) -> None:
 
     async def synchronize() -> None:
         listed = (replace(gone, pid=0), kept, new)  # the stopped sandbox is still listed
-        await node.plugin.synchronize(listed, ())
+        await node.plugin.synchronize(listed)
         for _ in range(2):
             await node.plugin.reconcile()
 
@@ -223,7 +223,7 @@ def test_case_51_a_sandbox_that_the_runtime_forgot_is_detached(node: Node) -> No
     node.run_pod(pod)
 
     async def synchronize() -> None:
-        await node.plugin.synchronize((), ())
+        await node.plugin.synchronize(())
         await node.plugin.reconcile()
 
     node.run(synchronize)

@@ -74,7 +74,7 @@ def test_no_gate_opens_for_a_sandbox_that_ended_during_its_attach(
         run = asyncio.create_task(node.plugin.run_pod_sandbox(old, LATER))
         await asyncio.to_thread(paused.begun.wait)
         if replaced:
-            await node.plugin.synchronize((new,), ())
+            await node.plugin.synchronize((new,))
         stop = asyncio.create_task(node.plugin.stop_pod_sandbox(old))
         await asyncio.sleep(0)
         paused.go.set()

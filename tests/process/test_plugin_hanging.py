@@ -84,7 +84,7 @@ def test_a_pod_is_attached_late_while_the_kernel_keeps_all_repairs_before_it(
     node.plugin.patience_s, node.plugin.moment_s = LATER, 0
 
     async def scene() -> bool:
-        await node.plugin.synchronize((*pods, late), ())
+        await node.plugin.synchronize((*pods, late))
         rounds = asyncio.create_task(node.plugin.reconcile())
         await until(lambda: node.in_pod(HANGING + 1, late))
         await until(lambda: len(kernel.entered) >= HANGING)
@@ -103,7 +103,7 @@ def test_what_hangs_is_begun_once_however_many_rounds_there_are(
     node.plugin.patience_s = 0
 
     async def scene() -> None:
-        await node.plugin.synchronize(pods, ())
+        await node.plugin.synchronize(pods)
         for _ in range(5):
             assert await node.plugin.reconcile(), "all of it is left to be looked at"
         await until(lambda: len(kernel.entered) >= HANGING)

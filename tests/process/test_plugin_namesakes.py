@@ -78,7 +78,7 @@ def test_a_pod_is_attached_late_while_the_attach_of_its_name_before_it_hangs(nod
 
     async def scene() -> bool:
         node.plugin.patience_s = 0
-        await node.plugin.synchronize((old,), ())
+        await node.plugin.synchronize((old,))
         await node.plugin.reconcile()
         await asyncio.to_thread(paused.begun.wait)
         node.plugin.attacher.executor = working

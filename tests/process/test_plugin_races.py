@@ -23,7 +23,7 @@ def test_a_stop_during_a_late_attach_brings_the_nic_home(node: Node) -> None:
     paused = node.pause()
 
     async def work() -> None:
-        await node.plugin.synchronize((pod,), ())
+        await node.plugin.synchronize((pod,))
         repair = asyncio.create_task(node.plugin.reconcile())
         await asyncio.to_thread(paused.begun.wait)
         stop = asyncio.create_task(node.plugin.stop_pod_sandbox(pod))
@@ -76,7 +76,7 @@ def test_a_sandbox_made_anew_while_the_old_one_is_still_attached_to_gets_the_nic
         await asyncio.to_thread(paused.begun.wait)
         if gone:
             node.kernel.remove_netns(node.netns(old))
-        await node.plugin.synchronize((new,), ())  # its hooks were missed
+        await node.plugin.synchronize((new,))  # its hooks were missed
         paused.go.set()
         await asyncio.wait({run})
         while await node.plugin.reconcile():
@@ -97,7 +97,7 @@ def test_a_sandbox_that_is_attached_to_stays_though_the_list_lacks_it(node: Node
     async def work() -> None:
         run = asyncio.create_task(node.plugin.run_pod_sandbox(pod, LATER))
         await asyncio.to_thread(paused.begun.wait)
-        await node.plugin.synchronize((), ())  # made before the runtime knew the sandbox
+        await node.plugin.synchronize(())  # made before the runtime knew the sandbox
         paused.go.set()
         await run
         await node.plugin.reconcile()
@@ -138,7 +138,7 @@ def test_an_old_sandbox_in_the_runtimes_list_takes_nothing_from_the_new_one(
 
     async def work() -> None:
         listed = (new, old) if newest_first else (old, new)
-        await node.plugin.synchronize(listed, ())
+        await node.plugin.synchronize(listed)
         for _ in range(3):
             await node.plugin.reconcile()
             assert node.in_pod(1, new)
@@ -152,7 +152,7 @@ def test_a_running_sandbox_gets_the_nic_that_a_stopped_one_still_has(node: Node)
     node.run_pod(old)
 
     async def work() -> None:
-        await node.plugin.synchronize((new, old), ())
+        await node.plugin.synchronize((new, old))
         await node.plugin.reconcile()
 
     node.run(work)
@@ -181,12 +181,12 @@ def test_a_repair_that_hangs_in_the_kernel_holds_up_no_other(node: Node) -> None
     node.plugin.patience_s = 0
 
     async def work() -> None:
-        await node.plugin.synchronize((stuck,), ())
+        await node.plugin.synchronize((stuck,))
         assert await node.plugin.reconcile(), "something is left"
         await asyncio.to_thread(paused.begun.wait)
         node.plugin.attacher.executor = working
         node.plugin.patience_s = LATER
-        await node.plugin.synchronize((stuck, other), ())
+        await node.plugin.synchronize((stuck, other))
 
         assert await node.plugin.reconcile(), "the one that hangs is left, and not begun again"
 
@@ -256,7 +256,7 @@ def test_a_pod_that_stops_while_another_is_repaired_is_left_alone(node: Node) ->
     paused = node.pause()
 
     async def work() -> None:
-        await node.plugin.synchronize((pod, other), ())
+        await node.plugin.synchronize((pod, other))
         repair = asyncio.create_task(node.plugin.reconcile())
         await asyncio.to_thread(paused.begun.wait)
         await node.plugin.stop_pod_sandbox(other)
@@ -313,7 +313,7 @@ def test_a_way_home_of_what_was_half_done_is_not_gone_once_it_came_in(
     claim = node.allocate(pod, 1)
 
     async def work() -> None:
-        await node.plugin.synchronize((pod,), ())
+        await node.plugin.synchronize((pod,))
         run = asyncio.create_task(node.plugin.run_pod_sandbox(pod, LATER))
         await asyncio.to_thread(kernel.begun.wait)
         node.allocations.remove(claim.claim.uid)

@@ -177,7 +177,7 @@ def test_without_descriptors_only_claimed_pods_are_refused(tmp_path: Path) -> No
     node.plugin.refresh()
 
     async def scene() -> None:
-        await node.plugin.synchronize((ordinary,), ())
+        await node.plugin.synchronize((ordinary,))
         with no_descriptors():
             assert not await node.plugin.reconcile(), "nothing is wrong with an ordinary pod"
             container = Container("c", ordinary.sandbox_id, "app")

@@ -136,7 +136,7 @@ def test_a_sandbox_that_stopped_while_others_were_repaired_is_not_attached(node:
     claim = node.allocate(pod, 1)
 
     async def work() -> None:
-        await node.plugin.synchronize((pod,), ())
+        await node.plugin.synchronize((pod,))
         await node.plugin.stop_pod_sandbox(pod)
         await node.plugin.reconcile()
 

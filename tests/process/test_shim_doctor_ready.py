@@ -14,10 +14,11 @@ import pytest
 from dra_shim.address import Address
 from dra_shim.checkup import shim_findings
 from dra_shim.cli import main
-from dra_shim.web import Checks, Listening, Metrics, PluginSigns, WebServer, pages
+from dra_shim.web import Checks, Metrics, PluginSigns, WebServer, pages
 from dra_shim.web.server import MakePage, Page
 from dranet_nri.report import Finding, Grade
 from tests.process.kubelet_bench import Node, home
+from tests.process.web_bench import WebNotices
 
 __all__ = ["home"]
 
@@ -27,12 +28,10 @@ READY = Finding("shim", Grade.OK, "registered at the kubelet, and its devices ar
 @asynccontextmanager
 async def serving(made: Mapping[str, MakePage]) -> AsyncIterator[Address]:
     """Serve pages on a free port of the loopback; yield the address."""
-    listening: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
-    server = asyncio.create_task(
-        WebServer(Address("127.0.0.1", 0), made, listening.set_result).run()
-    )
+    notices = WebNotices()
+    server = asyncio.create_task(WebServer(Address("127.0.0.1", 0), made, notices).run())
     try:
-        yield (await listening).address
+        yield (await notices.listening).address
     finally:
         server.cancel()
         await asyncio.wait({server})

@@ -1,10 +1,14 @@
 """When the publisher writes: with news, sparingly; and what becomes of what others write."""
 
+import threading
+from typing import Any
+
 import pytest
 
 from dra_shim.api import SLICE
 from dra_shim.goods import Goods
-from dra_shim.slices import Published
+from dra_shim.slices import Published, publisher
+from dra_shim.slices.layout import Part, laid_out
 from dra_shim.slices.pace import GATHER_S, REPAIR_S, REST_S
 from tests.process.plugin_bench import finish
 from tests.process.publisher_bench import FIRST, ill, names_of, plain, publishing, writing
@@ -33,6 +37,25 @@ def test_a_node_without_devices_says_that_its_driver_is_there() -> None:
             assert (told.devices, told.slices, names_of(document)) == (0, 1, [])
 
     finish(scene())
+
+
+def test_a_pass_is_planned_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    where: list[threading.Thread] = []
+
+    def laid(*args: Any) -> tuple[Part, ...]:
+        where.append(threading.current_thread())
+        return laid_out(*args)
+
+    monkeypatch.setattr(publisher, "laid_out", laid)
+
+    async def scene() -> None:
+        async with publishing() as (_, it):
+            await it.publish(plain("a"))
+
+    finish(scene())
+
+    assert where
+    assert threading.main_thread() not in where
 
 
 def test_the_same_again_is_not_even_looked_at() -> None:

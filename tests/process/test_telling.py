@@ -4,6 +4,7 @@ from structlog.testing import capture_logs
 
 from dra_shim.node import LeftOut
 from dra_shim.telling import MAX_NAMES, Telling
+from dra_shim.web import PageFailed
 
 
 def test_hardware_that_is_left_out_is_named_with_the_reason() -> None:
@@ -32,3 +33,14 @@ def test_a_line_has_an_end_however_many_functions_a_nic_has() -> None:
     (line,) = logs
     assert line["devices"] == list(names[:MAX_NAMES])
     assert line["more"] == len(names) - MAX_NAMES
+
+
+def test_why_a_page_failed_is_in_the_log() -> None:
+    cause = RuntimeError("oops")
+
+    with capture_logs() as logs:
+        Telling(float).on_web(PageFailed("/metrics", cause))
+
+    (line,) = logs
+    assert (line["log_level"], line["event"]) == ("error", "page failed")
+    assert (line["path"], line["reason"], line["exc_info"]) == ("/metrics", "oops", cause)

@@ -2,16 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 from httpx2 import AsyncClient, Response
 
 from dra_shim.address import Address, parse_address
-from dra_shim.web import Listening, WebServer
+from dra_shim.web import PageFailed, WebServer
 from dra_shim.web.server import MAX_CONNECTIONS, Page
 from dranet_nri.errors import InvalidValueError
+from tests.process.web_bench import WebNotices
 
 
 async def hello() -> Page:
@@ -35,10 +36,19 @@ async def slow() -> Page:
     return await hello()
 
 
+LARGE = 64 << 20  # bytes; more than the kernel takes for a client that does not read
+
+
+async def large() -> Page:
+    """Return a page that somebody has to read."""
+    return Page("x" * LARGE)
+
+
 PAGES: Mapping[str, Callable[[], Awaitable[Page]]] = {
     "/hello": hello,
     "/broken": broken,
     "/slow": slow,
+    "/large": large,
 }
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -57,15 +67,21 @@ async def talking(port: int) -> Stream:
 
 
 @asynccontextmanager
-async def served(*, request_s: float = 60.0) -> AsyncIterator[int]:
+async def served(
+    *, request_s: float = 60.0, answer_s: float = 60.0, failed: list[PageFailed] | None = None
+) -> AsyncIterator[int]:
     """Serve PAGES on a free port of the loopback; yield the port."""
-    listening: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
-    server = WebServer(Address("127.0.0.1", 0), PAGES, listening.set_result, request_s=request_s)
+    notices = WebNotices()
+    server = WebServer(
+        Address("127.0.0.1", 0), PAGES, notices, request_s=request_s, answer_s=answer_s
+    )
     task = asyncio.create_task(server.run())
-    either: set[asyncio.Future[Any]] = {task, listening}
+    either: set[asyncio.Future[Any]] = {task, notices.listening}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     try:
-        yield listening.result().address.port
+        yield notices.listening.result().address.port
+        if failed is not None:
+            failed += notices.failed
     finally:
         task.cancel()
         await asyncio.wait({task})
@@ -119,7 +135,7 @@ def test_head_is_the_same_without_the_text() -> None:
         ("GET", "/", 404, "there are /hello, /broken"),
         ("GET", "/hello/", 404, "there are"),
         ("POST", "/hello", 405, "only GET and HEAD"),
-        ("GET", "/broken", 500, "internal error: RuntimeError('oops')"),
+        ("GET", "/broken", 500, "internal error: the log of dra-shim has the reason"),
     ],
 )
 def test_what_is_not_served_is_said_in_one_line(
@@ -130,6 +146,22 @@ def test_what_is_not_served_is_said_in_one_line(
     assert answer.status_code == status
     assert said in answer.text
     assert answer.text.count("\n") == 1
+
+
+def test_why_a_page_failed_is_told_to_us_and_to_nobody_who_asks() -> None:
+    failed: list[PageFailed] = []
+
+    async def scene() -> Response:
+        async with served(failed=failed) as port, AsyncClient() as client:
+            return await client.get(f"http://127.0.0.1:{port}/broken")
+
+    answer = asyncio.run(scene())
+
+    assert "oops" not in answer.text
+    assert "RuntimeError" not in answer.text
+    ((path, cause),) = [(each.path, each.cause) for each in failed]
+    assert path == "/broken"
+    assert str(cause) == "oops"
 
 
 def test_one_connection_serves_many_requests() -> None:
@@ -164,6 +196,24 @@ def test_what_is_no_request_is_refused(data: bytes, status: bytes) -> None:
 @pytest.mark.parametrize("data", [b"", b"GET /hello HTT"], ids=["silent", "slow"])
 def test_who_does_not_finish_a_request_is_hung_up_on(data: bytes) -> None:
     assert said_to(data, request_s=0.01) == b""
+
+
+@pytest.mark.parametrize("headers", [b"", b"Connection: close\r\n"], ids=["kept", "last"])
+def test_who_does_not_read_an_answer_is_hung_up_on(headers: bytes) -> None:
+    async def scene() -> int:
+        async with served(answer_s=0.01) as port:
+            others = asyncio.all_tasks()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+            writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n")
+            read = len(await reader.readexactly(1))
+            await asyncio.wait(asyncio.all_tasks() - others)
+            with suppress(ConnectionResetError):
+                while data := await reader.read(1 << 20):
+                    read += len(data)
+            writer.close()
+            return read
+
+    assert 0 < asyncio.run(scene()) < LARGE
 
 
 def test_one_too_many_takes_the_place_of_who_asked_nothing_for_longest() -> None:

@@ -17,7 +17,6 @@ from dra_shim.parts import PartFailed
 from dra_shim.prepare import Answer
 from dra_shim.web import (
     Checks,
-    Listening,
     MeteredDriver,
     Metrics,
     PluginSigns,
@@ -31,6 +30,7 @@ from dranet_nri.meter import Meter
 from dranet_nri.model import ObjectRef
 from tests.fakes.scrape import Scrape, counted
 from tests.process.kubelet_bench import Node, home
+from tests.process.web_bench import WebNotices
 
 __all__ = ["home"]
 
@@ -53,13 +53,13 @@ class Site:
 
     async def got(self, path: str) -> tuple[int, str]:
         """See get."""
-        listening: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
+        notices = WebNotices()
         served = pages(self.metrics, PluginSigns(self.run, lambda: NOW), self.checks)
-        server = WebServer(Address("127.0.0.1", 0), served, listening.set_result)
+        server = WebServer(Address("127.0.0.1", 0), served, notices)
         task = asyncio.create_task(server.run())
-        either: set[asyncio.Future[Any]] = {task, listening}
+        either: set[asyncio.Future[Any]] = {task, notices.listening}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        port = listening.result().address.port
+        port = notices.listening.result().address.port
         async with AsyncClient() as client:
             answer = await client.get(f"http://127.0.0.1:{port}{path}")
         task.cancel()
@@ -396,3 +396,29 @@ def test_without_sockets_nobody_is_alive(home: Path) -> None:
 
     assert code == 503
     assert "UNAVAILABLE" in said
+
+
+def test_who_asks_for_a_verdict_meanwhile_gets_the_same_and_who_asks_later_a_new_one(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> list[str]:
+        asked, answer = [0], asyncio.Event()
+
+        async def slow() -> str:
+            asked[0] += 1
+            await answer.wait()
+            return f"look {asked[0]}"
+
+        checks = Checks(slow, lambda: "", lambda: True)
+        ask = pages(Metrics(), PluginSigns(tmp_path), checks)["/healthz"]
+        gone, first, second = (asyncio.ensure_future(ask()) for _ in range(3))
+        await asyncio.sleep(0)
+        gone.cancel()  # its client hung up
+        await asyncio.sleep(0)
+        answer.set()
+        return [(await each).text for each in (first, second, asyncio.ensure_future(ask()))]
+
+    first, second, later = asyncio.run(scene())
+
+    assert first == second == "a kubelet would not be answered: look 1\n"
+    assert later == "a kubelet would not be answered: look 2\n"

@@ -92,3 +92,75 @@ def test_a_filter_tells_true_from_1_also_of_devices_that_are_alike_otherwise() -
 def test_a_filter_that_cannot_be_compiled_is_refused() -> None:
     with pytest.raises(SelectorError):
         filter_devices("attribute", [])
+
+
+TYPE = 'attributes["dra.net/type"]'
+
+
+@pytest.mark.parametrize(
+    ("expression", "wrong"),
+    [
+        (f'{TYPE}.stringValue == "device"', "undefined field 'stringValue'"),
+        (f'{TYPE}.string == "device"', "undefined field 'string'"),
+        (f'{TYPE}.Value == "device"', "undefined field 'Value'"),
+        (f'has({TYPE}.stringValue) && true', "undefined field 'stringValue'"),
+        (f'{TYPE} == "device"', "no matching overload"),
+        (f'{TYPE}.IntValue == "device"', "no matching overload"),
+        (f"{TYPE}.StringValue == 1", "no matching overload"),
+        (f"{TYPE}.BoolValue < 1", "no matching overload"),
+        (f'{TYPE}["StringValue"] == "device"', "no matching overload"),
+        (f'{TYPE}.VersionValue.minor() == 1', "no matching overload"),
+        ("attributes[0].IntValue == 0", "no matching overload"),
+        ('attributes["dra.net"]["type"].StringValue == "device"', "no matching overload"),
+        ('attributes.exists(name, attributes[name].intValue == 0)', "undefined field 'intValue'"),
+        ('device.attributes["dra.net"].rdma', "undeclared reference to 'device.attributes'"),
+        (f'!{TYPE}.StringValue', "no matching overload"),
+        (f'{TYPE}.IntValues == ["a"]', "no matching overload"),
+    ],
+)  # fmt: skip
+def test_what_dranets_compiler_refuses_is_refused_with_the_remedy(
+    expression: str, wrong: str
+) -> None:
+    with pytest.raises(SelectorError) as caught:
+        filter_devices(expression, [])
+
+    assert caught.value.expression == expression
+    assert wrong in caught.value.reason
+    assert "an attribute has StringValue, IntValue, BoolValue, VersionValue" in caught.value.reason
+    assert DEFAULT_FILTER in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("member", "values"),
+    [
+        ("StringValue", ("", "x")),
+        ("IntValue", (0, -1)),
+        ("BoolValue", (False, True)),
+        ("VersionValue", (Version("0.0.0"), Version("1.2.3"))),
+    ],
+)
+def test_has_is_true_of_the_member_that_is_set_only(
+    member: str, values: tuple[AttributeValue, ...]
+) -> None:
+    asked = f'has(attributes["dra.net/x"].{member})'
+    others: tuple[AttributeValue, ...] = ("", 0, False, Version("0.0.0"))
+
+    for value in values:
+        assert filter_devices(asked, [device(x=value)])
+    for value in others:
+        assert bool(filter_devices(asked, [device(x=value)])) is (type(value) is type(values[0]))
+
+
+def test_has_of_a_list_is_true_where_one_is_published() -> None:
+    assert not filter_devices('has(attributes["dra.net/x"].IntValues)', [device(x=1)])
+
+
+def test_structs_can_be_compared_and_passed_through_macros() -> None:
+    for expression in (
+        'attributes["dra.net/x"] == attributes["dra.net/y"]',
+        'attributes.exists(name, has(attributes[name].BoolValue) && attributes[name].BoolValue)',
+        'attributes.all(name, !has(attributes[name].StringValue))',
+        'attributes["dra.net/x"] == v1.DeviceAttribute{BoolValue: true}',
+    ):  # fmt: skip
+        assert filter_devices(expression, [device(x=True, y=True)]), expression
+        assert not filter_devices(expression, [device(x=False, y="a")]), expression

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.claims import Counter
+from dra_shim.claims import Counter, Offer
 from dra_shim.claims.names import parse_subdomain
 from dra_shim.goods import Goods
+from dra_shim.slices import layout
 from dra_shim.slices.layout import (
     MAX_ADVANCED,
     MAX_DEVICES,
@@ -200,3 +201,24 @@ def test_whatever_happens_each_device_is_in_one_slice_within_its_limit(
             limit = MAX_ADVANCED if any(each.taints for each in part.offers) else MAX_DEVICES
             assert len(part.offers) <= limit
         assert len(parts) <= max(1, -(-len(names) // MAX_ADVANCED))
+
+
+@pytest.mark.parametrize("share", [0, 1, 2])
+def test_the_work_of_a_layout_grows_with_the_devices(
+    monkeypatch: pytest.MonkeyPatch, share: int
+) -> None:
+    asked = [0]
+
+    def counted(offer: Offer) -> bool:
+        asked[0] += 1
+        return bool(offer.taints)
+
+    monkeypatch.setattr(layout, "_advanced", counted)
+    names = many(2048)
+    node = goods(*names, taints=names[::share] if share else ())
+
+    parts = laid_out(NODE, node, {})
+    laid_out(NODE, node, {FIRST: names})  # all but 64 or 128 must leave it
+
+    assert sum(len(part.offers) for part in parts) == len(names)
+    assert asked[0] <= 8 * len(names)

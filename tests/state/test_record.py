@@ -34,6 +34,28 @@ from tests.state.strategies import ALLOCATIONS, ATTACHMENTS
 GOLDEN = Path(__file__).parent.parent / "golden" / "state"
 
 
+def test_what_is_no_text_to_the_kernel_comes_back_as_it_was() -> None:
+    device, *others = ATTACHMENT.devices
+    assert device.snapshot is not None
+    link = replace(device.snapshot.link, alias="port\udcff", altnames=("rail\udc80", "é"))
+    labelled = replace(device.snapshot.addresses[0], label="rack\udcff")
+    snapshot = replace(device.snapshot, link=link, addresses=(labelled,))
+    record = replace(ATTACHMENT, devices=(replace(device, snapshot=snapshot), *others))
+
+    assert decode_attachment(encode_attachment(record)) == record
+
+
+@pytest.mark.parametrize("alias", ["\ud800", "port\udfff"])
+def test_what_stands_for_no_byte_is_in_no_record(alias: str) -> None:
+    device, *others = ATTACHMENT.devices
+    assert device.snapshot is not None
+    snapshot = replace(device.snapshot, link=replace(device.snapshot.link, alias=alias))
+    record = replace(ATTACHMENT, devices=(replace(device, snapshot=snapshot), *others))
+
+    with pytest.raises(InvalidValueError, match="lone surrogates"):
+        encode_attachment(record)
+
+
 def with_routes(allocation: Allocation, count: int) -> Allocation:
     routes = tuple(RouteConfig(f"10.{i >> 8}.{i & 255}.0/24") for i in range(count))
     first = replace(allocation.devices[0], config=NetworkConfig(routes=routes))

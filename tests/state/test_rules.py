@@ -9,7 +9,6 @@ import pytest
 
 from dranet_nri.config import parse_network_config
 from dranet_nri.model import (
-    Address,
     Allocation,
     AttachedDevice,
     Attachment,
@@ -28,11 +27,8 @@ from tests.state.examples import ALLOCATION
 # Said by the kernel or to people; no program uses them as a name or a path.
 FREE = {
     (AttachedDevice, "warnings"),
-    (Address, "label"),
     (Failure, "message"),
     (Failure, "reason"),
-    (Link, "alias"),
-    (Link, "altnames"),
     (Link, "kind"),
     (Link, "operstate"),
     (LinkState, "unrestorable"),

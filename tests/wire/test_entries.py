@@ -1,28 +1,18 @@
 """Counting nested messages before they are decoded."""
 
-from google.protobuf.message import DecodeError, Message
+import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dranet_nri._gen import nri_pb2
+from dranet_nri.errors import ProtocolError
 from dranet_nri.wire.entries import count_entries
+from dranet_nri.wire.nri import SynchronizeRequest, decode_request, pod_from_message
+from tests.wire.nested import nested_in
 
 LIST = nri_pb2.SynchronizeRequest
 MANY = 1_000_000
-
-
-def nested_in(message: Message) -> int:
-    """Count by walking the decoded message."""
-    found = 0
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        if field.message_type.GetOptions().map_entry:
-            found += len(value)
-            continue
-        for inner in (value,) if isinstance(value, Message) else value:
-            found += 1 + nested_in(inner)
-    return found
 
 
 def full_list() -> nri_pb2.SynchronizeRequest:
@@ -78,3 +68,42 @@ def test_any_bytes_are_counted_and_those_that_decode_are_counted_right(data: byt
 def test_a_number_that_does_not_end_ends_the_count() -> None:
     for data in (b"\x80", b"\x0a", b"\x0a\x80", b"\x80" * 30, b"\x0a" + b"\xff" * 12):
         assert count_entries(LIST, data, MANY) <= 1
+
+
+_FIELDS = st.sampled_from(
+    [
+        b"\x0a\x03\x0a\x01s",  # a pod
+        b"\x0a\x00",
+        b"\x12\x04\x1a\x02ab",  # a container
+        b"\x18\x01",  # more
+        b"\x18\x00",
+        b"\xfa\x01\x03abc",  # fields of a newer runtime: with a length, a number, fixed, a group
+        b"\xf8\x01\x96\x01",
+        b"\xfd\x01abcd",
+        b"\xfb\x01\x0a\x00\xfc\x01",
+        b"\x0a\x05\x0a\x01",  # cut off, or with a part of what follows
+        b"\x80",
+    ]
+)
+
+
+@given(st.lists(_FIELDS).map(b"".join) | st.binary(max_size=60))
+def test_a_list_taken_apart_is_the_list_that_protobuf_decodes(data: bytes) -> None:
+    try:
+        message = LIST.FromString(data)
+    except DecodeError:
+        return
+
+    taken = decode_request("Synchronize", data)
+
+    assert isinstance(taken, SynchronizeRequest)
+    assert sorted(map(str, taken.pods)) == sorted(str(pod_from_message(x)) for x in message.pods)
+    assert len(taken.pods) == len(message.pods)
+    assert taken.more == message.more
+    assert taken.size <= len(data)
+
+
+@pytest.mark.parametrize("data", [b"\x12\x05\x0a", b"\x0a\x05\x0a\x00", b"\x12\x00\x80"])
+def test_a_list_that_is_cut_off_is_no_list(data: bytes) -> None:
+    with pytest.raises(ProtocolError, match="the payload cannot be decoded"):
+        decode_request("Synchronize", data)

@@ -5,7 +5,7 @@ import pytest
 from dranet_nri._gen import nri_pb2
 from dranet_nri.errors import ProtocolError
 from dranet_nri.wire import mux
-from dranet_nri.wire.nri import ConfigureRequest
+from dranet_nri.wire.nri import ConfigureRequest, pod_from_message
 from dranet_nri.wire.session import (
     MAX_LIST,
     Configured,
@@ -17,8 +17,10 @@ from dranet_nri.wire.session import (
     Synchronized,
 )
 from dranet_nri.wire.ttrpc import Code
+from tests.fakes.full_node import full_node
 from tests.fakes.runtime import FakeRuntime, pod_message
 from tests.wire.conversation import container_message, exchange, serving
+from tests.wire.nested import nested_in
 from tests.wire.streams import demultiplex, frame
 
 FEW = 200  # entries, for a session whose limit is not the one of a node
@@ -51,7 +53,7 @@ def test_handshake_goes_through_its_states() -> None:
     assert events == [
         Registered(),
         Configured(ConfigureRequest("", "cri-o", "1.33.0", "v0.12.2", 5000, 2000)),
-        Synchronized((), (), 2_000_000_000),
+        Synchronized((), 2_000_000_000),
     ]
     (registration,) = runtime.registrations
     assert (registration.plugin_name, registration.plugin_idx) == ("dra.net", "00")
@@ -154,7 +156,6 @@ def test_case_35_pieces_make_one_list_and_each_is_answered_with_its_more(chunks:
     (event,) = events
     assert isinstance(event, Synchronized)
     assert [pod.sandbox_id for pod in event.pods] == ids
-    assert {container.sandbox_id for container in event.containers} == set(ids)
 
 
 def test_case_35_a_list_cut_off_is_discarded_and_the_next_one_starts_empty() -> None:
@@ -192,7 +193,6 @@ def test_a_second_list_holds_nothing_of_the_first() -> None:
 
     assert isinstance(event, Synchronized)
     assert [pod.sandbox_id for pod in event.pods] == ["a", "b"]
-    assert event.containers == ()
     assert states == [State.SYNCHRONIZING, State.SERVING]
 
 
@@ -270,12 +270,12 @@ def test_a_list_of_more_entries_than_a_node_can_have_ends_the_connection() -> No
     session, runtime = PluginSession("dra.net", "00", max_entries=FEW), FakeRuntime()
     exchange(session, runtime)
     runtime.configure()
-    runtime.synchronize(containers=[_flood(FEW // 2)], more=True)
-    runtime.synchronize(containers=[_flood(FEW // 2 - 2)], more=True)
+    runtime.synchronize(containers=[nri_pb2.Container()] * (FEW // 2), more=True)
+    runtime.synchronize([nri_pb2.PodSandbox()] * (FEW // 2), more=True)
     exchange(session, runtime)
     runtime.synchronize([nri_pb2.PodSandbox()])
 
-    with pytest.raises(ProtocolError, match=f"Synchronize: more than {FEW} nested"):
+    with pytest.raises(ProtocolError, match=f"Synchronize: more than {FEW} pods and containers"):
         exchange(session, runtime)
 
 
@@ -283,10 +283,45 @@ def test_the_entries_that_a_node_can_have_are_262144() -> None:
     session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     exchange(session, runtime)
     runtime.configure()
-    runtime.synchronize(containers=[_flood(1 << 18)])
+    runtime.synchronize(containers=[nri_pb2.Container()] * (1 << 18), more=True)
+    exchange(session, runtime)
+    runtime.synchronize(containers=[nri_pb2.Container()])
 
-    with pytest.raises(ProtocolError, match="Synchronize: more than 262144 nested"):
+    with pytest.raises(ProtocolError, match="Synchronize: more than 262144 pods and containers"):
         exchange(session, runtime)
+
+
+def test_a_piece_of_more_entries_is_not_walked_to_its_end() -> None:
+    session, runtime = PluginSession("dra.net", "00", max_entries=FEW), FakeRuntime()
+    exchange(session, runtime)
+    runtime.configure()
+    runtime.synchronize([nri_pb2.PodSandbox()] * (FEW + 1))
+
+    with pytest.raises(ProtocolError, match=f"Synchronize: more than {FEW} pods and containers"):
+        exchange(session, runtime)
+
+
+def test_a_pod_of_more_entries_than_a_node_can_have_ends_the_connection() -> None:
+    session, runtime = PluginSession("dra.net", "00", max_entries=FEW), FakeRuntime()
+    exchange(session, runtime)
+    runtime.configure()
+    pod = nri_pb2.PodSandbox()
+    pod.linux.namespaces.extend([nri_pb2.LinuxNamespace()] * FEW)
+    runtime.synchronize([pod])
+
+    with pytest.raises(ProtocolError, match=f"Synchronize: more than {FEW} nested messages"):
+        exchange(session, runtime)
+
+
+def test_what_is_in_the_containers_of_a_list_is_no_limit() -> None:
+    session, runtime = PluginSession("dra.net", "00", max_entries=FEW, max_list=FEW), FakeRuntime()
+    exchange(session, runtime)
+    runtime.configure()
+    runtime.synchronize([pod_message("s")], [_flood(3 * FEW)])
+    *_, event = exchange(session, runtime)
+
+    assert isinstance(event, Synchronized)
+    assert [pod.sandbox_id for pod in event.pods] == ["s"]
 
 
 def test_entries_of_lists_one_after_another_do_not_add_up() -> None:
@@ -295,10 +330,27 @@ def test_entries_of_lists_one_after_another_do_not_add_up() -> None:
     runtime.configure()
 
     for _ in range(2):
-        runtime.synchronize(containers=[_flood(FEW - 1)])
+        runtime.synchronize(containers=[nri_pb2.Container()] * (FEW - 1))
         exchange(session, runtime)
 
     assert session.state is State.SYNCHRONIZED
+
+
+def test_a_node_of_10000_containers_is_served() -> None:
+    session, runtime = PluginSession("dra.net", "00"), FakeRuntime()
+    exchange(session, runtime)
+    runtime.configure()
+    node = full_node(100, 1)
+    containers = list(node.containers)
+    assert nested_in(containers[0]) >= 79
+    streams = [runtime.synchronize(node.pods, more=True)]
+    streams += [runtime.synchronize(containers=containers, more=True) for _ in range(99)]
+    streams.append(runtime.synchronize(containers=containers))
+    events = exchange(session, runtime)
+
+    assert isinstance(events[-1], Synchronized)
+    assert events[-1].pods == tuple(map(pod_from_message, node.pods))
+    assert all(runtime.answers[stream].status is None for stream in streams)
 
 
 def test_any_other_request_of_as_many_entries_ends_the_connection_too() -> None:

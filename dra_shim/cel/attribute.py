@@ -1,0 +1,59 @@
+"""An attribute as dranet's --filter sees it: a struct with declared members, of which one is set.
+
+Members are those of DeviceAttribute of k8s.io/api/resource/v1, by their names in Go. An unset one
+reads as zero, and has() is false of it.
+"""
+
+from functools import cache
+from typing import Final
+
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from dranet_nri.model import AttributeValue
+
+STRUCT: Final = "v1.DeviceAttribute"  # as the errors of dranet's compiler call it
+MEMBERS: Final = {
+    "StringValue": FieldDescriptorProto.TYPE_STRING,
+    "IntValue": FieldDescriptorProto.TYPE_INT64,
+    "BoolValue": FieldDescriptorProto.TYPE_BOOL,
+    "VersionValue": FieldDescriptorProto.TYPE_STRING,
+}
+
+
+@cache
+def descriptors() -> DescriptorPool:
+    """Return the pool that has the struct, for the CEL library."""
+    package, _, name = STRUCT.partition(".")
+    file = FileDescriptorProto(name="attribute.proto", package=package, syntax="proto3")
+    struct = file.message_type.add(name=name)
+    for number, (member, kind) in enumerate(MEMBERS.items(), 1):
+        struct.oneof_decl.add(name=f"_{member}")
+        struct.field.add(
+            name=member, number=number, type=kind, label=FieldDescriptorProto.LABEL_OPTIONAL,
+            proto3_optional=True, oneof_index=number - 1,
+        )  # fmt: skip
+        struct.field.add(
+            name=f"{member}s", number=len(MEMBERS) + number, type=kind,
+            label=FieldDescriptorProto.LABEL_REPEATED,
+        )  # fmt: skip
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+def attribute(value: AttributeValue, numbers: tuple[int, ...] = ()) -> Message:
+    """Return the struct of a value; numbers are its IntValues, where it has some."""
+    struct = GetMessageClass(descriptors().FindMessageTypeByName(STRUCT))
+    lists = {"IntValues": numbers} if numbers else {}
+    match value:
+        case bool():
+            return struct(BoolValue=value, **lists)
+        case int():
+            return struct(IntValue=value, **lists)
+        case str():
+            return struct(StringValue=value, **lists)
+        case _:
+            return struct(VersionValue=value.text, **lists)

@@ -1,0 +1,26 @@
+"""What a web server tells while a test runs it."""
+
+import asyncio
+
+from dra_shim.web import Listening, Notice, PageFailed
+
+
+class WebNotices:
+    """Takes the notices of one server.
+
+    Attributes:
+        listening: where it listens, once it does.
+        failed: the pages that could not be made.
+    """
+
+    def __init__(self) -> None:
+        """Wait for them; needs a running loop."""
+        self.listening: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
+        self.failed: list[PageFailed] = []
+
+    def __call__(self, notice: Notice) -> None:
+        """Take one."""
+        if isinstance(notice, Listening):
+            self.listening.set_result(notice)
+        else:
+            self.failed.append(notice)
