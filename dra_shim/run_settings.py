@@ -21,6 +21,7 @@ from dra_shim.settings import (
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
+from dranet_nri.settings import patterns
 
 BIND_ADDRESS: Final = Address("", 9177)
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # strconv.ParseBool
@@ -63,6 +64,7 @@ class RunSettings:
         azure_size: what Azure calls this node's size.
         numa_lists: NUMA nodes are published as lists, to servers that take them.
         include, exclude: patterns of devices to publish, none for all, and never to publish.
+        uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
         rescan_s: the longest time between two looks at the whole node, in seconds.
         first_valid_config: dranet's order of configurations.
         ignored: flags of dranet that were given and decide nothing, with why.
@@ -80,6 +82,7 @@ class RunSettings:
     numa_lists: bool = False
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    uplinks: tuple[str, ...] = ()
     rescan_s: float = 60.0
     first_valid_config: bool = False
     ignored: tuple[tuple[str, str], ...] = ()
@@ -122,12 +125,20 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     add_shared_flag(parser)
     add_azure_flag(parser)
     add_gates_flag(parser)
-    for name, which in (("--include", "publish only devices"), ("--exclude", "publish no device")):
+    for name, which in (
+        ("--include", "publish devices, and no others,"),
+        ("--exclude", "publish no device"),
+    ):
         add(
             name, action="append", default=[], metavar="PATTERN",
             help=f"{which} with such a name: its own, its interface's, its PCI address or an RDMA "
             "device's; *, ? and [...] as in a shell; may be given several times",
         )  # fmt: skip
+    add(
+        "--uplink-interfaces", default="", metavar="PATTERNS",
+        help="the node's uplinks, with commas, instead of what default routes tell; a link with the"
+        " Node's address is one all the same; give dranet-nri the same",
+    )  # fmt: skip
     add(
         "--inventory-max-poll-interval", dest="rescan", type=_duration, default=60.0,
         metavar="TIME", help="longest time between two looks at the node (default: 1m)",
@@ -187,6 +198,7 @@ def settings_from(args: argparse.Namespace) -> RunSettings:
         numa_lists=args.feature_gates.lists,
         include=tuple(args.include),
         exclude=tuple(args.exclude),
+        uplinks=patterns(args.uplink_interfaces),
         rescan_s=args.rescan,
         first_valid_config=args.first_valid_config,
         ignored=tuple(_ignored(args)),

@@ -251,7 +251,7 @@ class Daemon:
                 attachments,
                 SystemClock(),
                 RdmaOptions(settings.rdma_mode, settings.rdma_char_devices),
-                Guard(settings.node_addresses),
+                Guard(settings.node_addresses, settings.uplinks, settings.include),
             ),
             attachments=attachments,
             gate=Gate(RealFs(), settings.cdi, settings.metadata),

@@ -49,9 +49,13 @@ class Guard:
 
     Attributes:
         node_addresses: by which the cluster reaches the node, as inet_ntop(3) writes them.
+        uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
+        include: patterns of links to which no heuristic applies.
     """
 
     node_addresses: tuple[str, ...] = ()
+    uplinks: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
     _uplinks: Uplinks | None = None
 
     def look(self, session: Session) -> Judged:
@@ -61,9 +65,9 @@ class Guard:
             KernelError: it cannot be read.
         """
         facts = session.host_facts()
-        uplinks = uplinks_of(facts, self.node_addresses, self._uplinks)
+        uplinks = uplinks_of(facts, self.node_addresses, self._uplinks, self.uplinks)
         self._uplinks = uplinks
-        return Judged(facts, hazards(facts, uplinks))
+        return Judged(facts, hazards(facts, uplinks, self.include))
 
 
 def came_home_late(host: LinkState | None, snapshot: LinkState | None) -> bool:

@@ -33,6 +33,8 @@ class Settings:
         rdma_char_devices: kinds of RDMA device files that containers get unless a claim says.
         rdma_mode: the mode the machine must be in for RDMA devices, None for either.
         node_addresses: by which the cluster reaches the node; what has one stays on the host.
+        uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
+        include: patterns of links to which no heuristic applies.
         sweep_s: seconds between reconciliations.
         proc: where a writable /proc/sys/net is; a container's own is read-only.
         sysfs: a mount of sysfs.
@@ -50,6 +52,8 @@ class Settings:
     rdma_char_devices: tuple[CharKind, ...] = (CharKind.UVERBS, CharKind.RDMA_CM)
     rdma_mode: RdmaMode | None = None
     node_addresses: tuple[str, ...] = ()
+    uplinks: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
     sweep_s: float = 60.0
     proc: Path = Path("/proc")
     sysfs: Path = Path("/sys")
@@ -108,6 +112,14 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="addresses of the Node, with commas: the link that has one, and what carries it, never"
         " moves (default: $NODE_ADDRESSES)",
     )
+    add(
+        "--uplink-interfaces", default="", metavar="PATTERNS",
+        help="the node's uplinks, with commas, instead of what default routes tell; as of dra-shim",
+    )  # fmt: skip
+    add(
+        "--include", action="append", default=[], metavar="PATTERN",
+        help="move these links though something says that the node uses them; as of dra-shim",
+    )  # fmt: skip
     add("--sweep", type=float, default=default.sweep_s, help="seconds between reconciliations")
     add("--log-format", choices=("console", "json"), default="console", help="log format")
     add("--verbose", "-v", action="store_true", help="log every operation")
@@ -134,6 +146,8 @@ def settings_from(args: argparse.Namespace) -> Settings:
         rdma_char_devices=_char_kinds(args.rdma_char_devices),
         rdma_mode=None if args.rdma_mode == "auto" else RdmaMode(args.rdma_mode),
         node_addresses=_addresses(args.node_addresses),
+        uplinks=patterns(args.uplink_interfaces),
+        include=tuple(args.include),
         sweep_s=args.sweep,
         log_json=args.log_format == "json",
         verbose=args.verbose,
@@ -148,6 +162,11 @@ def _memlock(text: str) -> int | None:
     if re.fullmatch(r"[0-9]{1,20}", text) and int(text) <= UNLIMITED:
         return int(text)
     raise InvalidValueError(f"--memlock {text[:40]!r}: must be bytes, 'unlimited' or 'keep'")
+
+
+def patterns(text: str) -> tuple[str, ...]:
+    """Return the patterns of a list with commas."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _addresses(text: str) -> tuple[str, ...]:

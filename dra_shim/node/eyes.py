@@ -65,7 +65,7 @@ class Eyes:
         look = partial(self._host.look, whole=whole, insight=self._told.insight())
         facts = await in_thread(look, self._patience)
         known = tuple((before | held.devices()).values())
-        self._uplinks = uplinks_of(facts, addresses, self._uplinks)
+        self._uplinks = uplinks_of(facts, addresses, self._uplinks, self._choice.uplinks)
         self._had_rdma |= with_rdma(known)
         node, had = self._reach.node, dict(self._had_rdma)
         seen = partial(

@@ -2,7 +2,8 @@
 
 Rules:
 1. Devices that pods hold stay as they were last seen, as long as a record says so.
-2. Safety comes before any wish: what the inventory excludes cannot be included. What a pod holds
+2. Safety comes before any wish: what the inventory excludes cannot be included, but for what only
+   a heuristic keeps (a name, a tunnel's kind, policy routing). What a pod holds
    stays if it only lost its driver.
 4. The administrator's choice is of what is offered. What was allocated before it changed, or before
    the device did, is prepared all the same, as dranet does.
@@ -72,6 +73,7 @@ class Choice:
         shared: the same for those that several claims may have at once; "" for none.
         include: a device must match one of them, if there are any.
         exclude: a device must match none of them.
+        uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
         numa_lists: NUMA nodes are published as lists.
     """
 
@@ -80,6 +82,7 @@ class Choice:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     numa_lists: bool = False
+    uplinks: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Raise SelectorError if an expression cannot be compiled."""
@@ -141,7 +144,9 @@ def view_of(
         SelectorError: an expression cannot be compiled.
     """
     near = near_of(facts) if choice.numa_lists else None
-    inventory, bereft = _as_with_rdma(inventory_from_facts(facts, uplinks), had_rdma)
+    inventory, bereft = _as_with_rdma(
+        inventory_from_facts(facts, uplinks, choice.include), had_rdma
+    )
     stock = stock_of(inventory, known, Uses(), choice.filter, choice.shared, near=near)
     unwanted = dict(_unwanted(stock.devices, choice))
     devices = {each.name: each for each in stock.devices if each.name not in unwanted}

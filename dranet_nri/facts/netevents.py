@@ -20,8 +20,9 @@ from dranet_nri.netlink.socket import Message
 QUEUE_BYTES: Final = 4 << 20  # 512 VFs that come at once announce themselves several times each
 
 _WHAT: Final = "network events"
-# RTNLGRP_LINK, TC, IPV4_IFADDR, IPV4_ROUTE, IPV6_IFADDR, IPV6_ROUTE, NEXTHOP (linux/rtnetlink.h)
-_GROUPS: Final = (1, 4, 5, 7, 9, 11, 32)
+# RTNLGRP_LINK, TC, IPV4_IFADDR, IPV4_ROUTE, IPV4_RULE, IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE, NEXTHOP
+# (linux/rtnetlink.h)
+_GROUPS: Final = (1, 4, 5, 7, 8, 9, 11, 19, 32)
 _OF_LINK: Final = Struct("=4xI")  # ifinfomsg, ifaddrmsg and tcmsg have the ifindex at one place
 _ROUTE: Final = Struct("=BBBBBBBBI")  # family, dst len, src len, tos, table, …, type, flags
 
@@ -32,7 +33,7 @@ class NetEventKind(Enum):
     LINK = auto()
     ADDRESS = auto()
     FILTER = auto()  # a qdisc or a filter on one
-    ROUTE = auto()  # a default route, or a next hop that one may use
+    ROUTE = auto()  # a default route, a next hop that one may use, or a policy rule
     LOST = auto()  # events found no room: look at everything
 
 
@@ -55,6 +56,8 @@ _KINDS: Final = {  # RTM_NEW… and RTM_DEL… of each
     21: NetEventKind.ADDRESS,
     24: NetEventKind.ROUTE,
     25: NetEventKind.ROUTE,
+    32: NetEventKind.ROUTE,
+    33: NetEventKind.ROUTE,
     36: NetEventKind.FILTER,
     37: NetEventKind.FILTER,
     44: NetEventKind.FILTER,

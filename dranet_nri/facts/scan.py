@@ -30,6 +30,7 @@ from dranet_nri.inventory import (
 from dranet_nri.model import Address, DefaultRoute, Link
 from dranet_nri.netlink.addresses import addresses
 from dranet_nri.netlink.links import TOO_LARGE
+from dranet_nri.netlink.policy import policy_routes
 from dranet_nri.netlink.routes import default_routes
 from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
 from dranet_nri.tree import Folder
@@ -176,11 +177,11 @@ class Scanner:
             seen = links.links(netlink)
             owned = addresses(netlink)
             filters = links.tc_filters(netlink)
-            routes = default_routes(netlink)
+            routes, rules = default_routes(netlink), policy_routes(netlink)
         told = infiniband.told(self._sysfs)
         known = KnownLinks({each.link.index: each for each in seen}, owned, filters, insight)
         facts = host_facts(self._sysfs, known, routes, told=told)
-        facts = replace(facts, azure=azure.azure_host(self._sysfs, self._size))
+        facts = replace(facts, policy_routes=rules, azure=azure.azure_host(self._sysfs, self._size))
         return _Seen(facts, known, told)
 
     def _again(self, seen: _Seen, touched: Touched) -> HostFacts:
@@ -188,12 +189,13 @@ class Scanner:
         indexes = touched.links | seen.links.standing_on(touched.links)
         concerned = [seen.links.seen[index].link for index in indexes if index in seen.links.seen]
         legs = {leg for route in before.default_routes for leg in route.links}
-        routes = before.default_routes
+        routes, rules = before.default_routes, before.policy_routes
+        legs.update(*(rule.links for rule in rules))
         with closing(open_here()) as netlink:
             for index in indexes:
                 seen.links.read(netlink, index)
             if touched.routes or indexes & legs:  # IPv4 announces no route that goes with its link
-                routes = default_routes(netlink)
+                routes, rules = default_routes(netlink), policy_routes(netlink)
         concerned += [seen.links.seen[index].link for index in indexes if index in seen.links.seen]
         facts = replace(
             before,
@@ -201,6 +203,7 @@ class Scanner:
             rdma=self._rdma(seen, concerned, everything=touched.rdma),
             all_rdma=infiniband.are_all_seen(self._sysfs),
             default_routes=routes,
+            policy_routes=rules,
         )
         if not touched.functions and _above(facts.rdma) == _above(before.rdma):
             return facts

@@ -60,7 +60,9 @@ class Inventory:
     unbound: frozenset[str] = frozenset()
 
 
-def inventory_from_facts(facts: HostFacts, uplinks: Uplinks | None = None) -> Inventory:
+def inventory_from_facts(
+    facts: HostFacts, uplinks: Uplinks | None = None, include: Sequence[str] = ()
+) -> Inventory:
     """Decide which devices exist, what they are called and which are safe to give away.
 
     Every judgement is made from what is given: call it again when routes or links changed.
@@ -68,9 +70,10 @@ def inventory_from_facts(facts: HostFacts, uplinks: Uplinks | None = None) -> In
     Args:
         facts: what a scan saw.
         uplinks: of the same facts, where more is known of them than facts tell; None where not.
+        include: patterns of links that are offered though something says that the node uses them.
     """
     facts = _placed(facts)
-    reasons = hazards(facts, uplinks)
+    reasons = hazards(facts, uplinks, include)
     bare = bare_hazards(facts)
     functions = {function.address: function for function in facts.functions}
     primaries = _primaries(facts, functions)

@@ -3,13 +3,15 @@
 The rules are those of safety.py and uplinks.py; here they are put together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Final
 
-from dranet_nri.inventory.observed import HostFacts
+from dranet_nri.inventory.observed import HostFacts, NetDevice
 from dranet_nri.inventory.safety import (
     accelerated_hazard,
     carrier_hazards,
+    guess,
     is_synthetic,
     link_hazard,
     uplink_tree,
@@ -23,12 +25,15 @@ _REMEDY: Final = (
 )
 
 
-def hazards(facts: HostFacts, uplinks: Uplinks | None = None) -> dict[int, str]:
+def hazards(
+    facts: HostFacts, uplinks: Uplinks | None = None, include: Sequence[str] = ()
+) -> dict[int, str]:
     """Return ifindex -> reason for every link that must not be published.
 
     Args:
         facts: what the host shows; of links, what outline() tells is enough.
         uplinks: of the same facts, where more is known of them than facts tell; None where not.
+        include: patterns of links to which no heuristic applies.
     """
     links = [device.link for device in facts.netdevs]
     by_index = {link.index: link for link in links}
@@ -38,12 +43,18 @@ def hazards(facts: HostFacts, uplinks: Uplinks | None = None) -> dict[int, str]:
     synthetic = {link.mac: link.name for link in links if is_synthetic(link)}
     reasons = {
         device.link.index: tree.get(device.link.index)
-        or link_hazard(device, by_index, masters)
+        or link_hazard(device, by_index, masters, included=_is_included(device, include))
+        or ("" if _is_included(device, include) else guess(device, facts.policy_routes))
         or carried.get(device.link.index)
         or accelerated_hazard(device, synthetic)
         for device in facts.netdevs
     }
     return {index: reason for index, reason in reasons.items() if reason}
+
+
+def _is_included(device: NetDevice, include: Sequence[str]) -> bool:
+    names = (device.link.name, device.pci, device.link.parent)
+    return any(fnmatchcase(name, pattern) for pattern in include for name in names if name)
 
 
 def why_unpublished(

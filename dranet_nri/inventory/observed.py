@@ -6,7 +6,7 @@ scan anew.
 
 from dataclasses import dataclass
 
-from dranet_nri.model import Address, DefaultRoute, Link
+from dranet_nri.model import Address, DefaultRoute, Link, PolicyRoute
 
 UNKNOWN_NAME = "unknown"
 
@@ -170,3 +170,4 @@ class HostFacts:
     numa_near: tuple[tuple[int, ...], ...] = ()
     other_functions: frozenset[str] = frozenset()
     all_rdma: bool = False
+    policy_routes: tuple[PolicyRoute, ...] = ()

@@ -15,6 +15,7 @@ Rules:
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from ipaddress import ip_interface, ip_network
 from typing import Final
 
 from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction
@@ -23,6 +24,7 @@ from dranet_nri.model import (
     CLOSED_WITH_LOWER,
     DELETED_WITH_LOWER,
     Link,
+    PolicyRoute,
     is_in_use,
     is_representor,
     is_spare,
@@ -62,6 +64,12 @@ _CNI_PREFIXES: Final = (
     ("genev_sys_", "Open vSwitch"),
     ("lxc", "Cilium"),
     ("vxlan_sys_", "Open vSwitch"),
+)
+_OVERLAYS: Final = frozenset(
+    {
+        *("erspan", "ip6erspan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "ip6tnl"),
+        *("ipip", "sit", "vti", "vti6", "wireguard", "xfrm"),
+    }
 )
 _PINNED_KINDS: Final = frozenset({"bond", "bridge", "openvswitch", "team", "vrf"})
 _USERSPACE_DRIVERS: Final = frozenset({"igb_uio", "pci-stub", "uio_pci_generic", "vfio-pci"})
@@ -105,20 +113,27 @@ def uplink_tree(links: Sequence[Link], roots: Mapping[int, str]) -> dict[int, st
     return reasons | dict(roots)
 
 
-def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int]) -> str:
+def link_hazard(
+    device: NetDevice,
+    links: dict[int, Link],
+    slaved: frozenset[int],
+    *,
+    included: bool = False,
+) -> str:
     """Return why this link must not be published, whatever the routes are; "" if it may.
 
     Args:
         device: the net device to judge.
         links: all links of the namespace by ifindex.
         slaved: ifindexes that are the master of some link.
+        included: its name alone is no reason.
     """
     link = device.link
     if device.unreadable:
         return f"what the kernel tells of it cannot be read: {device.unreadable}"
     if link.loopback:
         return "loopback"
-    owner = _cni_owner(link.name)
+    owner = "" if included else _cni_owner(link.name)
     if owner:
         return f"belongs to {owner}"
     if is_spare(link.name) and not link.parent:
@@ -133,6 +148,35 @@ def link_hazard(device: NetDevice, links: dict[int, Link], slaved: frozenset[int
     if device.pinned or link.kind in _PINNED_KINDS:
         return "the kernel does not let it leave its network namespace"
     return ""
+
+
+def guess(device: NetDevice, rules: Sequence[PolicyRoute]) -> str:
+    """Return why the node probably uses this link; "" if nothing says so. --include overrules it.
+
+    Args:
+        device: the net device to judge.
+        rules: of policy routing.
+    """
+    link = device.link
+    if link.kind in _OVERLAYS:
+        return f"{_a(link.kind)} tunnel, which is the node's; --include {link.name} offers it"
+    for rule in rules:
+        if link.index in rule.links and not _is_own(rule, device):
+            return (
+                f"policy routing sends others' packets through it (table {rule.table}); --include"
+                f" {link.name} offers it"
+            )
+    return ""
+
+
+def _is_own(rule: PolicyRoute, device: NetDevice) -> bool:
+    """Whether the rule is for the link's own packets, and leaves with it."""
+    if rule.only_destination or device.link.name in rule.names:
+        return True
+    if not rule.source or rule.invert:
+        return False
+    network = ip_network(rule.source, strict=False)
+    return any(ip_interface(each.cidr).ip in network for each in device.addresses)
 
 
 def carrier_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:

@@ -1,7 +1,9 @@
 """Which links are the node's own: without them it would lose its network, or the cluster the node.
 
 Rules:
-1. The legs of the lowest-metric default route of table main, per family.
+1. The legs of the lowest-metric default route of table main, per family; instead of them, those
+   that the administrator names (--uplink-interfaces). A route that a router advertised counts only
+   where there is no other, and no link has an address of the Node: every rail of a fabric has one.
 2. The links that have an address of the Node, where the cluster knows it (`kubelet --node-ip`):
    the default route may go elsewhere, or there may be none.
 3. Either may be missing for a moment: a lease ends, a driver is reloaded. While no link has a
@@ -11,12 +13,17 @@ Rules:
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final
 
 from dranet_nri.inventory.observed import HostFacts
 from dranet_nri.model import Link, best_legs
 
 _ROUTED: Final = "the node's default route goes through it"
+_ADVERTISED: Final = (
+    f"{_ROUTED}, as a router advertised it; --uplink-interfaces says which links are uplinks"
+)
+_NAMED: Final = "--uplink-interfaces names it"
 _WAS_ROUTED: Final = "the node's last default route went through it, and there is none now"
 _WAS_REACHED: Final = "it had an address of the Node, and no link has one now"
 
@@ -43,7 +50,10 @@ class Uplinks:
 
 
 def uplinks_of(
-    facts: HostFacts, node_addresses: Collection[str] = (), before: Uplinks | None = None
+    facts: HostFacts,
+    node_addresses: Collection[str] = (),
+    before: Uplinks | None = None,
+    named: Sequence[str] = (),
 ) -> Uplinks:
     """Return the uplinks of this moment.
 
@@ -51,18 +61,30 @@ def uplinks_of(
         facts: what a scan saw.
         node_addresses: those of the Node, as inet_ntop(3) writes them; none where nobody knows.
         before: the uplinks of a moment ago, None at first.
+        named: patterns of interfaces that are the uplinks, none to go by routes.
     """
     before = before or Uplinks()
-    return Uplinks(
-        tuple(_routed(facts)) or tuple((link, _WAS_ROUTED) for link, _ in before.routed),
-        tuple(_reached(facts, node_addresses))
-        or tuple((link, _WAS_REACHED) for link, _ in before.reached),
+    reached = tuple(_reached(facts, node_addresses)) or tuple(
+        (link, _WAS_REACHED) for link, _ in before.reached
     )
+    routed = _named(facts, named) if named else _routed(facts, reached=bool(reached))
+    before_routed = ((link, _WAS_ROUTED) for link, _ in before.routed)
+    return Uplinks(tuple(routed) or tuple(before_routed), reached)
 
 
-def _routed(facts: HostFacts) -> Iterator[tuple[Link, str]]:
-    legs = best_legs(facts.default_routes)
-    return ((each.link, _ROUTED) for each in facts.netdevs if each.link.index in legs)
+def _named(facts: HostFacts, named: Sequence[str]) -> Iterator[tuple[Link, str]]:
+    links = (each.link for each in facts.netdevs)
+    return ((link, _NAMED) for link in links if any(fnmatchcase(link.name, each) for each in named))
+
+
+def _routed(facts: HostFacts, *, reached: bool) -> Iterator[tuple[Link, str]]:
+    firm = best_legs([each for each in facts.default_routes if not each.advertised])
+    advertised = frozenset() if firm or reached else best_legs(facts.default_routes)
+    for each in facts.netdevs:
+        if each.link.index in firm:
+            yield each.link, _ROUTED
+        elif each.link.index in advertised:
+            yield each.link, _ADVERTISED
 
 
 def _reached(facts: HostFacts, node_addresses: Collection[str]) -> Iterator[tuple[Link, str]]:

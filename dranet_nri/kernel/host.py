@@ -16,6 +16,7 @@ from dranet_nri.netlink.links import (
     Parents,
     outline,
 )
+from dranet_nri.netlink.policy import policy_routes
 from dranet_nri.netlink.routes import default_routes
 
 
@@ -31,6 +32,7 @@ def host_facts(host: Space, sys_root: str) -> HostFacts:
     return HostFacts(
         netdevs=tuple(_net_devices(host, parents)),
         default_routes=default_routes(host.netlink),
+        policy_routes=policy_routes(host.netlink),
     )
 
 

@@ -239,11 +239,34 @@ class DefaultRoute:
     Attributes:
         family: 4 or 6.
         links: ifindex of each leg.
+        advertised: a router advertised it (RTPROT_RA).
     """
 
     family: int
     metric: int
     links: tuple[int, ...]
+    advertised: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRoute:
+    """A policy rule that sends packets to a table other than the common ones.
+
+    Attributes:
+        links: ifindexes of the links that the table leads through; of a rule for all packets, its
+            default routes alone.
+        source: prefix of the packets, "" for any.
+        only_destination: nothing but the destination selects the packets, as in a route.
+        names: links that the packets come by or leave by.
+        invert: the rule is for all other packets.
+    """
+
+    table: int
+    links: frozenset[int]
+    source: str = ""
+    only_destination: bool = False
+    names: tuple[str, ...] = ()
+    invert: bool = False
 
 
 def best_legs(routes: Sequence[DefaultRoute]) -> frozenset[int]:

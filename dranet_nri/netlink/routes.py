@@ -7,7 +7,7 @@ nexthop.h.
 import errno
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,7 @@ _GROUP_ENTRY: Final = struct.Struct("=IBBH")  # id, weight, reserved
 
 _UNICAST: Final = 1
 _MAIN: Final = 254
+_RTPROT_RA: Final = 9
 _FAMILIES: Final = {int(socket.AF_INET): 4, int(socket.AF_INET6): 6}
 
 
@@ -36,12 +37,17 @@ def default_routes(netlink: Rtnetlink) -> tuple[DefaultRoute, ...]:
         KernelError: a dump failed.
     """
     routes = [route for family in _FAMILIES for route in _family_defaults(netlink, family)]
-    if all(route.legs for route in routes):
-        return tuple(DefaultRoute(_FAMILIES[r.family], r.metric, r.legs) for r in routes)
-    objects = _nexthop_legs(netlink)  # sysctl nexthop_compat_mode=0: routes name objects only
+    objects: dict[int, tuple[int, ...]] = {}
+    if not all(route.legs for route in routes):
+        objects = _nexthop_legs(netlink)  # sysctl nexthop_compat_mode=0: routes name objects only
     return tuple(
-        DefaultRoute(_FAMILIES[r.family], r.metric, r.legs or objects.get(r.nexthop, ()))
-        for r in routes
+        DefaultRoute(
+            _FAMILIES[route.family],
+            route.metric,
+            route.legs or objects.get(route.nexthop, ()),
+            advertised=route.protocol == _RTPROT_RA,
+        )
+        for route in routes
     )
 
 
@@ -51,6 +57,7 @@ class _Route:
     metric: int
     legs: tuple[int, ...]
     nexthop: int
+    protocol: int
 
 
 def _family_defaults(netlink: Rtnetlink, family: int) -> Iterator[_Route]:
@@ -62,13 +69,18 @@ def _family_defaults(netlink: Rtnetlink, family: int) -> Iterator[_Route]:
             return  # the table is made with its first route; IPv6 may be switched off
         raise
     for payload in payloads:
-        seen, length, _, _, table, _, _, kind, _ = fixed(_ROUTE, payload)
+        seen, length, _, _, table, protocol, _, kind, _ = fixed(_ROUTE, payload)
         if (seen, length, kind) != (family, 0, _UNICAST):
             continue
         values = attributes(payload, _ROUTE.size)
         if (u32(values.get(15)) or table) == _MAIN:
-            legs = {u32(values.get(4)), *_multipath(values.get(9, b""))} - {0}
-            yield _Route(family, u32(values.get(6)), tuple(sorted(legs)), u32(values.get(30)))
+            metric, nexthop = u32(values.get(6)), u32(values.get(30))
+            yield _Route(family, metric, legs_of(values), nexthop, protocol)
+
+
+def legs_of(values: Mapping[int, bytes]) -> tuple[int, ...]:
+    """Return the ifindexes of a route's legs, as its attributes tell them."""
+    return tuple(sorted({u32(values.get(4)), *_multipath(values.get(9, b""))} - {0}))
 
 
 def _multipath(data: bytes) -> Iterator[int]:

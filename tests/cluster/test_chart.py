@@ -28,6 +28,7 @@ ARGS: dict[str, Any] = {
     "profileProvider": "webhook",
     "featureGates": "DRAListTypeAttributes=true",
     "exclude": ["eth*", "0000:8a:*"],
+    "uplinkInterfaces": "eth0,bond*",
 }
 FLAGS = {
     "--filter=",
@@ -40,6 +41,7 @@ FLAGS = {
     "--feature-gates=DRAListTypeAttributes=true",
     "--exclude=eth*",
     "--exclude=0000:8a:*",
+    "--uplink-interfaces=eth0,bond*",
 }
 # A version of resource.k8s.io that a Kubernetes serves where DRA is on; before 1.34 by choice.
 SERVED = [("1.32.0", "v1beta1"), ("1.33.4-gke.1", "v1beta1"), ("1.34.0", "v1"), ("1.37.1", "v1")]
@@ -91,10 +93,14 @@ def test_helm_has_no_complaint(helm: Path) -> None:
 
 
 def test_dranets_values_become_flags(helm: Path) -> None:
-    shim, _ = daemon_set(rendered(helm, args=ARGS, metricsPort=9999, logVerbosity=4))["containers"]
+    given = ARGS | {"include": ["wg0"]}
+    shim, nri = daemon_set(rendered(helm, args=given, metricsPort=9999, logVerbosity=4))[
+        "containers"
+    ]
 
     own = {"--hostname-override=$(NODE_NAME)", "--log-format=json"}
-    assert {*shim["args"]} == own | FLAGS | {"--bind-address=:9999", "--v=4"}
+    assert {*shim["args"]} == own | FLAGS | {"--bind-address=:9999", "--v=4", "--include=wg0"}
+    assert {"--uplink-interfaces=eth0,bond*", "--include=wg0"} <= {*nri["args"]}
     assert shim["ports"][0]["containerPort"] == 9999
     parser = argparse.ArgumentParser(exit_on_error=False)
     run.add_flags(parser)

@@ -176,3 +176,43 @@ def test_a_virtual_uplink_is_known_by_its_name_alone() -> None:
     now = HostFacts(netdevs=(virtual("br0", 8), virtual("br1", 9)))
 
     assert found(uplinks_of(now, before=uplinks_of(before)), now) == {"br0": WAS_ROUTED}
+
+
+RAIL = DefaultRoute(6, 1024, (3,), advertised=True)
+
+
+@pytest.mark.parametrize(
+    ("routes", "named", "names"),
+    [
+        pytest.param((RAIL,), (), {"eth3"}, id="it is the only one"),
+        pytest.param((RAIL, DefaultRoute(4, 0, (2,))), (), {"eth2"}, id="IPv4 has another"),
+        pytest.param((RAIL, DefaultRoute(6, 2048, (2,))), (), {"eth2"}, id="a worse one"),
+        pytest.param(
+            (RAIL, DefaultRoute(6, 1024, (2,), advertised=True)), (), {"eth2", "eth3"}, id="two"
+        ),
+        pytest.param((RAIL,), ("eth2",), {"eth2"}, id="another is named"),
+        pytest.param((DefaultRoute(4, 0, (2,)),), ("eth3", "x*"), {"eth3"}, id="named beside one"),
+    ],
+)
+def test_a_route_that_a_router_advertised_counts_where_nothing_else_tells(
+    routes: tuple[DefaultRoute, ...], named: tuple[str, ...], names: set[str]
+) -> None:
+    now = facts(*routes)
+
+    assert found(uplinks_of(now, named=named), now).keys() == names
+
+
+def test_where_a_link_has_the_node_s_address_no_advertisement_makes_an_uplink() -> None:
+    now = with_address(facts(RAIL), "eth2", "192.0.2.5/24")
+
+    assert found(uplinks_of(now, ("192.0.2.5",)), now).keys() == {"eth2"}
+    named = uplinks_of(now, ("192.0.2.5",), named=("eth3",))
+    assert found(named, now).keys() == {"eth2", "eth3"}
+
+
+def test_an_advertised_uplink_says_how_to_name_others() -> None:
+    now = facts(RAIL)
+
+    assert "--uplink-interfaces says which" in found(uplinks_of(now), now)["eth3"]
+    named = found(uplinks_of(now, named=("eth3",)), now)
+    assert named == {"eth3": "--uplink-interfaces names it"}

@@ -84,6 +84,12 @@ UNPUBLISHED: Final = {
         "link add mv0 link nic1 type macvlan mode bridge",
         "link set mv0 netns POD",
     ),
+    "what policy routing uses for pods": (
+        "nic1",
+        "addr add 10.5.0.7/24 dev nic1",
+        "route add default via 10.5.0.1 dev nic1 table 2",
+        "rule add from 10.5.0.77 lookup 2 prio 1536",
+    ),
     "a NIC that waits for its name": ("dra7", "link set nic1 name dra7"),
     "what was the uplink while no link is one": ("up0", "route del default"),
 }
@@ -96,8 +102,8 @@ class Node:
         journal: what the plugin recorded.
     """
 
-    def __init__(self) -> None:
-        """Make it."""
+    def __init__(self, *, uplinks: tuple[str, ...] = (), include: tuple[str, ...] = ()) -> None:
+        """Make it; give the plugin these flags."""
         self._host, self._pod, self._wire = new_netns(), new_netns(), new_netns()
         self._other = f"/proc/{os.getpid()}/fd/{self._pod}"
         for name in ("up0", "nic1", "nic2"):
@@ -111,7 +117,7 @@ class Node:
         self.netns: NetnsId = netns
         assert self._kernel.hold(netns)
         self.journal = Journal()
-        self._guard = Guard((NODE_ADDRESS,))
+        self._guard = Guard((NODE_ADDRESS,), uplinks, include)
         with closing(self._kernel.session(netns)) as session:
             self._guard.look(session)
 
@@ -195,3 +201,22 @@ def test_what_the_inventory_publishes_is_given(node: Node) -> None:
     node.take("nic1", "nic2")
 
     assert "nic1" not in node.ip("-o link")
+
+
+def test_what_the_administrator_includes_is_given_but_for_what_is_no_guess() -> None:
+    with closing(Node(include=("nic*", "cali*"))) as node:
+        for command in UNPUBLISHED["what policy routing uses for pods"][1:]:
+            node.ip(command)
+        node.ip(f"addr add {NODE_ADDRESS}/24 dev nic2")
+        node.ip("link set nic2 name cali7")
+
+        with pytest.raises(RefusedError, match="it has the Node's address"):
+            node.take("cali7")
+        node.take("nic1")
+
+
+def test_an_uplink_that_the_administrator_names_is_not_given() -> None:
+    with closing(Node(uplinks=("nic1",))) as node:
+        with pytest.raises(RefusedError, match="--uplink-interfaces names it"):
+            node.take("nic1")
+        node.take("nic2")

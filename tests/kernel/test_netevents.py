@@ -154,3 +154,12 @@ def test_what_finds_no_room_is_told_as_lost_and_later_events_are_heard(heard: Li
 
 def _write(path: str, text: str) -> None:
     Path(path).write_text(text)
+
+
+@pytest.mark.parametrize("family", ["-4", "-6"])
+def test_policy_rules_are_heard(heard: Listener, family: str) -> None:
+    for verb in ("add", "del"):
+        heard.forget()
+        heard.run(f"ip {family} rule {verb} fwmark 7 lookup 200 prio 100")
+
+        assert heard.until(NetEvent(NetEventKind.ROUTE)) == {NetEvent(NetEventKind.ROUTE)}

@@ -78,6 +78,17 @@ def test_routes_go_with_their_link(scans: Scans) -> None:
     assert (len(first.default_routes), again.default_routes) == (1, ())
 
 
+def test_policy_rules_are_read_when_they_come_and_with_their_links(scans: Scans) -> None:
+    up = (PAIR, "link set dev nic0 up", "route add default dev nic0 table 7")
+    first, there = scans(*up, "rule add from 10.5.0.77 lookup 7")
+    assert first.policy_routes == ()
+    assert [each.links for each in there.policy_routes] == [{link(there, "nic0").index}]
+
+    _, again = scans("rule show", "link set dev nic0 down")
+
+    assert [each.links for each in again.policy_routes] == [frozenset()]
+
+
 def test_what_comes_and_goes_at_once_is_as_if_it_never_was(scans: Scans) -> None:
     first, again = scans("link show", PAIR, "link del dev nic0")
 

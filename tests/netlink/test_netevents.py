@@ -72,6 +72,8 @@ def route(kind: int, prefix: int) -> bytes:
         (route(25, 0), ROUTE),
         (message(104, b""), ROUTE),
         (message(105, b""), ROUTE),
+        (message(32, b""), ROUTE),
+        (message(33, b""), ROUTE),
     ],
 )
 def test_an_event_says_what_it_is_about(data: bytes, event: NetEvent) -> None:

@@ -127,11 +127,12 @@ def test_flags_of_our_own() -> None:
     settings = parsed(
         "--state-dir", "/a", "--run-dir", "/b", "--shared", "true", "--azure-size", "Standard_X",
         "--first-valid-config", "--log-format", "json", "--verbose", "--include", "pci-*",
-        "--exclude", "eth0", "--exclude", "mlx5_?",
+        "--exclude", "eth0", "--exclude", "mlx5_?", "--uplink-interfaces", "eth0,bond*",
     )  # fmt: skip
     assert settings.state == State(Path("/a"), Path("/b"))
     assert (settings.shared, settings.azure_size) == ("true", "Standard_X")
     assert (settings.include, settings.exclude) == (("pci-*",), ("eth0", "mlx5_?"))
+    assert settings.uplinks == ("eth0", "bond*")
     assert settings.first_valid_config
     assert settings.log_json
     assert settings.verbose

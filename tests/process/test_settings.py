@@ -73,3 +73,11 @@ def test_the_addresses_of_the_node_are_those_of_the_environment(
 def test_what_is_no_address_of_a_node_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="--node-addresses 'eth0'"):
         parsed("--node-addresses", "eth0")
+
+
+def test_uplinks_and_what_is_included_are_patterns() -> None:
+    assert (parsed().uplinks, parsed().include) == ((), ())
+
+    found = parsed("--uplink-interfaces", "eth0, bond*,", "--include", "wg0", "--include", "gre?")
+
+    assert (found.uplinks, found.include) == (("eth0", "bond*"), ("wg0", "gre?"))
