@@ -25,7 +25,6 @@ from dranet_nri.errors import (
     NoNetnsError,
     NotHomeError,
     OutdatedError,
-    described,
 )
 from dranet_nri.executor import Clock, Executor
 from dranet_nri.gate import Gate
@@ -45,6 +44,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.overseer import STUCK_S, Overseer
 from dranet_nri.plan.port import Kernel
+from dranet_nri.plan.refusals import described
 from dranet_nri.sandboxes import Sandboxes
 from dranet_nri.targets import moved
 

@@ -28,7 +28,7 @@ from dranet_nri.connection import (
     endpoint_from_environ,
 )
 from dranet_nri.edits import EditOptions
-from dranet_nri.errors import KernelError, described
+from dranet_nri.errors import KernelError
 from dranet_nri.executor import Executor
 from dranet_nri.fabric import RdmaOptions
 from dranet_nri.facts import privileged
@@ -45,6 +45,7 @@ from dranet_nri.lookout import Lookout
 from dranet_nri.meter import GIVING
 from dranet_nri.model import Pod
 from dranet_nri.pauses import FIRST_DELAY_S, pause_after
+from dranet_nri.plan.refusals import described
 from dranet_nri.plugin import Plugin
 from dranet_nri.pulse import Pulse
 from dranet_nri.rdma.listener import RdmaListener

@@ -43,11 +43,6 @@ class DranetError(Exception):
         return (str(self),)
 
 
-def described(error: Exception) -> str:
-    """Return what a pod's event or a record says of an error; one not of ours tells its type."""
-    return str(error) if isinstance(error, DranetError) else f"{type(error).__name__}: {error}"
-
-
 class InvalidValueError(DranetError):
     """A single value from outside is not usable."""
 

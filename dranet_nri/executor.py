@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from dranet_nri.errors import AttachError, DranetError, KernelError
+from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.fabric import RdmaOptions
 from dranet_nri.guard import Guard
 from dranet_nri.model import (
@@ -32,6 +32,7 @@ from dranet_nri.plan.ops import Op, Plan
 from dranet_nri.plan.patience import Return, message_of, why_not_home
 from dranet_nri.plan.planner import is_cut
 from dranet_nri.plan.port import Kernel, Session
+from dranet_nri.plan.refusals import described, stopped_at
 from dranet_nri.presence import still_attached
 from dranet_nri.targets import Target, carried, moved, resolve
 from dranet_nri.wayhome import WayHome
@@ -130,8 +131,9 @@ class Executor:
         try:
             session = self._kernel.session(netns)
         except KernelError as error:
-            self._fail(records, str(error))
-            raise AttachError("enter the pod's network namespace", str(error)) from error
+            stopped = stopped_at("enter the pod's network namespace", error)
+            self._fail(records, str(stopped))
+            raise stopped from error
         try:
             return self._attach(session, records, allocations, beside)
         finally:
@@ -182,14 +184,14 @@ class Executor:
             for record in intents:
                 self._journal.put(record)
         except DranetError as error:
-            self._fail(records, str(error))
+            self._fail(records, described(error))
             raise
         records = intents
-        step = ""
+        step: Op | str = ""
         refused: list[list[tuple[Op, KernelError]]] = [[] for _ in targets]
         try:
             for number, op in _all_ops(session, targets, plans):
-                step = str(op)
+                step = op
                 try:
                     session.apply(op)
                 except KernelError as error:
@@ -202,9 +204,8 @@ class Executor:
                 self._journal.put(record)
         except DranetError as error:
             undone = self._undo(session, targets)
-            message = f"{step} failed: {error}"
-            self._fail(records, message, undone)
-            raise AttachError(step, str(error), undone.failures) from error
+            self._fail(records, str(stopped_at(step, error)), undone)
+            raise stopped_at(step, error, undone.failures) from error
         return done
 
     def _attached(
@@ -234,7 +235,7 @@ class Executor:
                 back = self._way_home.one(session, target.record)
                 text = "" if back.home else back.text or f"device {name} is not home yet"
             except DranetError as error:
-                text = str(error)
+                text = described(error)
             if text:
                 away.add(target.record.identity)
                 failures.append(text)
@@ -293,7 +294,7 @@ class Executor:
             session = self._kernel.session(attachment.netns if netns_alive else None)
         except KernelError as error:
             return self._detached(
-                attachment, attachment.devices, [Return(home=False, text=str(error))]
+                attachment, attachment.devices, [Return(home=False, text=described(error))]
             )
         try:
             returns = self._way_home.all(session, attachment, alive=netns_alive)

@@ -21,9 +21,9 @@ from dranet_nri.edits import (
     metadata,
     metadata_source,
 )
-from dranet_nri.errors import described
 from dranet_nri.files import Fs, remove, save, sweep
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment
+from dranet_nri.plan.refusals import described
 
 _PREFIX: Final = f"{DRIVER_NAME}-"  # of our specs; other drivers' are in the same directory
 READABLE: Final = 0o644  # a non-root container reads its metadata, the runtime the spec

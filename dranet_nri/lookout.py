@@ -17,10 +17,10 @@ from typing import Final
 import structlog
 
 from dranet_nri import insight
-from dranet_nri.errors import described
 from dranet_nri.files import Fs
 from dranet_nri.insight import Insight
 from dranet_nri.log import logger
+from dranet_nri.plan.refusals import described
 
 LOOK_S: Final = 15.0  # between two looks; the shim looks at everything once a minute
 

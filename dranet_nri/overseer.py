@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 import structlog
 
-from dranet_nri.errors import DranetError, described
+from dranet_nri.errors import DranetError
 from dranet_nri.executor import Clock
 from dranet_nri.heartbeat import Stuck
 from dranet_nri.journal import SharedAttachments
@@ -25,6 +25,7 @@ from dranet_nri.log import trace_of
 from dranet_nri.meter import WorkCounts
 from dranet_nri.model import GATE_CLOSED, Attachment, Failure
 from dranet_nri.plan.patience import message_of
+from dranet_nri.plan.refusals import described
 from dranet_nri.threads import Patience, in_thread
 
 STUCK_S: Final = 10.0  # work that takes this long is said to be stuck; usual is milliseconds

@@ -22,10 +22,11 @@ import structlog
 from dranet_nri.attacher import Attacher
 from dranet_nri.containers import carried, refuse_outlived, refuse_unattached
 from dranet_nri.edits import carried_claims, edits, listed, merged_edits
-from dranet_nri.errors import OutdatedError, UnusableRecordError, described
+from dranet_nri.errors import OutdatedError, UnusableRecordError
 from dranet_nri.log import trace_of
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
 from dranet_nri.overseer import Repair, Repairs, Subject
+from dranet_nri.plan.refusals import described
 from dranet_nri.sandboxes import ENDED, has_ended
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.targets import moved

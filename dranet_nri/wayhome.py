@@ -17,6 +17,7 @@ from dranet_nri.plan.ops import Op
 from dranet_nri.plan.patience import Return, how_far, is_patient
 from dranet_nri.plan.planner import is_cut, plan
 from dranet_nri.plan.port import Session
+from dranet_nri.plan.refusals import described
 from dranet_nri.targets import look
 
 MAX_BEGINNINGS: Final = 2  # of one way home, see is_cut
@@ -107,5 +108,5 @@ def _tried(device: AttachedDevice, work: Callable[[], T]) -> T | Return:
     try:
         return work()
     except Exception as error:  # noqa: BLE001 - see all()
-        text = f"device {device.device.name}: {str(error) or type(error).__name__}"
+        text = f"device {device.device.name}: {described(error)}"
         return Return(home=False, text=text)

@@ -87,9 +87,21 @@ def _headline(part: Part, *, alone: bool) -> str:
     if best < count:
         return f"{needed}, {best} of {len(part.candidates)} can be had together; {_REMEDY}"
     return (
-        f"{needed}, but no {count} of the {len(part.options)} that fit go together; {_REMEDY}, "
-        "or ask for less capacity"
+        f"{needed}, but no {count} of the {len(part.options)} that fit go together; {_REMEDY}"
+        f"{_of_shortage(part)}"
     )
+
+
+def _of_shortage(part: Part) -> str:
+    """Return what else helps where devices share what there is: capacity, or counters."""
+    if any(each.share.amounts for each in part.options):
+        return ", or ask for less capacity"
+    if any(each.offer.counters for each in part.options):
+        return (
+            "; a device whose counter is used up waits for those that draw on it: a physical "
+            "function and its virtual functions exclude each other"
+        )
+    return ""
 
 
 def _state(candidate: Candidate, part: Part, books: Books) -> str:

@@ -18,8 +18,8 @@ from typing import Any, Final, assert_never
 
 from dranet_nri.connection.handler import Answered, Handler, HookFailed, HookLate, Notify, Outcome
 from dranet_nri.connection.link import Link
-from dranet_nri.errors import described
 from dranet_nri.model import Container, Edits
+from dranet_nri.plan.refusals import described
 from dranet_nri.wire.nri import PodEventKind
 from dranet_nri.wire.session import Call, ContainerEvent, HookEvent, PodEvent, Synchronized
 from dranet_nri.wire.ttrpc import Code

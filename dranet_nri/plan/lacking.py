@@ -24,6 +24,7 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.plan.inherit import Inherited
 from dranet_nri.plan.ops import AddAddress, AddNeighbour, AddRoute, AddRule, Op
+from dranet_nri.plan.refusals import explained
 
 MAX_NAMED: Final = 3  # of them in warnings
 # IPv6 is off, another one has its place, there is no way to a gateway, or no such thing.
@@ -48,7 +49,7 @@ def may_lack(inherited: Collection[Inherited], op: Op, error: KernelError) -> bo
 
 def told_of(refused: Refused) -> Iterator[str]:
     """Yield what the pod should know of what was refused: a few, and how many more."""
-    for _, error in refused[:MAX_NAMED]:
-        yield f"left out, for the kernel refused it: {error}"
+    for op, error in refused[:MAX_NAMED]:
+        yield f"left out, for the kernel refused it: {explained(error, op)}"
     if len(refused) > MAX_NAMED:
         yield f"left out, for the kernel refused it: {len(refused) - MAX_NAMED} more of the host"

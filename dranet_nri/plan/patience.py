@@ -24,6 +24,7 @@ from dranet_nri.plan.known import why_unclear
 from dranet_nri.plan.ops import Op
 from dranet_nri.plan.planner import is_home, is_usable, plan
 from dranet_nri.plan.rdma import found, rdma_problem
+from dranet_nri.plan.refusals import explained
 from dranet_nri.plan.routes import absent_legs
 
 DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not back, or not usable
@@ -78,7 +79,7 @@ def how_far(
     if observed.unclear:
         return Return(home=False, text=why_unclear(device, observed.unclear))
     lost = rdma_problem(wanted.rdma, observed.rdma)
-    told = [f"{known_as}: {failed[0][1]}"] if failed else []
+    told = [f"{known_as}: {explained(failed[0][1], failed[0][0])}"] if failed else []
     told = told or _misnamed(wanted, observed)
     told += [lost] if lost and (alive or found(wanted.rdma, observed.rdma)) else []
     if not device.key.bus:

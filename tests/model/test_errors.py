@@ -4,7 +4,7 @@ from errno import EBUSY, ENODEV
 
 import pytest
 
-from dranet_nri.errors import AttachError, ConfigError, HeldError, KernelError, described
+from dranet_nri.errors import AttachError, ConfigError, HeldError, KernelError
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,3 @@ def test_a_config_error_keeps_every_violation_in_order() -> None:
 def test_a_terminal_shows_each_violation_on_a_line_and_another_error_on_one() -> None:
     assert ConfigError(["a: 1: rule", "b: 2: rule"]).lines == ("a: 1: rule", "b: 2: rule")
     assert HeldError("eth1 is held").lines == ("eth1 is held",)
-
-
-def test_an_error_that_is_not_ours_is_described_with_its_type() -> None:
-    assert described(HeldError("eth1 is held")) == "eth1 is held"
-    assert described(RuntimeError("can't start new thread")) == (
-        "RuntimeError: can't start new thread"
-    )
-    assert described(NotImplementedError()) == "NotImplementedError: "

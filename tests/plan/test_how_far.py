@@ -36,7 +36,10 @@ Failed = list[tuple[Op, KernelError]]
 NO_ROUTE: Failed = [
     (AddRoute(Ns.HOST, "eth2", ROUTE), KernelError("add route 10.9.0.0/16", ENETUNREACH))
 ]
-NO_ROUTE_TEXT = "device nic-2 (eth2): add route 10.9.0.0/16: ENETUNREACH"
+NO_ROUTE_TEXT = (
+    "device nic-2 (eth2): add route 10.9.0.0/16: ENETUNREACH; its gateway is not within reach: an"
+    " address or a route to it is gone; give it back"
+)
 NO_SYSCTL: Failed = [
     (SetSysctl(Ns.HOST, "eth2", FILTER), KernelError("set sysctl rp_filter", EINVAL))
 ]
@@ -82,7 +85,10 @@ def test_what_cannot_be_had_any_more_is_given_up_at_once() -> None:
     back = judged(ROUTELESS, NO_SYSCTL, wanted)
 
     assert (back.home, back.usable) == (True, True)
-    assert back.text.endswith("set sysctl rp_filter: EINVAL; given back without it")
+    assert back.text.endswith(
+        "set sysctl rp_filter: EINVAL; the kernel does not take that value any more; set the"
+        " sysctl by hand; given back without it"
+    )
 
 
 def test_a_virtual_device_that_is_nowhere_is_home_and_the_reason_said() -> None:

@@ -12,10 +12,11 @@ from structlog.testing import capture_logs
 from dra_shim.node.notices import Notice, Untold
 from dra_shim.node.told import Told
 from dranet_nri import insight
-from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError, described
+from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError
 from dranet_nri.files import RealFs
 from dranet_nri.insight import Insight
 from dranet_nri.lookout import Lookout
+from dranet_nri.plan.refusals import described
 from dranet_nri.threads import in_thread
 
 SOME = Insight({3: ("count", "drop"), 11: ("count",)}, {7: ("macvlan", "vlan")})
@@ -139,7 +140,10 @@ def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: 
         ("warning", "not told to the shim: TCX programs, links of other namespaces")
     ] * 4
     assert "No such file" in logs[0]["reason"]
-    assert [each["reason"] for each in logs[1:]] == [*[str(refusal)] * 2, described(no_thread)]
+    assert [each["reason"] for each in logs[1:]] == [
+        *[described(refusal)] * 2,
+        described(no_thread),
+    ]
 
 
 def test_it_looks_again_and_again_until_it_is_cancelled(

@@ -81,7 +81,7 @@ def test_devices_draw_on_the_counters_of_their_pool() -> None:
     assert given(stock, claim(exactly())) == [("r", "whole")]
     assert given(stock, claim(exactly("r", 2))) == [("r", "a"), ("r", "b")]
     assert refused(stock, claim(exactly("r", 3)))[0].endswith(
-        "r: needs 3 devices, but no 3 of the 4 that fit go together; free a device, or relax the selectors or constraints, or ask for less capacity"
+        "r: needs 3 devices, but no 3 of the 4 that fit go together; free a device, or relax the selectors or constraints; a device whose counter is used up waits for those that draw on it: a physical function and its virtual functions exclude each other"
     )
 
 
