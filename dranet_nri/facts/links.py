@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dranet_nri.inventory.attributes import readable
 from dranet_nri.model import Address, Link
 from dranet_nri.netlink.codec import address, attributes, fixed, text, u8
 from dranet_nri.netlink.links import (
@@ -133,8 +134,4 @@ def _seen_link(seen: Seen) -> SeenLink:
 
 def _readable(link: Link) -> Link:
     """Return the link with names that can be published: bytes that are not UTF-8 are replaced."""
-    return replace(link, name=_clean(link.name), alias=_clean(link.alias))
-
-
-def _clean(name: str) -> str:
-    return name.encode(errors="surrogateescape").decode(errors="replace")
+    return replace(link, name=readable(link.name), alias=readable(link.alias))
