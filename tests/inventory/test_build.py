@@ -395,37 +395,3 @@ def test_the_default_filter_is_the_one_dranet_users_know() -> None:
     assert DEFAULT_FILTER == (
         '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
     )
-
-
-NO_TEXT = "x\udcff"  # as netlink and sysfs tell a name that is no UTF-8
-
-
-@pytest.mark.parametrize(
-    "netdev",
-    [
-        nic("eth1", 3, tc_filters=(NO_TEXT,)),
-        nic("eth1", 3, tcx_programs=(NO_TEXT,)),
-        nic("eth1", 3, port_name=NO_TEXT),
-        nic(NO_TEXT, 3),
-        NetDevice(
-            Link(3, "eth1", alias=NO_TEXT, altnames=(NO_TEXT,), bus="pci", parent=PF), pci=PF
-        ),
-        virtual(NO_TEXT, 3),
-        virtual("dummy0", 3, kind=NO_TEXT),
-    ],
-    ids=["filter", "tcx", "port", "name", "alias", "virtual", "kind"],
-)
-@pytest.mark.parametrize("hca", ["mlx5_0", NO_TEXT])
-def test_a_name_that_is_no_text_keeps_nothing_from_being_published(
-    netdev: NetDevice, hca: str
-) -> None:
-    rdma = RdmaDevice(hca, pci=PF, ports=(RdmaPort(1),))
-    facts = HostFacts((function(),), (netdev, nic("eth9", 9, VF)), (rdma,), (), 1)
-
-    inventory = inventory_from_facts(replace(facts, functions=(function(), function(VF))))
-
-    assert "pci-0000-8a-00-1" in names(inventory)
-    for device in inventory.devices:
-        assert device.name.isascii()
-        for _, value in device.attributes:
-            assert not isinstance(value, str) or len(value.encode()) <= 64
