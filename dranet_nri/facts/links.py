@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dranet_nri.errors import KernelError
+from dranet_nri.inventory.attributes import readable
 from dranet_nri.model import Link
 from dranet_nri.netlink.codec import attributes, fixed, text, u8
 from dranet_nri.netlink.links import (
@@ -116,8 +117,4 @@ def _seen_link(seen: Seen) -> SeenLink:
 
 def _readable(link: Link) -> Link:
     """Return the link with names that can be published: bytes that are not UTF-8 are replaced."""
-    return replace(link, name=_clean(link.name), alias=_clean(link.alias))
-
-
-def _clean(name: str) -> str:
-    return name.encode(errors="surrogateescape").decode(errors="replace")
+    return replace(link, name=readable(link.name), alias=readable(link.alias))

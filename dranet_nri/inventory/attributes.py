@@ -90,11 +90,16 @@ _BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
 _STANDARD_ADDRESS: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
+def readable(text: str) -> str:
+    """Return what the kernel told with bytes that are no UTF-8, lone surrogates here, replaced."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
 def clipped(text: str) -> str:
     """Return text cut at the last whole character within the API's 64 bytes."""
     if len(text) <= MAX_STRING_BYTES and text.isascii():
         return text
-    return text.encode()[:MAX_STRING_BYTES].decode(errors="ignore")
+    return readable(text).encode()[:MAX_STRING_BYTES].decode(errors="ignore")
 
 
 def joined(items: Iterable[str]) -> str:
@@ -103,7 +108,7 @@ def joined(items: Iterable[str]) -> str:
     A first item that does not fit alone is clipped, so that the attribute still tells it exists.
     """
     text = ""
-    for item in sorted(set(items)):
+    for item in sorted(set(map(readable, items))):
         longer = f"{text},{item}" if text else item
         if len(longer.encode()) > MAX_STRING_BYTES:
             return text or clipped(item)

@@ -21,4 +21,7 @@ def interface_device_name(name: str) -> str:
     """Return the interface's name if it is a DNS label, else "net-" and its base32 form."""
     if not name or _LABEL.fullmatch(name):
         return name
-    return "net-" + base64.b32encode(name.encode()).decode().rstrip("=").lower()
+    return (
+        "net-"
+        + base64.b32encode(name.encode(errors="surrogateescape")).decode().rstrip("=").lower()
+    )

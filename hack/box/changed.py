@@ -58,7 +58,7 @@ _TABLE: Final = (
         " dranet_nri/executor.py dranet_nri/gate.py dranet_nri/holders.py dranet_nri/holding.py"
         " dranet_nri/journal.py dranet_nri/lookout.py dranet_nri/meter.py dranet_nri/overseer.py"
         " dranet_nri/plugin.py dranet_nri/presence.py dranet_nri/pulse.py dranet_nri/sandboxes.py"
-        " dranet_nri/targets.py",
+        " dranet_nri/targets.py dranet_nri/guard.py dranet_nri/wayhome.py",
     ),
     # Programs
     (

@@ -39,6 +39,8 @@ FUNCTION = PciFunction(
         ("x" * 63 + "é", "x" * 63),
         ("é" * 40, "é" * 32),
         ("x" + "日" * 30, "x" + "日" * 21),
+        ("rail\udcff", "rail\ufffd"),
+        ("x" * 63 + "\udcff", "x" * 63),
     ],
 )
 def test_text_is_cut_at_a_character_within_64_bytes(text: str, expected: str) -> None:
@@ -54,6 +56,7 @@ def test_text_is_cut_at_a_character_within_64_bytes(text: str, expected: str) ->
         (["a" * 31, "b" * 32], f"{'a' * 31},{'b' * 32}"),
         (["a" * 32, "b" * 32], "a" * 32),
         (["a" * 70, "b"], "a" * 64),
+        (["b", "a\udcff", "a\ufffd"], "a\ufffd,b"),
     ],
 )
 def test_lists_are_sorted_and_cut_at_a_whole_entry(items: list[str], expected: str) -> None:

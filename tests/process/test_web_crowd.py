@@ -7,12 +7,13 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from httpx2 import AsyncClient
 
 from dra_shim.address import Address
-from dra_shim.web import WebServer
+from dra_shim.web import Checks, Metrics, PluginSigns, WebServer, pages
 from dra_shim.web.server import Page
 from tests.process.web_bench import WebNotices
 
@@ -73,8 +74,8 @@ async def probed(port: int) -> str:
 async def crowded(said: bytes) -> AsyncIterator[int]:
     """Serve beside clients that each send said; yield the port when all have knocked."""
     notices = WebNotices()
-    pages = {"/metrics": metrics, "/healthz": healthy}
-    server = asyncio.create_task(WebServer(Address("127.0.0.1", 0), pages, notices).run())
+    served = {"/metrics": metrics, "/healthz": healthy}
+    server = asyncio.create_task(WebServer(Address("127.0.0.1", 0), served, notices).run())
     port = (await notices.listening).address.port
     clients = await asyncio.create_subprocess_exec(
         sys.executable, "-c", CROWD, str(port), str(CLIENTS), said.hex(),
@@ -110,3 +111,29 @@ def test_the_probe_is_answered_whatever_a_thousand_clients_do(said: bytes) -> No
             return [await probed(port) for _ in range(PROBES)]
 
     assert asyncio.run(scene()) == ["ok\n"] * PROBES
+
+
+def test_who_asks_for_a_verdict_meanwhile_gets_the_same_and_who_asks_later_a_new_one(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> list[str]:
+        asked, answer = [0], asyncio.Event()
+
+        async def slow() -> str:
+            asked[0] += 1
+            await answer.wait()
+            return f"look {asked[0]}"
+
+        checks = Checks(slow, lambda: "", lambda: True)
+        ask = pages(Metrics(), PluginSigns(tmp_path), checks)["/healthz"]
+        gone, first, second = (asyncio.ensure_future(ask()) for _ in range(3))
+        await asyncio.sleep(0)
+        gone.cancel()  # its client hung up
+        await asyncio.sleep(0)
+        answer.set()
+        return [(await each).text for each in (first, second, asyncio.ensure_future(ask()))]
+
+    first, second, later = asyncio.run(scene())
+
+    assert first == second == "a kubelet would not be answered: look 1\n"
+    assert later == "a kubelet would not be answered: look 2\n"

@@ -396,29 +396,3 @@ def test_without_sockets_nobody_is_alive(home: Path) -> None:
 
     assert code == 503
     assert "UNAVAILABLE" in said
-
-
-def test_who_asks_for_a_verdict_meanwhile_gets_the_same_and_who_asks_later_a_new_one(
-    tmp_path: Path,
-) -> None:
-    async def scene() -> list[str]:
-        asked, answer = [0], asyncio.Event()
-
-        async def slow() -> str:
-            asked[0] += 1
-            await answer.wait()
-            return f"look {asked[0]}"
-
-        checks = Checks(slow, lambda: "", lambda: True)
-        ask = pages(Metrics(), PluginSigns(tmp_path), checks)["/healthz"]
-        gone, first, second = (asyncio.ensure_future(ask()) for _ in range(3))
-        await asyncio.sleep(0)
-        gone.cancel()  # its client hung up
-        await asyncio.sleep(0)
-        answer.set()
-        return [(await each).text for each in (first, second, asyncio.ensure_future(ask()))]
-
-    first, second, later = asyncio.run(scene())
-
-    assert first == second == "a kubelet would not be answered: look 1\n"
-    assert later == "a kubelet would not be answered: look 2\n"

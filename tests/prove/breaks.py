@@ -275,7 +275,7 @@ _RUNTIME: Final = (
     Break(
         "a list of any size is decoded",
         _SESSION,
-        "if found > self._max_entries:",
+        "if self._entries > self._max_entries:",
         "if False:",
         "tests/wire/test_session.py"
         "::test_a_list_of_more_entries_than_a_node_can_have_ends_the_connection",
