@@ -119,7 +119,7 @@ class Target:
         if link and not self.child and rdma.mode is RdmaMode.SHARED:
             known = rdma_known_as(self.record, Observed(pod=LinkState(link)))
             rdma = shared_after_move(session, known, rdma.host, sleep)
-        told = (*self.network.told, *told_of(refused)) if self.network else ()
+        told = told_of(self.network.told, refused) if self.network else ()
         warnings = (f"{NETWORK}{each}" for each in told)
         record = replace(self.record, warnings=(*self.record.warnings, *warnings))
         record = with_files(session, record, self.wanted.config, rdma, options)

@@ -74,24 +74,31 @@ def _placed(network: PodNetwork, device: int, places: _Places) -> PodNetwork:
         for route in connected(address)
         for source in ("", str(interface_of(address.cidr).ip))
     }
-    routes, inherited, told = [], set(network.inherited), list(network.told)
+    routes, inherited = [], set(network.inherited)
+    behind: list[str] = []
+    left: list[str] = []
     for route in network.routes:
         slot = slot_of(route)
         if _is_plain(route) and (slot, route.source) in with_addresses:
             continue
         holder = places.taken.get(slot)
         if holder and route in inherited:
-            told.append(f"left out, for {holder} has it: route {route.destination} of the host")
+            left.append(f"left out, for {holder} has it: route {route.destination} of the host")
             continue
         place = places.next_free(slot, device)
         places.given.add(place)
         placed = route if place == slot else replace(route, metric=place[3])
         if holder:
-            told.append(_told(placed, holder))
+            behind.append(_told(placed, holder))
         if route in inherited:
             inherited.add(placed)
         routes.append(placed)
-    return replace(network, routes=tuple(routes), inherited=frozenset(inherited), told=tuple(told))
+    return replace(
+        network,
+        routes=tuple(routes),
+        inherited=frozenset(inherited),
+        told=(*behind, *network.told, *left),
+    )
 
 
 def _is_plain(route: Route) -> bool:

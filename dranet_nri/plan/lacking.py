@@ -5,7 +5,7 @@ Rules:
    (no memory, a busy device), and for whatever is claimed.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from errno import (
     EACCES,
     EADDRNOTAVAIL,
@@ -26,7 +26,7 @@ from dranet_nri.plan.inherit import Inherited
 from dranet_nri.plan.ops import AddAddress, AddNeighbour, AddRoute, AddRule, Op
 from dranet_nri.plan.refusals import explained
 
-MAX_NAMED: Final = 3  # of them in warnings
+MAX_TOLD: Final = 6  # lines; a NIC may have hundreds of routes, and its record has bounds
 # IPv6 is off, another one has its place, there is no way to a gateway, or no such thing.
 LASTING: Final = frozenset(
     {EACCES, EADDRNOTAVAIL, EAFNOSUPPORT, EEXIST, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH}
@@ -47,9 +47,16 @@ def may_lack(inherited: Collection[Inherited], op: Op, error: KernelError) -> bo
             return False
 
 
-def told_of(refused: Refused) -> Iterator[str]:
-    """Yield what the pod should know of what was refused: a few, and how many more."""
-    for op, error in refused[:MAX_NAMED]:
-        yield f"left out, for the kernel refused it: {explained(error, op)}"
-    if len(refused) > MAX_NAMED:
-        yield f"left out, for the kernel refused it: {len(refused) - MAX_NAMED} more of the host"
+def told_of(planned: Sequence[str], refused: Refused) -> tuple[str, ...]:
+    """Return what the pod should know of what it gets: some lines, and how many more there are.
+
+    Args:
+        planned: what was known beforehand, the weightiest first.
+        refused: what the kernel refused then.
+    """
+    lines = (
+        *planned,
+        *(f"left out, for the kernel refused it: {explained(error, op)}" for op, error in refused),
+    )
+    more = len(lines) - MAX_TOLD
+    return (*lines[:MAX_TOLD], f"{more} more like these") if more > 0 else lines

@@ -197,6 +197,7 @@ def test_sysctls_of_a_pod_are_those_that_a_claim_can_set(session: Session) -> No
         Sysctl("ipv4", "arp_announce", "2"),
         Sysctl("ipv4", "arp_ignore", "1"),
         Sysctl("ipv4", "forwarding", "1"),
+        Sysctl("ipv6", "disable_ipv6", "0"),
         Sysctl("ipv6", "forwarding", "1"),
     }
     apply(session, *(SetSysctl(Ns.POD, "net1", each) for each in wanted))

@@ -1,5 +1,7 @@
 """The devices and hosts that the planner's tests speak of."""
 
+from dataclasses import replace
+
 from dranet_nri.model import (
     Address,
     InterfaceConfig,
@@ -53,6 +55,16 @@ GKE = LinkState(
     ),
 )
 RENAMED = NetworkConfig(InterfaceConfig(name="net1"))
+
+
+def with_addresses(*cidrs: str) -> NetworkConfig:
+    """Return a claim that gives these addresses."""
+    return NetworkConfig(InterfaceConfig(addresses=cidrs))
+
+
+def with_routes(*routes: Route, host: LinkState = PLAIN) -> LinkState:
+    """Return a host that has these routes."""
+    return replace(host, routes=routes)
 
 
 def network_of(wanted: InPod) -> PodNetwork:
