@@ -1,0 +1,34 @@
+"""Why a device that a record names may not leave the host."""
+
+import pytest
+
+from dranet_nri.inventory import HostFacts, hazards, why_unpublished
+from dranet_nri.model import DefaultRoute, DeviceKey
+from tests.inventory.parts import VF, nic, virtual
+
+FACTS = HostFacts(
+    netdevs=(nic("eth0", 2, VF), nic("eth1", 3), virtual("dummy7", 4)),
+    default_routes=(DefaultRoute(4, 0, (2,)),),
+)
+FUNCTION = DeviceKey("pci", VF, "", VF)
+VIRTUAL = DeviceKey("", "", "dummy7")
+
+
+@pytest.mark.parametrize(
+    ("key", "index", "kept"),
+    [
+        pytest.param(FUNCTION, 2, "eth0", id="its link"),
+        pytest.param(FUNCTION, None, "eth0", id="every link of its function"),
+        pytest.param(DeviceKey("auxiliary", "sf.1", "", VF), None, "eth0", id="of the one above"),
+        pytest.param(FUNCTION, 3, "", id="another link"),
+        pytest.param(VIRTUAL, 4, "", id="a virtual one"),
+        pytest.param(VIRTUAL, None, "", id="one that is nowhere"),
+    ],
+)
+def test_a_device_is_kept_for_its_link_or_for_those_of_its_parent(
+    key: DeviceKey, index: int | None, kept: str
+) -> None:
+    said = why_unpublished(key, index, FACTS, hazards(FACTS))
+
+    told = f"{kept}: the node's default route goes through it; it stays on the host: put what is on"
+    assert said.startswith(told) if kept else said == ""
