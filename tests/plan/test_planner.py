@@ -171,6 +171,7 @@ def test_a_half_configured_device_in_the_pod_gets_what_is_missing() -> None:
             LinkSettings(sizes=OffloadSizes(gro=65537, gso_ipv4=65538, gro_ipv4=65539)),
         ),
         SetLink(Ns.POD, "net1", LinkSettings(mtu=8896)),
+        SetSysctl(Ns.POD, "net1", Sysctl("ipv6", "disable_ipv6", "0")),
         SetSysctl(Ns.POD, "net1", Sysctl("ipv4", "arp_announce", "2")),
         SetSysctl(Ns.POD, "net1", Sysctl("ipv4", "forwarding", "1")),
         SetSysctl(Ns.POD, "net1", Sysctl("ipv6", "forwarding", "1")),
@@ -193,8 +194,9 @@ def test_a_configured_device_in_the_pod_needs_nothing() -> None:
 def test_an_ipv6_route_without_a_metric_is_the_one_that_the_kernel_gave_1024(metric: int) -> None:
     config = NetworkConfig(routes=(RouteConfig("2001:db8:9::/48", gateway="fe80::1"),))
     route = Route("2001:db8:9::/48", gateway="fe80::1", metric=metric)
+    now = replace(PLAIN, routes=(route,), sysctls=(Sysctl("ipv6", "disable_ipv6", "0"),))
 
-    ops = plan(in_pod(config, PLAIN), away(replace(PLAIN, routes=(route,))))
+    ops = plan(in_pod(config, PLAIN), away(now))
 
     assert ops == ()
 
