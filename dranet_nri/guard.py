@@ -1,4 +1,4 @@
-"""What of the host no pod may have, judged at each attach from what the kernel shows then.
+"""Safety check at attach: refuses a device that the inventory would not publish now.
 
 Rules:
 1. The rules are those of the inventory. A record tells what was published once: since then the

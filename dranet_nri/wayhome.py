@@ -1,4 +1,4 @@
-"""The way home of devices, run on the kernel.
+"""Restoration of devices on the host: runs the plans and verifies the result.
 
 Rules:
 1. One thing that can't be restored must not keep the rest from coming home, nor one device others.

@@ -1,4 +1,4 @@
-"""What only a privileged process sees of the network namespace that it lives in; see insight."""
+"""Facts of the host's network namespace that only a privileged process can read; see insight."""
 
 import os
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Which links of a host no pod may have, and why: one judgement, for the inventory and for attach.
+"""Links that no pod may have, with the reason: one function for the inventory and for attach.
 
 The rules are those of safety.py and uplinks.py; here they are put together.
 """

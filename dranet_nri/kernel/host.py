@@ -1,4 +1,4 @@
-"""What the judgement at attach goes by: the host's links, and what hangs on them or uses them."""
+"""Host facts for the safety check at attach: links, addresses, routes, rules, links above them."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Policy routing: which links the tables lead through that rules send packets to.
+"""Policy routing: the links of the routing tables that rules select.
 
 Numbers without a name are FRA_* and RTA_* of linux/fib_rules.h and rtnetlink.h.
 """

@@ -1,8 +1,8 @@
-"""What of the host's configuration of a device goes along into the pod, best effort.
+"""Host configuration of a device that its pod inherits, best effort.
 
 Rules:
-1. What the pod cannot have is left out and told; it keeps no pod from its NIC. What only the kernel
-   can tell is left out when it refuses: see plan.lacking.
+1. What the pod cannot have is left out with a warning; the attach goes on. What the kernel refuses
+   later is left out then: see plan.lacking.
 2. Addresses become permanent, so those that somebody manages for a while stay: of router
    advertisements, from which the pod's kernel makes its own, temporary and deprecated ones.
 3. A route is inherited only where it still makes sense with the pod's addresses: its source is one

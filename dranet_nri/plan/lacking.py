@@ -1,8 +1,8 @@
-"""What a pod does without, because its kernel refuses it and nobody claimed it.
+"""Inherited configuration that a pod can lack after the kernel refused it.
 
 Rules:
-1. That is what is inherited, and refused for a reason that lasts. An attach fails for what may pass
-   (no memory, a busy device), and for whatever is claimed.
+1. Inherited configuration is left out if the reason of the refusal lasts. The attach fails if the
+   reason may pass (no memory, a busy device), or if the claim asks for the configuration.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""What to do about an errno of the kernel: one table of sentences.
+"""Remedies for the errnos of the kernel: one table of sentences.
 
 Rules:
 1. Every operation has a sentence for every errno: its own, else what the errno means to any.

@@ -1,4 +1,4 @@
-"""Which routes are the same, and what of them is missing.
+"""Equality of routes, and the routes or legs that a host lacks.
 
 Rules:
 1. Linux keeps routes of equal destination and metric beside each other. IPv4 keeps each as it was

@@ -1,4 +1,4 @@
-"""What the node probably uses: overlays and policy routing, and what --include overrides."""
+"""Heuristics for links in use: overlays and policy routing, and their override by --include."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Why a device that a record names may not leave the host."""
+"""Reasons why a recorded device may not leave the host."""
 
 import pytest
 

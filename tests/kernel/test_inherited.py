@@ -1,4 +1,4 @@
-"""What of the host's configuration arrives in a pod, and what is told of the rest; real kernel."""
+"""Inherited configuration in a pod, and the warnings for the rest, on the real kernel."""
 
 import pytest
 

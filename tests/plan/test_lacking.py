@@ -1,4 +1,4 @@
-"""What a pod does without, and what fails its attach."""
+"""Configuration that a pod can lack, and refusals that fail its attach."""
 
 from errno import EACCES, EBUSY, EEXIST, ENODEV, ENOMEM
 

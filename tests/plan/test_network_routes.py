@@ -1,4 +1,4 @@
-"""Which routes a device shall have in the pod: the claim's, and those of the host that fit."""
+"""Routes of a device in its pod: those of the claim, and those of the host that fit."""
 
 from dataclasses import replace
 

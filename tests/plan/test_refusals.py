@@ -1,4 +1,4 @@
-"""What is told of each errno: every operation has a sentence for it, and none that misleads."""
+"""Remedies: every operation has a sentence for every errno, and no sentence misleads."""
 
 import errno
 from errno import EACCES, EBUSY, EEXIST, EINVAL, EMSGSIZE, EPERM, errorcode

@@ -1,4 +1,4 @@
-"""Which routes are the same, and what the host has lost of them."""
+"""Equality of routes, and the routes that the host lacks."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What verbs print of names and reasons that others chose."""
+"""Output of verbs for names and reasons that others chose."""
 
 import sys
 from collections.abc import Callable

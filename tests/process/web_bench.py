@@ -1,4 +1,4 @@
-"""What a web server tells while a test runs it."""
+"""A web server under test, with the notices that it sends."""
 
 import asyncio
 
