@@ -58,6 +58,16 @@ def test_a_second_attempt_keeps_the_snapshot_of_the_first(node: Node) -> None:
     assert node.journal.records[DATA].attempt == 2
 
 
+def test_the_devices_of_a_claim_return_in_the_reverse_order_of_their_attach(node: Node) -> None:
+    node.attach()
+    attached = len(node.kernel.log)
+
+    node.detach()
+
+    moves = [op.name for op in node.kernel.log[attached:] if isinstance(op, MoveLink)]
+    assert moves == ["eth2", "eth1", "eth3"]  # the first claim has eth1 and eth2
+
+
 def test_emptiness_never_becomes_the_snapshot_however_often_it_is_tried(node: Node) -> None:
     node.attach()
     for number in range(2, 5):
