@@ -110,7 +110,9 @@ class Host:
 
     def start(self, build: Build, moment: str, terminal: int = subprocess.DEVNULL) -> Started:
         """Start a build, as the first process of the terminal if any, and wait for the moment."""
-        session = [] if terminal == subprocess.DEVNULL else ["setsid", "--ctty"]
+        # Whoever runs the tests below nohup ignores SIGHUP, and a shell cannot undo that.
+        session = ["env", "--default-signal=HUP,INT"]
+        session += [] if terminal == subprocess.DEVNULL else ["setsid", "--ctty"]
         pipe, held = os.pipe()
         process = subprocess.Popen(
             [*self._enter, *session, *self._command(build)],
