@@ -5,7 +5,7 @@ server silently turns it into 1.
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from dra_shim.cel import SelectorError, compile_selector
@@ -22,6 +22,7 @@ from dranet_nri.config import (
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME
 
+TOO_LONG: Final = f"is longer than {MAX_PARAMETERS} bytes as JSON; shorten it"
 MAX_DEVICES: Final = 32  # AllocationResultsMaxSize
 _MAX_LIST: Final = 32  # requests, constraints, config, selectors
 _MAX_SUBREQUESTS: Final = 8  # FirstAvailableDeviceRequestMaxSize
@@ -240,14 +241,19 @@ def _config(
     if not isinstance(value, dict):
         parameters.complain("must be an object")
         return None
-    raw = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    if len(raw.encode(errors="surrogatepass")) > MAX_PARAMETERS:
-        parameters.complain(f"is longer than {MAX_PARAMETERS} bytes as JSON; shorten it")
+    if is_too_long(value):
+        parameters.complain(TOO_LONG)
         return None
     entry = ConfigEntry(source, driver, value, names, parameters.path)
     if driver == DRIVER_NAME:
         _check_ours(parameters)
     return entry
+
+
+def is_too_long(parameters: Mapping[str, object]) -> bool:
+    """Whether the API server refuses parameters for their length."""
+    raw = json.dumps(parameters, ensure_ascii=False, separators=(",", ":"), default=str)
+    return len(raw.encode(errors="surrogatepass")) > MAX_PARAMETERS
 
 
 def _check_ours(parameters: Node) -> None:

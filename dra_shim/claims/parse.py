@@ -3,7 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dra_shim.claims.devices import claim_spec, configs, required, selectors
+from dra_shim.claims.devices import (
+    TOO_LONG,
+    claim_spec,
+    configs,
+    is_too_long,
+    required,
+    selectors,
+)
 from dra_shim.claims.kinds import (
     ClaimSpec,
     DeviceClass,
@@ -77,6 +84,8 @@ def parse_document(document: object, path: str = "") -> Document:
         ConfigError: every violation of the document.
     """
     if isinstance(document, Mapping) and not {"apiVersion", "kind"} & document.keys():
+        if is_too_long(document):
+            raise ConfigError([f"{path or 'document'}: {TOO_LONG}"])
         return Parameters(parse_network_config(document, path))
     findings = Findings()
     value = _object(Node(document, path, findings))

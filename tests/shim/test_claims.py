@@ -4,6 +4,8 @@
 import json
 from fractions import Fraction
 
+import pytest
+
 from dra_shim.claims import (
     Cel,
     ClaimSpec,
@@ -20,6 +22,7 @@ from dra_shim.claims import (
     parse_manifests,
 )
 from dranet_nri.config import ConfigEntry, ConfigSource
+from dranet_nri.errors import ConfigError
 from dranet_nri.model import InterfaceConfig, NetworkConfig
 from tests.shim.claim_documents import FLAT, Json, claim, device_class, exactly, opaque
 
@@ -180,6 +183,16 @@ def test_a_document_without_kind_is_a_network_configuration() -> None:
     (parameters,) = parse_manifests('{"interface": {"mtu": 9000}}')
 
     assert parameters == Parameters(NetworkConfig(InterfaceConfig(mtu=9000)))
+
+
+def test_a_bare_configuration_is_as_long_as_the_api_server_takes() -> None:
+    routes = [{"destination": f"10.{n}.0.0/16", "scope": 253} for n in range(256)]
+
+    with pytest.raises(ConfigError) as caught:
+        parse_document({"routes": routes})
+
+    assert caught.value.violations == ("document: is longer than 10240 bytes as JSON; shorten it",)
+    assert isinstance(parse_document({"routes": routes[:200]}), Parameters)
 
 
 def test_other_objects_are_named_and_not_looked_into() -> None:
