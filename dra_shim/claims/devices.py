@@ -183,8 +183,9 @@ def _selector(node: Node) -> Cel | None:
     try:
         compile_selector(text)
     except SelectorError as error:
-        expression.complain(error.reason)
-        return None
+        if not node.findings.newer:  # else its server took it, and it fails where it is used
+            expression.complain(error.reason)
+            return None
     return Cel(text, expression.path)
 
 

@@ -123,7 +123,7 @@ def main(args: argparse.Namespace) -> int:
         DranetError: says what is wrong with the files.
         OSError: the records or the inventory cannot be read.
     """
-    files = read_files([*args.claim, *args.classes, *args.slices, *args.claims])
+    files = read_files([*args.claim, *args.classes, *args.slices], args.claims)
     asked = tuple(each for name in dict.fromkeys(args.claim) for each in files.pop(name))
     others = tuple(each for documents in files.values() for each in documents)
     claims = _claims(asked)

@@ -219,3 +219,37 @@ def test_a_list_is_taken_apart() -> None:
 
 def test_a_list_without_items_is_an_object_like_others() -> None:
     assert parse_manifests("{apiVersion: v1, kind: List, items: 3}") == (OtherObject("List", ""),)
+
+
+def test_what_a_server_stored_may_be_of_a_newer_api() -> None:
+    spec = {"selectors": [{"cel": {"expression": "device.next()"}}], "next": 1}
+    stored = {"metadata": {"name": "c", "resourceVersion": "7"}, "spec": spec}
+    named = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
+
+    found = parse_document(named | stored)
+
+    assert isinstance(found, DeviceClass)
+    assert [cel.expression for cel in found.selectors] == ["device.next()"]
+    assert parse_document(named | stored | {"kind": "DeviceGroup"}) == OtherObject(
+        "DeviceGroup", "c"
+    )
+    with pytest.raises(ConfigError) as caught:
+        parse_document(named | stored | {"metadata": {"name": "c"}})
+    assert len(caught.value.violations) == 2
+
+
+def test_of_claims_that_only_hold_devices_the_spec_is_not_read() -> None:
+    broken = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c"},
+        "spec": {"devices": {"config": [opaque({"interface": {"mtu": 1}})]}},
+    }
+    text = json.dumps({"kind": "List", "items": [broken, {"apiVersion": "v1", "kind": "Pod"}]})
+
+    assert parse_manifests(text, only_taken=True) == (
+        ResourceClaim("", "c", "", ClaimSpec()),
+        OtherObject("Pod", ""),
+    )
+    with pytest.raises(ConfigError):
+        parse_manifests(text)
