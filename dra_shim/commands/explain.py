@@ -33,7 +33,7 @@ from dra_shim.settings import (
     state_from,
 )
 from dra_shim.stock import near_in, node_of_slices, read_inventory, slices_among, stock_of
-from dranet_nri.config import network_config_to_object
+from dranet_nri.config import Configured, clashes, network_config_to_object
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
@@ -194,17 +194,21 @@ def _configured(
 ) -> Explanation:
     """Add the configuration of each device of ours; one that is not valid undoes the decision."""
     found: list[tuple[Grant, str, object]] = []
+    configured: list[Configured] = []
     for grant in grants:
         claim = claims[grant.claim]
         config: object = None
         if grant.offer.driver == DRIVER_NAME and not grant.admin_access:
             try:
-                config = network_config_to_object(
-                    config_for(claim, classes, grant.request, first_valid=False)
-                )
+                chosen = config_for(claim, classes, grant.request, first_valid=False)
             except ConfigError as error:
                 why = (*why, *(f"claim {claim.label}: {line}" for line in error.violations))
+            else:
+                config = network_config_to_object(chosen)
+                title = f"device {grant.offer.name} of claim {claim.label}"
+                configured.append(Configured(title, chosen))
         found.append((grant, claim.label, config))
+    why = (*why, *clashes(configured))
     return Explanation(parts, () if why else tuple(found), tuple(dict.fromkeys(why)))
 
 
