@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from dra_shim.cel import SelectorError, compile_selector
+from dra_shim.cel import SelectorError, compile_selector, filter_language
 from dra_shim.claims.kinds import Cel, ClaimSpec, Constraint, DeviceRequest, Request
 from dra_shim.claims.names import parse_driver, parse_label, parse_qualified, parse_subdomain
 from dra_shim.claims.needs import capacity, tolerations
@@ -184,8 +184,11 @@ def _selector(node: Node) -> Cel | None:
         compile_selector(text)
     except SelectorError as error:
         if not node.findings.newer:  # else its server took it, and it fails where it is used
-            expression.complain(error.reason)
+            expression.complain(filter_language(text) or error.reason)
             return None
+    mistaken = filter_language(text)
+    if mistaken and not node.findings.newer:
+        expression.complain(mistaken)
     return Cel(text, expression.path)
 
 

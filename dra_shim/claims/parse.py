@@ -30,6 +30,7 @@ from dra_shim.claims.names import parse_label, parse_subdomain
 from dra_shim.claims.offers import ResourceSlice
 from dra_shim.claims.slices import slice_spec
 from dra_shim.claims.taken import taken_devices
+from dra_shim.claims.workloads import read_workload
 from dranet_nri.config import (
     ConfigSource,
     Findings,
@@ -140,7 +141,9 @@ def _object(node: Node) -> Document | None:
         return None
     group, _, short = version_text.rpartition("/")
     if group != GROUP:
-        return OtherObject(kind_text, _title(node))
+        assert isinstance(node.value, Mapping)
+        workload = read_workload(node.value, kind_text, node.path)
+        return workload or OtherObject(kind_text, _title(node))
     if kind_text in _UNREAD:
         return OtherObject(kind_text, _title(node))
     if short not in VERSIONS and kind_text != _SLICE:
