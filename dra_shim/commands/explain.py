@@ -5,11 +5,13 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 from dra_shim.allocator import (
     Check,
     Grant,
+    Outcome,
     PartReport,
     Supply,
     Wanted,
@@ -39,6 +41,13 @@ from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.model import DRIVER_NAME
 from dranet_nri.report import say
+
+_SAME_ROOT: Final = "matchAttribute resource.kubernetes.io/pcieRoot"
+_ROOT_REMEDY: Final = (
+    "devices that sit side by side need not have one PCIe root: with Data Direct (ConnectX-8) the "
+    "NIC's is another than the GPU's, and some virtual machines show none in common; match "
+    "resource.kubernetes.io/numaNode instead"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +236,15 @@ def _lines(found: Explanation) -> list[str]:
             lines += (f"    {_check_text(check)}" for check in device.checks)
     lines.append(f"decision: the claims {'cannot' if found.why else 'can'} be met")
     lines += (f"  {line}" for line in found.why)
+    if found.why and _fails_by_root(found):
+        lines.append(f"  {_ROOT_REMEDY}")
     lines += (f"  {line}" for line in _grant_lines(found))
     return lines
+
+
+def _fails_by_root(found: Explanation) -> bool:
+    checks = (check for part in found.parts for device in part.devices for check in device.checks)
+    return any(each.what == _SAME_ROOT and each.outcome is Outcome.FAILED for each in checks)
 
 
 def _check_text(check: Check) -> str:
