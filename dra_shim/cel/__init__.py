@@ -23,6 +23,12 @@ from dra_shim.cel.library import (
     selector_environment,
     with_empty_domains,
 )
+from dra_shim.cel.mistaken import (
+    close_to,
+    filter_language,
+    unknown_attribute,
+    unknown_attributes,
+)
 from dra_shim.cel.seen import names_in
 from dra_shim.cel.values import OneOrMore, semver, tagged
 from dranet_nri.errors import DranetError
@@ -37,9 +43,12 @@ __all__ = [
     "Subject",
     "compile_selector",
     "filter_devices",
+    "filter_language",
     "matching_devices",
     "names_in",
     "numa_list",
+    "unknown_attribute",
+    "unknown_attributes",
 ]
 
 Near = Mapping[int, tuple[int, ...]]
@@ -119,9 +128,12 @@ class Selector:
             return value
         if result.type().name() != "ERROR":
             reason = f"gives {value!r}; it must give true or false"
+        elif mistaken := filter_language(self.expression):
+            reason = mistaken
         elif missing := _MISSING_KEY.fullmatch(str(value)):
+            hint = close_to(missing[1], [name for name, _ in device.attributes])
             guard = f'"{missing[1]}" in device.attributes["..."] && ...'
-            reason = f'the device has no "{missing[1]}"; guard it: {guard}'
+            reason = f'the device has no "{missing[1]}"{hint}; guard it: {guard}'
         else:
             reason = _ERROR_CODE.sub("", str(value))
         raise SelectorError(self.expression, f"on device {device.name}: {reason}")

@@ -10,6 +10,7 @@ slices.py      `spec` of a slice: devices, counters, taints
 taken.py       `status` of a claim: what it has
 allocated.py   a claim that is to be prepared: its devices, parameters and pods
 pods.py        a pod that has it: which containers list it, whether it ended
+workloads.py   what makes pods: the claims that they have and list
 parse.py       one document → one value, by apiVersion and kind
 """
 
@@ -43,6 +44,7 @@ from dra_shim.claims.offers import (
 from dra_shim.claims.parse import parse_document, parse_manifests
 from dra_shim.claims.pods import PodUse, is_over, read_pod_use
 from dra_shim.claims.taken import recorded_amounts
+from dra_shim.claims.workloads import PodClaimEntry, PodContainer, PodSpec, Workload
 
 __all__ = [
     "MAX_DEVICES",
@@ -60,6 +62,9 @@ __all__ = [
     "Offer",
     "OtherObject",
     "Parameters",
+    "PodClaimEntry",
+    "PodContainer",
+    "PodSpec",
     "PodUse",
     "Policy",
     "Request",
@@ -70,6 +75,7 @@ __all__ = [
     "Taint",
     "Taken",
     "Toleration",
+    "Workload",
     "is_over",
     "parse_document",
     "parse_label",

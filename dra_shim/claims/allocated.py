@@ -152,7 +152,9 @@ def _config(fields: dict[str, Node], origin: ConfigSource, place: str) -> Iterat
     opaque = present(fields["opaque"]) if "opaque" in fields else {}
     if "driver" not in opaque or opaque["driver"].text() != DRIVER_NAME:
         return
-    parameters = opaque["parameters"].value if "parameters" in opaque else {}
+    if "parameters" not in opaque:
+        return
+    parameters = opaque["parameters"].value
     if not isinstance(parameters, Mapping):
         opaque["parameters"].complain("must be an object")
         return

@@ -5,10 +5,10 @@ server silently turns it into 1.
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from dra_shim.cel import SelectorError, compile_selector
+from dra_shim.cel import SelectorError, compile_selector, filter_language
 from dra_shim.claims.kinds import Cel, ClaimSpec, Constraint, DeviceRequest, Request
 from dra_shim.claims.names import parse_driver, parse_label, parse_qualified, parse_subdomain
 from dra_shim.claims.needs import capacity, tolerations
@@ -22,6 +22,7 @@ from dranet_nri.config import (
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME
 
+TOO_LONG: Final = f"is longer than {MAX_PARAMETERS} bytes as JSON; shorten it"
 MAX_DEVICES: Final = 32  # AllocationResultsMaxSize
 _MAX_LIST: Final = 32  # requests, constraints, config, selectors
 _MAX_SUBREQUESTS: Final = 8  # FirstAvailableDeviceRequestMaxSize
@@ -182,8 +183,12 @@ def _selector(node: Node) -> Cel | None:
     try:
         compile_selector(text)
     except SelectorError as error:
-        expression.complain(error.reason)
-        return None
+        if not node.findings.newer:  # else its server took it, and it fails where it is used
+            expression.complain(filter_language(text) or error.reason)
+            return None
+    mistaken = filter_language(text)
+    if mistaken and not node.findings.newer:
+        expression.complain(mistaken)
     return Cel(text, expression.path)
 
 
@@ -240,14 +245,19 @@ def _config(
     if not isinstance(value, dict):
         parameters.complain("must be an object")
         return None
-    raw = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    if len(raw.encode(errors="surrogatepass")) > MAX_PARAMETERS:
-        parameters.complain(f"is longer than {MAX_PARAMETERS} bytes as JSON; shorten it")
+    if is_too_long(value):
+        parameters.complain(TOO_LONG)
         return None
     entry = ConfigEntry(source, driver, value, names, parameters.path)
     if driver == DRIVER_NAME:
         _check_ours(parameters)
     return entry
+
+
+def is_too_long(parameters: Mapping[str, object]) -> bool:
+    """Whether the API server refuses parameters for their length."""
+    raw = json.dumps(parameters, ensure_ascii=False, separators=(",", ":"), default=str)
+    return len(raw.encode(errors="surrogatepass")) > MAX_PARAMETERS
 
 
 def _check_ours(parameters: Node) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dra_shim.claims.offers import ResourceSlice, Taint, Taken
+from dra_shim.claims.workloads import Workload
 from dranet_nri.config import ConfigEntry
 from dranet_nri.model import NetworkConfig
 
@@ -152,5 +153,11 @@ class OtherObject:
 
 
 Document = (
-    ResourceClaim | ResourceClaimTemplate | DeviceClass | ResourceSlice | Parameters | OtherObject
+    ResourceClaim
+    | ResourceClaimTemplate
+    | DeviceClass
+    | ResourceSlice
+    | Parameters
+    | Workload
+    | OtherObject
 )

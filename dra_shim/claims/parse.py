@@ -1,9 +1,22 @@
-"""One document → one value, by its apiVersion and kind."""
+"""One document → one value, by its apiVersion and kind.
+
+Rules:
+1. What a person writes is read strictly. What a driver or a server wrote may be of a newer API:
+   unknown fields of ResourceSlices, and of objects that have a resourceVersion, are passed over.
+2. Our parameters are read strictly wherever they come from: no server looks into them.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dra_shim.claims.devices import claim_spec, configs, required, selectors
+from dra_shim.claims.devices import (
+    TOO_LONG,
+    claim_spec,
+    configs,
+    is_too_long,
+    required,
+    selectors,
+)
 from dra_shim.claims.kinds import (
     ClaimSpec,
     DeviceClass,
@@ -17,6 +30,7 @@ from dra_shim.claims.names import parse_label, parse_subdomain
 from dra_shim.claims.offers import ResourceSlice
 from dra_shim.claims.slices import slice_spec
 from dra_shim.claims.taken import taken_devices
+from dra_shim.claims.workloads import read_workload
 from dranet_nri.config import (
     ConfigSource,
     Findings,
@@ -30,6 +44,7 @@ from dranet_nri.model import parse_uid
 GROUP: Final = "resource.k8s.io"
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 
+_SLICE: Final = "ResourceSlice"
 # Kinds of the group that are not looked into.
 _UNREAD: Final = ("DeviceTaintRule", "ResourcePoolStatusRequest")
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
@@ -42,8 +57,12 @@ _METADATA: Final = (
 Fields = dict[str, Node]
 
 
-def parse_manifests(text: str) -> tuple[Document, ...]:
+def parse_manifests(text: str, *, only_taken: bool = False) -> tuple[Document, ...]:
     """Return the documents of a file; a List is taken apart.
+
+    Args:
+        text: YAML or JSON.
+        only_taken: of ResourceClaims nothing counts but what they have; `spec` is not read.
 
     Raises:
         ConfigError: every violation of every document.
@@ -58,7 +77,8 @@ def parse_manifests(text: str) -> tuple[Document, ...]:
         path = f"documents[{index}]" if len(documents) > 1 else ""
         for inner_path, inner in _members(document, path):
             try:
-                found.append(parse_document(inner, inner_path))
+                read = _without_spec(inner) if only_taken else inner
+                found.append(parse_document(read, inner_path))
             except ConfigError as error:
                 violations += error.violations
     if violations:
@@ -77,12 +97,29 @@ def parse_document(document: object, path: str = "") -> Document:
         ConfigError: every violation of the document.
     """
     if isinstance(document, Mapping) and not {"apiVersion", "kind"} & document.keys():
+        if is_too_long(document):
+            raise ConfigError([f"{path or 'document'}: {TOO_LONG}"])
         return Parameters(parse_network_config(document, path))
-    findings = Findings()
+    findings = Findings(newer=_is_of_a_program(document))
     value = _object(Node(document, path, findings))
     findings.raise_if_any()
     assert value is not None, "a document without a value has a finding"
     return value
+
+
+def _is_of_a_program(document: object) -> bool:
+    """Whether a driver or an API server wrote the document."""
+    if not isinstance(document, Mapping):
+        return False
+    metadata = document.get("metadata")
+    stored = isinstance(metadata, Mapping) and "resourceVersion" in metadata
+    return stored or document.get("kind") == _SLICE
+
+
+def _without_spec(document: object) -> object:
+    if isinstance(document, Mapping) and document.get("kind") == "ResourceClaim":
+        return {**document, "spec": {}}
+    return document
 
 
 def _members(document: object, path: str) -> list[tuple[str, object]]:
@@ -104,14 +141,18 @@ def _object(node: Node) -> Document | None:
         return None
     group, _, short = version_text.rpartition("/")
     if group != GROUP:
-        return OtherObject(kind_text, _title(node))
+        assert isinstance(node.value, Mapping)
+        workload = read_workload(node.value, kind_text, node.path)
+        return workload or OtherObject(kind_text, _title(node))
     if kind_text in _UNREAD:
         return OtherObject(kind_text, _title(node))
-    if short not in VERSIONS:
+    if short not in VERSIONS and kind_text != _SLICE:
         known = ", ".join(f"{GROUP}/{each}" for each in VERSIONS)
         version.complain(f"this version is not known; use one of {known}")
         return None
     reader = _READERS.get(kind_text)
+    if reader is None and node.findings.newer:
+        return OtherObject(kind_text, _title(node))
     if reader is None:
         hint = did_you_mean(kind_text, _READERS)
         kind.complain(f"no such kind in {GROUP}{hint}; use one of {', '.join(_READERS)}")
@@ -198,5 +239,5 @@ _READERS: Final[Mapping[str, Callable[[Node, Fields, bool], Document]]] = {
     "ResourceClaim": _claim,
     "ResourceClaimTemplate": _template,
     "DeviceClass": _class,
-    "ResourceSlice": _slice,
+    _SLICE: _slice,
 }

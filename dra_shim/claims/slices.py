@@ -1,4 +1,8 @@
-"""`spec` of a ResourceSlice: what a driver offers. The limits are those of k8s.io/api/resource."""
+"""`spec` of a ResourceSlice: what a driver offers. The limits are those of k8s.io/api/resource.
+
+What a newer API adds is passed over: fields, kinds of attributes. Consumers treat an unknown effect
+of a taint like None (DeviceTaintEffect).
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,7 +10,7 @@ from typing import Final
 from dra_shim.cel.values import OneOrMore, is_semver
 from dra_shim.claims.devices import Fields, required
 from dra_shim.claims.names import parse_driver, parse_label, parse_subdomain, parse_taint_key
-from dra_shim.claims.needs import amount, check_name, word
+from dra_shim.claims.needs import amount, check_name
 from dra_shim.claims.offers import Capacity, Counter, Offer, Policy, ResourceSlice, Taint
 from dranet_nri.config import Node
 from dranet_nri.errors import InvalidValueError
@@ -32,6 +36,7 @@ _FACTS: Final = (
     "nodeAllocatableResourceMappings",
 )
 _SHARED: Final = "allowMultipleAllocations"
+_EFFECTS: Final = ("NoSchedule", "NoExecute")
 _KINDS: Final = ("int", "bool", "string", "version")
 _LISTS: Final = tuple(f"{kind}s" for kind in _KINDS)
 
@@ -110,6 +115,8 @@ def _attributes(fields: Fields) -> Iterator[tuple[str, OneOrMore]]:
     for name, entry in fields["attributes"].entries().items():
         check_name(entry, name)
         inner = entry.fields((*_KINDS, *_LISTS))
+        if not inner and entry.entries():
+            continue
         if len(inner) != 1:
             entry.complain(f"needs one of {', '.join((*_KINDS, *_LISTS))}")
             continue
@@ -203,8 +210,8 @@ def _taints(fields: Fields) -> Iterator[Taint]:
         inner = item.fields(("key", "value", "effect", "timeAdded"))
         key = required(item, inner, "key")
         required(item, inner, "effect")
-        effect = word(inner, "effect", ("NoSchedule", "NoExecute", "None"))
+        effect = (inner["effect"].text() or "") if "effect" in inner else ""
         value = (inner["value"].text() or "") if "value" in inner else ""
         name = key.parsed(parse_taint_key) if key else None
         if name:
-            yield Taint(name, value, effect)
+            yield Taint(name, value, effect if effect in _EFFECTS else "None")

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -13,6 +13,7 @@ from dra_shim.claims import DeviceClass
 from dra_shim.commands.documents import read_documents
 from dra_shim.ledger import Ledger, new_nonce, writing
 from dra_shim.podclaims import PodClaim, claims_of_pod, classes_of
+from dra_shim.prepare.records import check_distinct
 from dra_shim.prepare.wanted import is_gated
 from dra_shim.settings import (
     State,
@@ -123,11 +124,19 @@ def main(args: argparse.Namespace) -> int:
         missing = [claim for claim, record in zip(claims, before, strict=True) if record is None]
         fresh = iter(_allocated(args, missing, classes, pod, ledger))
         records = [_current(record) if record else next(fresh) for record in before]
+        if missing:
+            check_distinct([*records, *_others(ledger, pod, records)])
         ledger.record([new for new, old in zip(records, before, strict=True) if new != old])
     for claim, record, old in zip(claims, records, before, strict=True):
         _warn_about(claim, record, old)
     _show(records, as_json=args.output == "json")
     return 0
+
+
+def _others(ledger: Ledger, pod: ObjectRef, records: Sequence[Allocation]) -> Iterator[Allocation]:
+    """Yield what the pod has by other claims."""
+    shown = {record.claim.uid for record in records}
+    return (each for each in ledger.of_pod(pod.uid) if each.claim.uid not in shown)
 
 
 def _check_alone(state: State) -> None:

@@ -33,17 +33,23 @@ def read_documents(names: Sequence[str]) -> tuple[Document, ...]:
     return tuple(each for documents in read_files(names).values() for each in documents)
 
 
-def read_files(names: Sequence[str]) -> dict[str, tuple[Document, ...]]:
+def read_files(
+    names: Sequence[str], holders: Sequence[str] = ()
+) -> dict[str, tuple[Document, ...]]:
     """Return the documents of each file by its name.
+
+    Args:
+        names: files of documents.
+        holders: more files, of whose ResourceClaims counts only what they have.
 
     Raises:
         ConfigError: every violation, with the file's name in front.
     """
     found: dict[str, tuple[Document, ...]] = {}
     violations: list[str] = []
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys((*names, *holders)):
         try:
-            found[name] = parse_manifests(read_text(name))
+            found[name] = parse_manifests(read_text(name), only_taken=name not in names)
         except ConfigError as error:
             violations += [f"{name}: {line}" for line in error.violations]
     if violations:

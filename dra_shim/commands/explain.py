@@ -5,11 +5,13 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 from dra_shim.allocator import (
     Check,
     Grant,
+    Outcome,
     PartReport,
     Supply,
     Wanted,
@@ -33,12 +35,19 @@ from dra_shim.settings import (
     state_from,
 )
 from dra_shim.stock import near_in, node_of_slices, read_inventory, slices_among, stock_of
-from dranet_nri.config import network_config_to_object
+from dranet_nri.config import Configured, clashes, network_config_to_object
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.model import DRIVER_NAME
 from dranet_nri.report import say
+
+_SAME_ROOT: Final = "matchAttribute resource.kubernetes.io/pcieRoot"
+_ROOT_REMEDY: Final = (
+    "devices that sit side by side need not have one PCIe root: with Data Direct (ConnectX-8) the "
+    "NIC's is another than the GPU's, and some virtual machines show none in common; match "
+    "resource.kubernetes.io/numaNode instead"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ def main(args: argparse.Namespace) -> int:
         DranetError: says what is wrong with the files.
         OSError: the records or the inventory cannot be read.
     """
-    files = read_files([*args.claim, *args.classes, *args.slices, *args.claims])
+    files = read_files([*args.claim, *args.classes, *args.slices], args.claims)
     asked = tuple(each for name in dict.fromkeys(args.claim) for each in files.pop(name))
     others = tuple(each for documents in files.values() for each in documents)
     claims = _claims(asked)
@@ -194,17 +203,21 @@ def _configured(
 ) -> Explanation:
     """Add the configuration of each device of ours; one that is not valid undoes the decision."""
     found: list[tuple[Grant, str, object]] = []
+    configured: list[Configured] = []
     for grant in grants:
         claim = claims[grant.claim]
         config: object = None
         if grant.offer.driver == DRIVER_NAME and not grant.admin_access:
             try:
-                config = network_config_to_object(
-                    config_for(claim, classes, grant.request, first_valid=False)
-                )
+                chosen = config_for(claim, classes, grant.request, first_valid=False)
             except ConfigError as error:
                 why = (*why, *(f"claim {claim.label}: {line}" for line in error.violations))
+            else:
+                config = network_config_to_object(chosen)
+                title = f"device {grant.offer.name} of claim {claim.label}"
+                configured.append(Configured(title, chosen))
         found.append((grant, claim.label, config))
+    why = (*why, *clashes(configured))
     return Explanation(parts, () if why else tuple(found), tuple(dict.fromkeys(why)))
 
 
@@ -223,8 +236,15 @@ def _lines(found: Explanation) -> list[str]:
             lines += (f"    {_check_text(check)}" for check in device.checks)
     lines.append(f"decision: the claims {'cannot' if found.why else 'can'} be met")
     lines += (f"  {line}" for line in found.why)
+    if found.why and _fails_by_root(found):
+        lines.append(f"  {_ROOT_REMEDY}")
     lines += (f"  {line}" for line in _grant_lines(found))
     return lines
+
+
+def _fails_by_root(found: Explanation) -> bool:
+    checks = (check for part in found.parts for device in part.devices for check in device.checks)
+    return any(each.what == _SAME_ROOT and each.outcome is Outcome.FAILED for each in checks)
 
 
 def _check_text(check: Check) -> str:

@@ -317,7 +317,9 @@ class Preparer:
         devices = await trial.devices.devices({each.device[2] for each in claim.results})
         trial.doing = "the records"
         return await self._transact(
-            lambda ledger: records.record(ledger, claim, pod, use, devices, self._terms)
+            lambda ledger: records.record(
+                ledger, claim, pod, use, devices, self._terms, runs=trial.adopts
+            )
         )
 
     async def _over(

@@ -13,9 +13,9 @@ from dra_shim.claims import AllocatedClaim, PodUse
 from dra_shim.ledger import Ledger, new_nonce
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.wanted import Terms, allocation_of, is_recorded
-from dranet_nri.config import lease_addresses
-from dranet_nri.errors import HeldError
-from dranet_nri.model import Allocation, Device, ObjectRef
+from dranet_nri.config import Configured, clashes, lease_addresses
+from dranet_nri.errors import ConfigError, HeldError
+from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,19 @@ def record(
     use: PodUse,
     devices: Mapping[str, Device],
     terms: Terms,
+    *,
+    runs: bool = False,
 ) -> Allocation:
     """Return the claim's record for this pod, made now unless it is there.
+
+    Args:
+        ledger: of this transaction.
+        claim: as the server has it.
+        pod: the one that has it.
+        use: what the pod does with it.
+        devices: of the node, by name.
+        terms: what holds for all claims.
+        runs: the pod has its devices already, so it is not refused what other devices have too.
 
     Raises:
         NotYetError: a device or an address is another's still, or a device not on the node.
@@ -47,8 +58,43 @@ def record(
     _check_free(claim, ledger.in_use((claim.ref, pod)))
     made = allocation_of(claim, pod, use, devices, terms, new_nonce())
     made = _leased(made, ledger.addresses(besides=claim.ref.uid))
+    if not runs:
+        check_distinct([made, *_others(ledger, made)])
     ledger.record([made])
     return made
+
+
+def check_distinct(records: Sequence[Allocation]) -> None:
+    """See that no two devices of a pod would have one name or address.
+
+    Raises:
+        ConfigError: names each, and the devices.
+    """
+    violations = clashes(
+        [
+            Configured(
+                f"device {each.device.name} of claim {record.claim}",
+                each.config,
+                _own_name(each),
+            )
+            for record in records
+            for each in record.devices
+        ]
+    )
+    if violations:
+        raise ConfigError(violations)
+
+
+def _own_name(given: AllocatedDevice) -> str:
+    """Return the name of the interface that moves, "" where it stays on the host."""
+    stays = given.share_id and given.config.interface.ipoib is None
+    if stays or given.admin_access:
+        return ""
+    return str(given.device.attribute("dra.net/ifName") or "")
+
+
+def _others(ledger: Ledger, made: Allocation) -> list[Allocation]:
+    return [each for each in ledger.of_pod(made.pod.uid) if each.claim.uid != made.claim.uid]
 
 
 def forget(ledger: Ledger, claim_uid: str, judged: Allocation | None = None) -> bool:

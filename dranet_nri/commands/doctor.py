@@ -14,11 +14,13 @@ from typing import Final, assert_never
 
 from dranet_nri import heartbeat
 from dranet_nri.facts.checkup import Checkup, Places, look
+from dranet_nri.facts.host import PCI_IDS
 from dranet_nri.facts.runtime_files import CONTAINERD, CRIO, ContainerdFile
 from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, is_installed, probe
 from dranet_nri.heartbeat import Verdict
-from dranet_nri.inventory import AzureHost, RdmaDevice, placements
+from dranet_nri.inventory import AzureHost, PciFunction, RdmaDevice, placements
+from dranet_nri.inventory.observed import UNKNOWN_NAME
 from dranet_nri.model import RdmaMode
 from dranet_nri.report import Finding, Grade, lines_of, say
 from dranet_nri.settings import NRI_SOCKET, RUN
@@ -76,6 +78,7 @@ def main(args: argparse.Namespace) -> int:
         *runtime_findings(seen, args.nri_socket, heartbeat.judge(args.run_dir)),
         *findings(rdma, seen),
         *azure_findings(facts.azure),
+        *name_findings(facts.functions),
     ]
     probed: list[VerbsDevice | VerbsFailure] = []
     if rdma and not args.no_probe:
@@ -123,6 +126,17 @@ def findings(rdma: Sequence[RdmaDevice], seen: Checkup) -> Iterator[Finding]:
     if seen.nvidia:
         yield _gpu_direct(seen)
     yield _cdi_read_elsewhere(seen) or _cdi(seen.containerd)
+
+
+def name_findings(functions: Sequence[PciFunction]) -> Iterator[Finding]:
+    """Yield whether the words of the PCI ID database are there, which selectors may compare."""
+    if functions and all(each.vendor_name == UNKNOWN_NAME for each in functions):
+        text = (
+            f'dra.net/pciVendor and pciDevice of all NICs are "{UNKNOWN_NAME}", and selectors and '
+            "filters that compare them match nothing: install the PCI ID database (package pci.ids "
+            f"or hwdata, {' or '.join(map(str, PCI_IDS))})"
+        )
+        yield Finding("PCI names", Grade.WARNING, text)
 
 
 def azure_findings(host: AzureHost | None) -> Iterator[Finding]:

@@ -8,10 +8,12 @@ infiniband.py the `rdma` and `ipoib` blocks; the partition key of a port's table
 ranges.py     an address of this node's in place of a range
 refused.py    fields of dranet's that are checked, then refused
 devices.py    what a device or node cannot do of a configuration; what to warn of
+clashes.py    what several devices of a pod would have, and one can
 encode.py     NetworkConfig → canonical JSON
 select.py     which entries of a claim apply to a request, and how they merge
 """
 
+from dranet_nri.config.clashes import Configured, clashes
 from dranet_nri.config.devices import (
     SHARED_MODE_WARNING,
     char_kinds,
@@ -34,11 +36,13 @@ __all__ = [
     "SHARED_MODE_WARNING",
     "ConfigEntry",
     "ConfigSource",
+    "Configured",
     "Findings",
     "JsonObject",
     "Node",
     "char_kinds",
     "choose_pkey",
+    "clashes",
     "did_you_mean",
     "lease_addresses",
     "load_json",

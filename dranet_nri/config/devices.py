@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dranet_nri.config.document import show
+from dranet_nri.config.values import ETHERNET_BYTES, INFINIBAND_BYTES, bytes_of_mac
 from dranet_nri.model import CharKind, Device, NetworkConfig, RdmaMode
 
 SHARED_MODE_WARNING: Final = (
@@ -18,6 +19,7 @@ _NOTHING_SHARED: Final = (
     ' --shared choose devices with RDMA (attributes["dra.net/rdma"].BoolValue), or claim one that'
     " is not shared"
 )
+_MAC_BYTES: Final = {"ether": ETHERNET_BYTES, "infiniband": INFINIBAND_BYTES}
 _SOURCES: Final = {
     CharKind.UVERBS: "load module ib_uverbs",
     CharKind.RDMA_CM: "load module rdma_ucm",
@@ -61,7 +63,12 @@ def violations_for_device(
         found = violations_for_share(config)
     if share and not device.rdma_devices and config.interface.ipoib is None:
         found = (*found, _NOTHING_SHARED)
-    return (*found, *_ipoib_violations(config, device), *_rdma_violations(config, device))
+    return (
+        *found,
+        *_mac_violations(config, device),
+        *_ipoib_violations(config, device),
+        *_rdma_violations(config, device),
+    )
 
 
 def violations_for_share(config: NetworkConfig) -> tuple[str, ...]:
@@ -103,6 +110,27 @@ def _of_interface(config: NetworkConfig) -> Iterator[tuple[str, object]]:
         ("ethtool", config.ethtool or None),
     )
     return ((path, value) for path, value in given if value is not None)
+
+
+def _mac_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
+    """Yield link-layer addresses of another length than the device's.
+
+    The kernel refuses a shorter one and cuts a longer one of a neighbor (neigh_add,
+    net/core/neighbour.c).
+    """
+    encapsulation = device.attribute("dra.net/encapsulation")
+    size = _MAC_BYTES.get(str(encapsulation))
+    given = [("interface.hardwareAddr", config.interface.hardware_addr)]
+    given += [
+        (f"neighbors[{index}].hardwareAddr", each.hardware_addr)
+        for index, each in enumerate(config.neighbors)
+    ]
+    for path, mac in given:
+        if mac and size and bytes_of_mac(mac) != size:
+            yield (
+                f"{path}: {show(mac)}: has {bytes_of_mac(mac)} bytes, and those of the device "
+                f"({encapsulation}) have {size}; write such a one"
+            )
 
 
 def _ipoib_violations(config: NetworkConfig, device: Device) -> Iterator[str]:

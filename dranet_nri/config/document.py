@@ -58,8 +58,14 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
 class Findings:
     """The violations of one document."""
 
-    def __init__(self) -> None:
-        """Start with none."""
+    def __init__(self, *, newer: bool = False) -> None:
+        """Start with none.
+
+        Args:
+            newer: a program wrote the document, maybe for a newer API: its unknown fields are none
+                of a person's errors, and passed over.
+        """
+        self.newer = newer
         self._found: list[tuple[tuple[int, ...], str]] = []
 
     def add(self, position: tuple[int, ...], line: str) -> None:
@@ -111,6 +117,8 @@ class Node:
         found: dict[str, Node] = {}
         for name, node in self.entries().items():
             if name not in known and name not in refused:
+                if self.findings.newer:
+                    continue
                 listed = ", ".join(sorted(known))
                 hint = did_you_mean(name, known)
                 node.complain(f"unknown field{hint}; remove it or use one of: {listed}")

@@ -9,7 +9,7 @@ Rules:
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeVar
 
 from dranet_nri.config.document import INT32, Fields, Findings, Node, given, without_blank
@@ -22,10 +22,12 @@ from dranet_nri.config.values import (
     IpAddress,
     IpNetwork,
     parse_address,
+    parse_gateway,
     parse_ifname,
     parse_mac,
     parse_network,
     parse_own_mac,
+    parse_source,
 )
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import (
@@ -106,9 +108,10 @@ def _network(node: Node) -> NetworkConfig:
     if ethtool and interface.ipoib is not None:
         rule = "not possible with interface.type IPoIB, whose parent other pods use; remove it"
         fields[ETHTOOL].complain(rule)
+    routes = _each(fields, "routes", partial(_route, own=_hosts(interface)))
     return NetworkConfig(
         interface=interface,
-        routes=_each(fields, "routes", _route),
+        routes=routes,
         rules=_each(fields, "rules", _rule),
         neighbors=_each(fields, "neighbors", _neighbour),
         rdma=given(fields, "rdma", read_rdma) or RdmaConfig(),
@@ -150,10 +153,23 @@ def _addresses(node: Node) -> tuple[str, ...]:
         cidr = item.parsed(parse_address_or_range)
         if cidr is None:
             continue
-        if cidr in found and "-" not in cidr:
-            item.complain("given twice; keep one")
+        if "-" not in cidr:
+            _check_once(item, cidr, found)
         found.append(cidr)
     return tuple(found)
+
+
+def _check_once(node: Node, cidr: str, before: list[str]) -> None:
+    """Complain of an address that the kernel takes once: of IPv6 whatever its prefix length."""
+    address = cidr.partition("/")[0]
+    if cidr in before:
+        node.complain("given twice; keep one")
+    elif ":" in cidr and address in {other.partition("/")[0] for other in before}:
+        node.complain("given with another prefix length before; keep one of the two")
+
+
+def _hosts(interface: InterfaceConfig) -> frozenset[str]:
+    return frozenset(cidr.partition("/")[0] for cidr in interface.addresses or ())
 
 
 def _at_least(node: Node, low: int) -> int | None:
@@ -163,22 +179,28 @@ def _at_least(node: Node, low: int) -> int | None:
 # --------------------------------------------------------------------------- routes and the rest
 
 
-def _route(node: Node) -> RouteConfig:
+def _route(node: Node, own: frozenset[str]) -> RouteConfig:
+    """Read a route; own are the addresses that the claim gives the NIC."""
     fields = without_blank(node.fields(_ROUTE), "gateway", "source")
     destination = _required(node, fields, "destination", parse_network)
     version = destination.version if destination else 0
     scope = _one_of(fields["scope"], (_SCOPE_UNIVERSE, _SCOPE_LINK)) if "scope" in fields else 0
-    gateway = given(fields, "gateway", partial(_address_of, version=version))
-    source = given(fields, "source", partial(_address_of, version=version))
+    gateway = given(fields, "gateway", partial(_address_of, parser=parse_gateway, version=version))
+    source = given(fields, "source", partial(_address_of, parser=parse_source, version=version))
     if "gateway" not in fields and scope == _SCOPE_UNIVERSE:
         node.complain(f"needs gateway, or scope {_SCOPE_LINK} if reached without one")
-    if isinstance(gateway, IPv4Address) and scope == _SCOPE_LINK:
+    if isinstance(gateway, IPv4Address) and int(gateway) and scope == _SCOPE_LINK:
         # fib_check_nh, net/ipv4/fib_semantics.c: a gateway is never in scope link.
         fields["gateway"].complain(f"not possible with scope {_SCOPE_LINK} (link); remove one")
+    if isinstance(gateway, IPv6Address) and str(gateway) in own:
+        # ip6_validate_gw, net/ipv6/route.c; IPv4 takes it.
+        fields["gateway"].complain("is the NIC's own address; write the router's")
+    if gateway and not int(gateway):
+        scope = _SCOPE_LINK
     return RouteConfig(
         destination=_text(destination),
-        gateway=_text(gateway),
-        source=_text(source),
+        gateway=_text(gateway if gateway and int(gateway) else None),
+        source=_text(source if source and int(source) else None),
         scope=scope or 0,
         table=given(fields, "table", _table) or 0,
         metric=given(fields, "metric", lambda found: found.integer(0, INT32[1])) or 0,
@@ -223,9 +245,9 @@ def _required(node: Node, fields: Fields, name: str, parser: Callable[[str], T])
     return found.parsed(parser)
 
 
-def _address_of(node: Node, version: int) -> IpAddress | None:
+def _address_of(node: Node, parser: Callable[[str], IpAddress], version: int) -> IpAddress | None:
     """Return an address; complain if its family is not version (0: unknown)."""
-    address = node.parsed(parse_address)
+    address = node.parsed(parser)
     if address and version not in {0, address.version}:
         node.complain(f"is IPv{address.version} but destination is IPv{version}; use one family")
     return address

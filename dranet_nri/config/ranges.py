@@ -10,7 +10,7 @@ from dataclasses import replace
 from ipaddress import ip_address, ip_interface
 from typing import Final
 
-from dranet_nri.config.values import IpAddress, parse_address, parse_prefix
+from dranet_nri.config.values import IpAddress, check_assignable, parse_address, parse_prefix
 from dranet_nri.errors import HeldError, InvalidValueError, RefusedError
 from dranet_nri.model import NetworkConfig
 
@@ -21,14 +21,17 @@ def parse_address_or_range(text: str) -> str:
     """Return "address/length" or "first-last/length" in canonical form.
 
     Raises:
-        InvalidValueError: it is neither, or the range is none of one network.
+        InvalidValueError: it is neither, no NIC can have it, or the range is none of one network.
     """
     first, dash, rest = text.partition("-")
     if not dash:
         address, length = parse_prefix(text)
+        check_assignable(address)
         return f"{address}/{length}"
     low = parse_address(first)
     high, length = parse_prefix(rest)
+    check_assignable(low)
+    check_assignable(high)
     if high.version != low.version:
         raise InvalidValueError(f"begins as IPv{low.version} and ends as IPv{high.version}")
     if int(low) > int(high):

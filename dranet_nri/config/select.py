@@ -6,7 +6,8 @@ Rules:
    ("req/sub") beats what names the main request or nothing.
 3. Interface fields merge one by one, and an explicit zero or false counts. Lists (addresses,
    routes, rules, neighbors) replace: who gives a list gives all of it.
-4. Each entry must be valid alone, and the merged whole again.
+4. Without parameters an entry says nothing.
+5. Each entry must be valid alone, and the merged whole again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,16 +58,17 @@ def select_config(
         entries: all entries of the claim's allocation, the class's and the claim's, in their order.
         request: name as in the allocation result.
         first_valid_wins: dranet's order: the first entry that applies is taken alone, so that the
-            class beats the claim and nothing is merged.
+            class beats the claim and nothing is merged. As with dranet, empty parameters count as
+            an entry, and one for "req" does not apply to "req/sub".
 
     Raises:
         ConfigError: an entry that applies is not valid, or the merged whole is not.
     """
-    chosen = [
-        entry
-        for entry in entries
-        if entry.driver == DRIVER_NAME and entry.parameters and entry.applies_to(request)
-    ]
+    ours = [entry for entry in entries if entry.driver == DRIVER_NAME]
+    if first_valid_wins:
+        chosen = [each for each in ours if not each.requests or request in each.requests]
+    else:
+        chosen = [each for each in ours if each.parameters and each.applies_to(request)]
     violations: list[str] = []
     for index, entry in enumerate(chosen):
         broken = _violations(entry)

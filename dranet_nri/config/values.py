@@ -21,11 +21,16 @@ IpAddress = IPv4Address | IPv6Address
 IpNetwork = IPv4Network | IPv6Network
 
 _LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,2}")
+_PADDED: Final = re.compile(r"/0+(?=[0-9])")
 # Names that exist as directories of net.ipv4.conf, so the kernel refuses them (net/ipv4/devinet.c),
 # and the loopback interface that every pod has.
 _TAKEN_NAMES: Final = frozenset({"all", "default", "lo"})
 _NBSP: Final = 0xA0  # counts as white space in the kernel's byte-wise isspace() (lib/ctype.c)
-_MAC_SIZES: Final = (6, 8, 20)  # Ethernet, EUI-64, IP over InfiniBand
+ETHERNET_BYTES: Final = 6
+INFINIBAND_BYTES: Final = 20
+_MAC_SIZES: Final = (ETHERNET_BYTES, INFINIBAND_BYTES)
+_BARE: Final = re.compile(r"(?:[0-9a-f]{2})+")
+_BROADCAST: Final = IPv4Address("255.255.255.255")
 _PAIRS: Final = re.compile(r"[0-9a-f]{2}(?:(?P<by>[:-])[0-9a-f]{2})(?:(?P=by)[0-9a-f]{2})*")
 _MAX_RDMA_NAME: Final = 63  # IB_DEVICE_NAME_MAX - 1, rdma/ib_verbs.h
 _RDMA_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -33,10 +38,10 @@ _QUADS: Final = re.compile(r"[0-9a-f]{4}(?:\.[0-9a-f]{4})+")
 
 
 def parse_address(text: str) -> IpAddress:
-    """Return a bare IP address.
+    """Return a bare IP address; an IPv4-mapped one is the IPv4 address, as in Go's net.IP.
 
     Raises:
-        InvalidValueError: text is none, has a zone, a prefix length, or is an IPv4-mapped one.
+        InvalidValueError: text is none, or has a zone or a prefix length.
     """
     if "/" in text:
         raise InvalidValueError("must be an IP address without a prefix length; remove the /…")
@@ -48,9 +53,61 @@ def parse_address(text: str) -> IpAddress:
         raise InvalidValueError(
             'must be an IP address such as "10.0.0.1" or "2001:db8::1"'
         ) from None
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        raise InvalidValueError(f'must not be IPv4-mapped; write "{address.ipv4_mapped}"')
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def parse_gateway(text: str) -> IpAddress:
+    """Return the address of a gateway; 0.0.0.0 stands for a route of scope link.
+
+    Raises:
+        InvalidValueError: text is no address, or one that the kernel takes for no gateway
+            (fib_check_nh, net/ipv4/fib_semantics.c; ip6_route_info_create, net/ipv6/route.c).
+    """
+    address = parse_address(text)
+    kind = _narrow_kind(address)
+    if kind and not (address.version == 4 and address.is_unspecified):
+        raise InvalidValueError(f"is {kind}, which cannot be a gateway; write the router's address")
     return address
+
+
+def parse_source(text: str) -> IpAddress:
+    """Return the preferred source of a route; 0.0.0.0 and :: let the kernel choose.
+
+    Raises:
+        InvalidValueError: text is no address, or one that the kernel takes for no source
+            (RTA_PREFSRC).
+    """
+    address = parse_address(text)
+    kind = _narrow_kind(address)
+    usable = address.is_unspecified or (address.version == 4 and address.is_loopback)
+    if kind and not usable:
+        raise InvalidValueError(f"is {kind}, which cannot be a source; write an address of the NIC")
+    return address
+
+
+def check_assignable(address: IpAddress) -> None:
+    """Refuse an address that the kernel gives to no NIC: some of IPv6 (net/ipv6/addrconf.c).
+
+    Raises:
+        InvalidValueError: says what kind of address it is.
+    """
+    kind = _narrow_kind(address) if address.version == 6 else ""
+    if kind:
+        raise InvalidValueError(
+            f'is {kind}, which no NIC can have; write a unicast address such as "2001:db8::5/64"'
+        )
+
+
+def _narrow_kind(address: IpAddress) -> str:
+    """Return what makes an address none of a host, "" if nothing does."""
+    if address.is_multicast:
+        return "a multicast address"
+    if address.is_loopback:
+        return "a loopback address"
+    if address.is_unspecified:
+        return "the unspecified address"
+    return "the broadcast address" if address == _BROADCAST else ""
 
 
 def parse_prefix(text: str) -> tuple[IpAddress, int]:
@@ -61,6 +118,10 @@ def parse_prefix(text: str) -> tuple[IpAddress, int]:
     """
     host, slash, length = text.partition("/")
     address = parse_address(host)
+    if slash and ":" in host and address.version == 4:
+        raise InvalidValueError(
+            f'must not be IPv4-mapped; write "{address}" with a prefix length of 0 to 32'
+        )
     if not slash:
         raise InvalidValueError(
             f'must be in CIDR notation; write "{address}/{address.max_prefixlen}" for one address'
@@ -73,29 +134,37 @@ def parse_prefix(text: str) -> tuple[IpAddress, int]:
 def parse_network(text: str) -> IpNetwork:
     """Return the network of a CIDR; host bits are cleared, as the kernel demands of a route.
 
+    Zeros before the prefix length count for nothing, as for Go's net.ParseCIDR.
+
     Raises:
         InvalidValueError: text is not in CIDR notation.
     """
-    address, length = parse_prefix(text)
+    address, length = parse_prefix(_PADDED.sub("/", text))
     return ip_network((address, length), strict=False)
 
 
 def parse_mac(text: str) -> str:
-    """Return a link-layer address of 6, 8 or 20 bytes as lower-case colon-hex.
+    """Return a link-layer address of Ethernet or InfiniBand as lower-case colon-hex.
 
-    Takes colons, hyphens, or groups of four digits with dots.
+    Takes colons, hyphens, groups of four digits with dots, or digits alone.
 
     Raises:
-        InvalidValueError: text is none of these.
+        InvalidValueError: text is none of these, or of another length.
     """
     lower = text.lower()
-    if _PAIRS.fullmatch(lower) or _QUADS.fullmatch(lower):
+    if _PAIRS.fullmatch(lower) or _QUADS.fullmatch(lower) or _BARE.fullmatch(lower):
         raw = bytes.fromhex(re.sub("[:.-]", "", lower))
         if len(raw) in _MAC_SIZES:
             return raw.hex(":")
     raise InvalidValueError(
-        'must be a MAC address such as "02:00:5e:10:00:01" (6 bytes, or 8 or 20 of InfiniBand)'
+        f'must be a MAC address such as "02:00:5e:10:00:01" ({ETHERNET_BYTES} bytes, or '
+        f"{INFINIBAND_BYTES} of InfiniBand)"
     )
+
+
+def bytes_of_mac(mac: str) -> int:
+    """Return the length of a link-layer address in colon-hex."""
+    return mac.count(":") + 1
 
 
 def parse_own_mac(text: str) -> str:

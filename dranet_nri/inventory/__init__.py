@@ -1,6 +1,11 @@
 """Which network devices this node has for pods: names, attributes, and what is unsafe to give."""
 
-from dranet_nri.inventory.attributes import MAX_ATTRIBUTES, NUMA_NODE, within_budget
+from dranet_nri.inventory.attributes import (
+    ATTRIBUTE_NAMES,
+    MAX_ATTRIBUTES,
+    NUMA_NODE,
+    within_budget,
+)
 from dranet_nri.inventory.azure import parse_vm_size, placements
 from dranet_nri.inventory.build import (
     DEFAULT_FILTER,
@@ -23,6 +28,7 @@ from dranet_nri.inventory.owners import own_rdma
 from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
 
 __all__ = [
+    "ATTRIBUTE_NAMES",
     "DEFAULT_FILTER",
     "MAX_ATTRIBUTES",
     "NUMA_NODE",

@@ -68,6 +68,20 @@ RDMA_NAMES: Final = frozenset(
     )
 )
 
+ATTRIBUTE_NAMES: Final = (  # all that a device can have
+    RDMA_NAMES
+    | {*GOES_FIRST, NUMA_NODE, "resource.kubernetes.io/pciBusID", "resource.kubernetes.io/pcieRoot"}
+    | {
+        f"dra.net/{name}"
+        for name in (
+            *("ifName", "mac", "mtu", "encapsulation", "alias", "state", "type", "virtual"),
+            *("ebpf", "tcFilterNames", "tcxProgramNames", "ipv4", "ipv6", "linkSpeed"),
+            *("sriov", "sriovVfs", "isSriovVf", "numaNode", "driver"),
+            *("pciAddress", "pciVendor", "pciDevice", "pciSubsystem"),
+        )
+    }
+)
+
 Attributes = Iterator[tuple[str, AttributeValue]]
 
 _LINK_TYPES: Final = {  # ARPHRD_*, linux/if_arp.h, in the words of iproute2

@@ -34,6 +34,39 @@ IB0 = device("ib0", "infiniband", ROCE)
 
 
 @pytest.mark.parametrize(
+    ("nic", "size", "other"),
+    [(ETHERNET, 6, 20), (IB0, 20, 6)],
+    ids=["ethernet", "infiniband"],
+)
+def test_a_link_layer_address_must_have_the_length_of_the_devices(
+    nic: Device, size: int, other: int
+) -> None:
+    right, wrong = (
+        parse_network_config(
+            {
+                "interface": {"hardwareAddr": mac},
+                "neighbors": [{"destination": "10.0.0.1", "hardwareAddr": mac}],
+            }
+        )
+        for mac in (":".join(["02"] * size), ":".join(["02"] * other))
+    )
+
+    assert violations_for_device(right, nic) == ()
+    lines = violations_for_device(wrong, nic)
+    assert [line.split(":")[0] for line in lines] == [
+        "interface.hardwareAddr",
+        "neighbors[0].hardwareAddr",
+    ]
+    assert all(f"has {other} bytes, and those of the device" in line for line in lines)
+
+
+def test_a_link_layer_address_on_a_device_of_another_kind_is_not_judged() -> None:
+    config = parse_network_config({"interface": {"hardwareAddr": "02:00:00:00:00:01"}})
+
+    assert violations_for_device(config, device("tun0", "none")) == ()
+
+
+@pytest.mark.parametrize(
     ("document", "paths"),
     [
         (

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from ipaddress import ip_address
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +33,16 @@ v4 = st.ip_addresses(v=4).map(str)
 v6 = st.ip_addresses(v=6).map(str).filter(lambda text: not text.startswith("::ffff:"))
 net4 = st.tuples(v4, st.integers(0, 32)).map(lambda pair: f"{pair[0]}/{pair[1]}")
 net6 = st.tuples(v6, st.integers(0, 128)).map(lambda pair: f"{pair[0]}/{pair[1]}")
+
+
+def is_of_a_host(text: str) -> bool:
+    address = ip_address(text)
+    narrow = address.is_multicast or address.is_loopback or address.is_unspecified
+    return not narrow and text != "255.255.255.255"
+
+
+host4, host6 = v4.filter(is_of_a_host), v6.filter(is_of_a_host)
+own6 = st.tuples(host6, st.integers(0, 128)).map(lambda pair: f"{pair[0]}/{pair[1]}")
 mac = st.binary(min_size=6, max_size=6).map(lambda raw: b"\x02" + raw[1:]).map(lambda b: b.hex(":"))
 
 
@@ -61,7 +72,8 @@ ipoibs = st.builds(IpoibConfig, pkey=st.none() | pkeys, mode=st.sampled_from(Ipo
 interfaces = st.builds(
     InterfaceConfig,
     name=st.none() | names,
-    addresses=st.none() | st.lists(net4 | net6, unique=True, max_size=4).map(tuple),
+    addresses=st.none()
+    | st.lists(net4 | own6, unique_by=lambda cidr: cidr.partition("/")[0], max_size=4).map(tuple),
     mtu=st.none() | st.integers(1280, 4092),
     gso_max_size=st.none() | int32,
     gro_max_size=st.none() | int32,
@@ -95,10 +107,14 @@ rules = st.one_of(
 configs = st.builds(
     NetworkConfig,
     interface=interfaces,
-    routes=st.lists(routes(v4, net4) | routes(v6, net6), max_size=4).map(tuple),
+    routes=st.lists(routes(host4, net4) | routes(host6, net6), max_size=4).map(tuple),
     rules=st.lists(rules, max_size=3).map(tuple),
     neighbors=st.lists(st.builds(NeighbourConfig, v4 | v6, mac), max_size=3).map(tuple),
     rdma=rdmas,
+).filter(
+    lambda config: {route.gateway for route in config.routes}.isdisjoint(
+        cidr.partition("/")[0] for cidr in config.interface.addresses or ()
+    )
 )
 
 

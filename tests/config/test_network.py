@@ -112,16 +112,65 @@ def test_interface_names_the_kernel_takes_are_kept(name: str) -> None:
     ("mac", "canonical"),
     [
         ("02:00:5E:10:00:01", "02:00:5e:10:00:01"),
-        ("02-00-5e-10-00-01-02-03", "02:00:5e:10:00:01:02:03"),
+        ("02-00-5e-10-00-01", "02:00:5e:10:00:01"),
         ("0200.5e10.0001", "02:00:5e:10:00:01"),
+        ("02005E100001", "02:00:5e:10:00:01"),
         ("80" + ":01" * 19, "80" + ":01" * 19),
-        ("01:01:01:01:01:01:01:01", "01:01:01:01:01:01:01:01"),
+        ("80" + "01" * 19, "80" + ":01" * 19),
     ],
 )
-def test_mac_addresses_of_six_eight_and_twenty_bytes_are_kept(mac: str, canonical: str) -> None:
+def test_mac_addresses_of_six_and_twenty_bytes_are_kept(mac: str, canonical: str) -> None:
     config = parse_network_config({"interface": {"hardwareAddr": mac}})
 
     assert config.interface.hardware_addr == canonical
+
+
+@pytest.mark.parametrize(
+    ("route", "kept"),
+    [
+        (
+            {"destination": "10.9.0.0/024", "gateway": "::ffff:10.0.0.1"},
+            RouteConfig("10.9.0.0/24", "10.0.0.1"),
+        ),
+        (
+            {"destination": "10.9.0.0/24", "gateway": "0.0.0.0", "scope": 253},
+            RouteConfig("10.9.0.0/24", scope=253),
+        ),
+        (
+            {"destination": "10.9.0.0/24", "gateway": "0.0.0.0"},
+            RouteConfig("10.9.0.0/24", scope=253),
+        ),
+        (
+            {"destination": "2001:db8::/0064", "source": "::", "scope": 253},
+            RouteConfig("2001:db8::/64", scope=253),
+        ),
+        (
+            {"destination": "10.9.0.0/24", "source": "127.0.0.1", "scope": 253},
+            RouteConfig("10.9.0.0/24", source="127.0.0.1", scope=253),
+        ),
+    ],
+    ids=["mapped-and-padded", "no-gateway", "no-gateway-universe", "no-source", "loopback-source"],
+)
+def test_forms_of_a_route_that_dranet_and_the_kernel_take_are_taken(
+    route: dict[str, object], kept: RouteConfig
+) -> None:
+    assert parse_network_config({"routes": [route]}).routes == (kept,)
+
+
+def test_an_ipv4_mapped_neighbour_is_one_of_ipv4() -> None:
+    entry = {"destination": "::ffff:10.0.0.9", "hardwareAddr": "020000000009"}
+
+    (kept,) = parse_network_config({"neighbors": [entry]}).neighbors
+
+    assert kept == NeighbourConfig("10.0.0.9", "02:00:00:00:00:09")
+
+
+def test_addresses_that_the_kernel_takes_beside_each_other_are_taken() -> None:
+    addresses = ["10.0.0.1/24", "10.0.0.1/16", "224.0.0.1/24", "fe80::5/64", "2001:db8::/64"]
+
+    config = parse_network_config({"interface": {"addresses": addresses}})
+
+    assert config.interface.addresses == tuple(addresses)
 
 
 def interface(**fields: object) -> dict[str, object]:
@@ -173,6 +222,13 @@ BROKEN = [
     (interface(addresses=["10.0.0.01/8"]), "must be an IP address"),
     (interface(addresses=["::ffff:10.0.0.1/96"]), 'must not be IPv4-mapped; write "10.0.0.1"'),
     (interface(addresses=["2001:db8::1/64", "2001:DB8::1/64"]), "interface.addresses[1]: \"2001:DB8::1/64\": given twice"),
+    (interface(addresses=["10.0.0.1/024"]), "prefix length must be 0 to 32"),
+    (interface(addresses=["ff02::5/64"]), 'interface.addresses[0]: "ff02::5/64": is a multicast address, which no NIC can have; write a unicast address'),
+    (interface(addresses=["::/64"]), "is the unspecified address, which no NIC can have"),
+    (interface(addresses=["::1/128"]), "is a loopback address, which no NIC can have"),
+    (interface(addresses=["::-::5/64"]), "is the unspecified address"),
+    (interface(addresses=["feff::-ff02::5/0"]), "is a multicast address"),
+    (interface(addresses=["2001:db8::1/64", "2001:DB8::1/48"]), 'interface.addresses[1]: "2001:DB8::1/48": given with another prefix length before; keep one'),
     (interface(mtu=67), "interface.mtu: 67: must be 68 to 2147483647"),
     (interface(mtu=2**31), "must be 68 to 2147483647"),
     (interface(mtu="9000"), 'interface.mtu: "9000": must be a whole number'),
@@ -184,6 +240,8 @@ BROKEN = [
     (interface(hardwareAddr=""), 'interface.hardwareAddr: "": must be a MAC address'),
     (interface(hardwareAddr="01:00:5e:00:00:01"), "must be a unicast address"),
     (interface(hardwareAddr="00:00:00:00:00:00"), "must be a unicast address"),
+    (interface(hardwareAddr="02:00:5e:10:00:01:02:03"), "must be a MAC address such as \"02:00:5e:10:00:01\" (6 bytes, or 20 of InfiniBand)"),
+    (interface(hardwareAddr="02005e10000"), "must be a MAC address"),
     (interface(gsoMaxSize=0), "interface.gsoMaxSize: 0: must be 1 to 2147483647"),
     (interface(groMaxSize=-1), "interface.groMaxSize: -1: must be 1 to"),
     (interface(gsoIPv4MaxSize=0), "interface.gsoIPv4MaxSize: 0: must be 1 to"),
@@ -205,6 +263,15 @@ BROKEN = [
     (route(gateway="fe80::1"), 'routes[0].gateway: "fe80::1": is IPv6 but destination is IPv4'),
     (route(gateway=""), "needs gateway, or scope 253"),
     (route(scope=253), 'routes[0].gateway: "10.0.0.1": not possible with scope 253'),
+    (route(gateway="224.0.0.1"), 'routes[0].gateway: "224.0.0.1": is a multicast address, which cannot be a gateway; write the router'),
+    (route(gateway="127.0.0.1"), "is a loopback address, which cannot be a gateway"),
+    (route(gateway="255.255.255.255"), "is the broadcast address, which cannot be a gateway"),
+    (route(destination="::/0", gateway="::"), "is the unspecified address, which cannot be a gateway"),
+    (route(destination="::/0", gateway="0.0.0.0"), "is IPv4 but destination is IPv6"),
+    (route(source="239.0.0.1"), "is a multicast address, which cannot be a source; write an address of the NIC"),
+    (route(destination="::/0", gateway="fe80::1", source="::1"), "is a loopback address, which cannot be a source"),
+    (route(destination="::ffff:10.0.0.0/104"), 'must not be IPv4-mapped; write "10.0.0.0" with a prefix length of 0 to 32'),
+    (interface(addresses=["2001:db8::1/64"]) | route(destination="::/0", gateway="2001:db8::1"), "routes[0].gateway: \"2001:db8::1\": is the NIC's own address; write the router's"),
     (route(source="fe80::1"), 'routes[0].source: "fe80::1": is IPv6 but destination is IPv4'),
     (route(table=-1), "routes[0].table: -1: must be 0 to 4294967295"),
     (route(metric=-1), "routes[0].metric: -1: must be 0 to 2147483647"),
@@ -221,6 +288,9 @@ BROKEN = [
     (neighbour(destination="x"), "must be an IP address"),
     (neighbour(hardwareAddr=""), 'neighbors[0].hardwareAddr: "": must not be empty'),
     (neighbour(hardwareAddr="02:xx"), "must be a MAC address"),
+    (neighbour(hardwareAddr="02:00:00:00:00:00:00:01"), "must be a MAC address"),
+    ({"rules": [None]}, "rules[0]: null: must be an object"),
+    ({"ethtool": {"features": {"tso": None}}}, "ethtool.features.tso: null: must be true or false"),
     ({"neighbors": [{"ipAddress": "10.0.0.1", "hardwareAddr": "02:00:00:00:00:01"}]}, "is called destination; rename ipAddress"),
     ({"neighbors": ["10.0.0.1"]}, 'neighbors[0]: "10.0.0.1": must be an object'),
     # fields that this version refuses, held to their rules

@@ -140,3 +140,22 @@ def test_dranets_order_still_fails_on_an_invalid_entry_before_the_first_valid_on
 def test_dranets_order_fails_when_no_entry_is_valid() -> None:
     with pytest.raises(ConfigError):
         select_config([entry(CLASS, mtu(1))], "nic", first_valid_wins=True)
+
+
+@pytest.mark.parametrize(
+    ("entries", "request_name", "expected"),
+    [
+        pytest.param([entry(CLASS, {}), entry(CLAIM, mtu(9000))], "nic", None,
+                     id="empty-parameters-count"),
+        pytest.param([entry(CLAIM, mtu(9000), ("nic",)), entry(CLAIM, mtu(1500))], "nic/fast", 1500,
+                     id="a-request-does-not-cover-its-subrequests"),
+        pytest.param([entry(CLAIM, mtu(9000), ("nic/fast",)), entry(CLAIM, mtu(1500))],
+                     "nic/fast", 9000, id="the-exact-subrequest"),
+        pytest.param([entry(CLASS, {}, driver="gpu.nvidia.com"), entry(CLAIM, mtu(9000))],
+                     "nic", 9000, id="another-drivers-parameters-do-not-count"),
+    ],
+)  # fmt: skip
+def test_dranets_order_takes_the_first_entry_that_names_the_request_exactly(
+    entries: list[ConfigEntry], request_name: str, expected: int | None
+) -> None:
+    assert chosen_mtu(entries, request_name, first_valid_wins=True) == expected

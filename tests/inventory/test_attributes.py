@@ -1,8 +1,12 @@
+import inspect
+import re
 from dataclasses import replace
 
 import pytest
 
+from dranet_nri.inventory import attributes as attributes_module
 from dranet_nri.inventory.attributes import (
+    ATTRIBUTE_NAMES,
     GOES_FIRST,
     MAX_ATTRIBUTES,
     RDMA_NAMES,
@@ -272,6 +276,14 @@ def test_every_rdma_attribute_is_known_as_one() -> None:
     two = replace(HCA, ports=(INFINIBAND, RdmaPort(2)))
 
     assert {name for name, _ in rdma_attributes((two,), "", 0)} | {RDMA_SHARED} == RDMA_NAMES
+
+
+def test_every_attribute_in_the_source_is_one_that_selectors_may_name() -> None:
+    source = inspect.getsource(attributes_module)
+    named = set(re.findall(r'yield "([a-z.]+/\w+)"', source)) | {"dra.net/ipv4", "dra.net/ipv6"}
+
+    assert len(named) > 20
+    assert named | RDMA_NAMES <= ATTRIBUTE_NAMES
 
 
 def test_a_guid_of_zeros_identifies_nothing_and_is_not_published() -> None:

@@ -235,11 +235,11 @@ def test_the_claim_beats_the_class_and_the_subrequest_the_request() -> None:
 
 
 def test_with_dranets_order_the_first_configuration_is_taken_alone() -> None:
-    wanted = claim(result("a", "nic/fast"), configs=CONFIGS[1:])
+    wanted = claim(result("a", "nic"), result("b", "nic/fast"), configs=CONFIGS[1:])
 
-    (device,) = recorded(wanted, replace(TERMS, first_valid_config=True)).devices
+    devices = recorded(wanted, replace(TERMS, first_valid_config=True)).devices
 
-    assert device.config == with_mtu(2000)
+    assert [each.config for each in devices] == [with_mtu(2000), with_mtu(3000)]
 
 
 def test_who_observes_configures_nothing_not_even_wrongly() -> None:

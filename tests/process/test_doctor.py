@@ -10,13 +10,14 @@ import pytest
 from dranet_nri.commands.doctor import (
     azure_findings,
     findings,
+    name_findings,
     print_report,
     verbs_findings,
 )
 from dranet_nri.facts.checkup import Checkup, Places, look, release
 from dranet_nri.facts.runtime_files import ContainerdFile, CrioFiles
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, VerbsPort
-from dranet_nri.inventory import AzureHost, RdmaDevice, RdmaPort
+from dranet_nri.inventory import AzureHost, PciFunction, RdmaDevice, RdmaPort
 from dranet_nri.model import RdmaMode
 from dranet_nri.report import Finding
 from tests.fakes.sysfs import FakeSysfs
@@ -278,6 +279,20 @@ def test_azure_s_topology_is_known_by_the_gpus_or_has_to_be_told(
 
     assert [line[: len(beginning)] for line, beginning in zip(found, said, strict=True)] == said
     assert all("--azure-size" in line for line in found if line.startswith("note"))
+
+
+def test_names_that_no_database_tells_are_warned_of() -> None:
+    known, unknown = (
+        PciFunction(address, 2, "igb", vendor_name=name)
+        for address, name in (("0000:01:00.0", "Intel Corporation"), ("0000:02:00.0", "unknown"))
+    )
+
+    (line,) = lines(list(name_findings([unknown])))
+
+    assert line.startswith("warning")
+    assert "install the PCI ID database" in line
+    assert list(name_findings([known, unknown])) == []
+    assert list(name_findings([])) == []
 
 
 def test_people_get_lines_and_a_bad_finding_the_exit_code(

@@ -213,6 +213,38 @@ def test_addresses_of_a_range_are_leased_and_kept(bench: Bench) -> None:
     assert bench.prepare(claims[0])[0].error == ""
 
 
+NAMED = config({"interface": {"name": "net1"}})
+
+
+def test_one_name_is_for_one_device_of_the_claim(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a", "b")
+    bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["config"] = [
+        config({"interface": {"name": "net1", "addresses": ["192.0.2.10/24"]}})
+    ]
+
+    error = bench.error(claim)
+
+    assert 'interface.name: "net1": is for device a of claim ai/nics and device b of' in error
+    assert 'interface.addresses: "192.0.2.10": is for device a of claim ai/nics and' in error
+    assert bench.record(claim) is None
+
+
+def test_one_name_is_for_one_device_of_the_pod(bench: Bench) -> None:
+    first, second = (
+        bench.cluster.add(name, uid, device)
+        for name, uid, device in (("one", "u1", "a"), ("two", "u2", "b"))
+    )
+    for name in ("one", "two"):
+        bench.cluster.claims[name]["status"]["allocation"]["devices"]["config"] = [NAMED]
+
+    assert bench.prepare(first)[0].error == ""
+    assert (
+        'interface.name: "net1": is for device b of claim ai/two and device a of claim ai/one'
+        in (bench.error(second))
+    )
+    assert bench.prepare(first)[0].error == ""
+
+
 # --------------------------------------------------------------------------- what is wrong
 
 

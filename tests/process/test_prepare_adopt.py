@@ -10,7 +10,7 @@ import pytest
 from dra_shim.prepare import Answer, Unprepared
 from dra_shim.settings import State
 from dranet_nri.model import Device, ObjectRef
-from tests.fakes.cluster import nic
+from tests.fakes.cluster import config, nic
 from tests.process.prepare_bench import Bench
 
 
@@ -107,3 +107,13 @@ def test_devices_from_elsewhere_change_nothing_about_whose_turn_it_is(bench: Ben
     assert bench.record(claim) is None
     assert not answers["u2"].error
     assert bench.record(other) is not None
+
+
+def test_what_runs_with_one_address_on_two_devices_is_not_refused(bench: Bench) -> None:
+    claim = bench.cluster.add("nics", "u1", "a", "b")
+    bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["config"] = [
+        config({"interface": {"addresses": ["192.0.2.10/24"]}})
+    ]
+
+    assert adopt(bench, claim) == {"u1": ""}
+    assert bench.record(claim) is not None

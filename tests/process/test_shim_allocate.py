@@ -57,6 +57,43 @@ def test_a_claim_is_allocated_recorded_and_its_cdi_ids_are_printed(shim: Shim) -
     assert [each["interface"] for each in claim["devices"]] == ["eth2", "eth3"]
 
 
+NAMED = CLAIM.replace("{mtu: 4000}", "{name: net1}")
+
+
+def test_one_name_for_several_devices_is_refused_and_explained(shim: Shim) -> None:
+    shim.write("named.yaml", NAMED)
+
+    done = shim.allocate(claim="named.yaml")
+    told = shim.run(
+        "explain", "--claim", "named.yaml", "--class", "class.yaml",
+        "--inventory", "inventory.json", "--state-dir", "state", "--run-dir", "run",
+    )  # fmt: skip
+
+    line = 'interface.name: "net1": is for device pci-0000-02-00-0 of claim default/fast and'
+    assert done.returncode == 1
+    assert line in done.stderr
+    assert told.returncode == 1
+    assert line in told.stdout
+    with shim.records() as reader:
+        assert reader.records() == ()
+
+
+def test_one_name_for_two_claims_of_a_pod_is_refused_whenever_they_come(shim: Shim) -> None:
+    one = NAMED.replace("count: 2", "count: 1")
+    shim.write("one.yaml", one)
+    shim.write("two.yaml", one.replace("name: fast", "name: slow"))
+
+    first = shim.allocate(claim="one.yaml")
+    second = shim.allocate(claim="two.yaml")
+    again = shim.allocate(claim="one.yaml")
+
+    assert (first.returncode, again.returncode) == (0, 0)
+    assert second.returncode == 1
+    assert (
+        "of claim default/slow and device pci-0000-01-00-0 of claim default/fast" in second.stderr
+    )
+
+
 def test_the_table_shows_a_row_for_each_device(shim: Shim) -> None:
     done = shim.allocate("--container", "main=fast")
 

@@ -140,6 +140,7 @@ def test_a_claim_that_can_be_met_shows_every_check_and_the_decision(shim: Shim) 
     done = shim.explain("--claim", "pair.yaml", "--slices", "a4.json")
 
     assert (done.returncode, done.stderr) == (0, "")
+    assert "PCIe root" not in done.stdout
     lines = done.stdout.splitlines()
     assert lines[:6] == [
         "claim ml/pair: request gpu: 1 device of class gpu.nvidia.com",
@@ -171,6 +172,8 @@ def test_a_claim_that_cannot_be_met_shows_the_values_that_differ_and_exits_1(shi
     decision = done.stdout.partition("decision: ")[2].splitlines()
     assert decision[0] == "the claims cannot be met"
     assert decision[1].startswith("  claim ml/pair: request gpu: needs 1 device and could have")
+    assert decision[-1].startswith("  devices that sit side by side need not have one PCIe root")
+    assert decision[-1].endswith("match resource.kubernetes.io/numaNode instead")
 
 
 def test_scripts_read_the_same_as_json(shim: Shim) -> None:

@@ -67,7 +67,9 @@ def test_our_parameters_are_read_and_called_as_people_find_them() -> None:
         config({"b": 2}, driver="gpu.example.com"),
         {"source": "FromClaim", "requests": None},
         config({"interface": {"mtu": 4000}}, "nic/fast", "look"),
+        {"source": "FromClaim", "opaque": {"driver": "dra.net", "parameters": {}}},
         {"source": "FromClaim", "opaque": {"driver": "dra.net"}},
+        {"source": "FromClaim", "opaque": {"driver": "dra.net", "parameters": None}},
     ]
 
     claim = read_allocated(claim_document("nics", "u1", [], [], configs))

@@ -171,6 +171,8 @@ def test_an_amount_is_shown_as_short_as_it_can_be_exactly(text: str, shown: str)
     [
         ("device.attributes['dra.net'].index < 2", 'on device pci-0000-8a-00-0: the device has no "index"; guard it: "index" in'),
         ("device.attributes['gpu.nvidia.com'].index < 2", 'the device has no "index"'),
+        ("device.attributes['dra.net'].ifname == 'eth1'", 'the device has no "ifname" (did you mean "ifName"?); guard it: "ifname" in'),
+        ("device.attributes['dra.net/rdma'].BoolValue", "attributes['dra.net/rdma'] is in the language of --filter; write device.attributes[\"dra.net\"].rdma"),
         ("device.attributes['dra.net'].ifName < 3", "No matching overloads found"),
         ("device.attributes['dra.net'].ifName", "gives 'eth1'; it must give true or false"),
         ("1 / 0 == 1", "divide by zero"),

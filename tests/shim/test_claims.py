@@ -4,6 +4,8 @@
 import json
 from fractions import Fraction
 
+import pytest
+
 from dra_shim.claims import (
     Cel,
     ClaimSpec,
@@ -20,6 +22,7 @@ from dra_shim.claims import (
     parse_manifests,
 )
 from dranet_nri.config import ConfigEntry, ConfigSource
+from dranet_nri.errors import ConfigError
 from dranet_nri.model import InterfaceConfig, NetworkConfig
 from tests.shim.claim_documents import FLAT, Json, claim, device_class, exactly, opaque
 
@@ -182,6 +185,16 @@ def test_a_document_without_kind_is_a_network_configuration() -> None:
     assert parameters == Parameters(NetworkConfig(InterfaceConfig(mtu=9000)))
 
 
+def test_a_bare_configuration_is_as_long_as_the_api_server_takes() -> None:
+    routes = [{"destination": f"10.{n}.0.0/16", "scope": 253} for n in range(256)]
+
+    with pytest.raises(ConfigError) as caught:
+        parse_document({"routes": routes})
+
+    assert caught.value.violations == ("document: is longer than 10240 bytes as JSON; shorten it",)
+    assert isinstance(parse_document({"routes": routes[:200]}), Parameters)
+
+
 def test_other_objects_are_named_and_not_looked_into() -> None:
     found = parse_manifests(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {x: 1}\n---\n"
@@ -206,3 +219,37 @@ def test_a_list_is_taken_apart() -> None:
 
 def test_a_list_without_items_is_an_object_like_others() -> None:
     assert parse_manifests("{apiVersion: v1, kind: List, items: 3}") == (OtherObject("List", ""),)
+
+
+def test_what_a_server_stored_may_be_of_a_newer_api() -> None:
+    spec = {"selectors": [{"cel": {"expression": "device.next()"}}], "next": 1}
+    stored = {"metadata": {"name": "c", "resourceVersion": "7"}, "spec": spec}
+    named = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
+
+    found = parse_document(named | stored)
+
+    assert isinstance(found, DeviceClass)
+    assert [cel.expression for cel in found.selectors] == ["device.next()"]
+    assert parse_document(named | stored | {"kind": "DeviceGroup"}) == OtherObject(
+        "DeviceGroup", "c"
+    )
+    with pytest.raises(ConfigError) as caught:
+        parse_document(named | stored | {"metadata": {"name": "c"}})
+    assert len(caught.value.violations) == 2
+
+
+def test_of_claims_that_only_hold_devices_the_spec_is_not_read() -> None:
+    broken = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c"},
+        "spec": {"devices": {"config": [opaque({"interface": {"mtu": 1}})]}},
+    }
+    text = json.dumps({"kind": "List", "items": [broken, {"apiVersion": "v1", "kind": "Pod"}]})
+
+    assert parse_manifests(text, only_taken=True) == (
+        ResourceClaim("", "c", "", ClaimSpec()),
+        OtherObject("Pod", ""),
+    )
+    with pytest.raises(ConfigError):
+        parse_manifests(text)

@@ -108,6 +108,8 @@ BROKEN = [
     (claim(constraints=[{"matchAttribute": "a.b/x", "requests": ["gpu"]}]), 'constraints[0].requests[0]: "gpu": no such request; the claim has nic'),
     (claim(constraints=[{"matchAttribute": "a.b/x", "requests": ["nic", "nic"]}]), 'requests[1]: "nic": given twice; keep one'),
     (claim(constraints=[{"matchAttribute": "a.b/x", "requests": [1]}]), "constraints[0].requests[0]: 1: must be a string"),
+    (device_class(selectors=[{"cel": {"expression": "device.attributes['dra.net/isSriovVf'].BoolValue"}}]), "attributes['dra.net/isSriovVf'] is in the language of --filter; write device.attributes[\"dra.net\"].isSriovVf"),
+    (device_class(selectors=[{"cel": {"expression": "attributes['dra.net/type'].StringValue == 'veth'"}}]), 'write device.attributes["dra.net"].type'),
     # configuration
     (claim(config=[{}] * 33), "at most 32 are allowed"),
     (claim(config=[{}]), "spec.devices.config[0]: object with no fields: needs opaque; add it"),

@@ -1,0 +1,78 @@
+"""Selectors that never match: in the language of --filter, or with misspelt attributes."""
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from dra_shim.cel.seen import names_in
+from dranet_nri.config import did_you_mean
+from dranet_nri.inventory import ATTRIBUTE_NAMES
+from dranet_nri.model import DRIVER_NAME
+
+_STANDARD: Final = "resource.kubernetes.io"
+_NAME: Final = r"""["']([A-Za-z0-9.-]+)/([A-Za-z_]\w*)["']"""
+_MEMBER: Final = r"\.\s*\??\s*(?:String|Int|Bool|Version)Values?\b"
+_KEY: Final = re.compile(rf"\battributes\s*\[\s*\??\s*{_NAME}\s*\]")
+_IN: Final = re.compile(rf"{_NAME}\s+in\s+(?:device\s*\.\s*)?attributes\b(?!\s*\[)")
+_VALUE: Final = re.compile(
+    rf"""(\bdevice\s*\.\s*attributes\s*\[[^\]]*\]\s*(?:\.\s*\??\s*[A-Za-z_]\w*|\[[^\]]*\]))
+      \s*{_MEMBER}""",
+    re.VERBOSE,
+)
+
+
+def filter_language(expression: str) -> str:
+    """Return how a selector says what stands here as in --filter, "" if nothing does."""
+    if found := _KEY.search(expression):
+        right = f'device.attributes["{found[1]}"].{found[2]}'
+    elif found := _IN.search(expression):
+        right = f'"{found[2]}" in device.attributes["{found[1]}"]'
+    elif found := _VALUE.search(expression):
+        right = found[1]
+    else:
+        return ""
+    return f"{found[0]} is in the language of --filter; write {right}"
+
+
+def unknown_attributes(expression: str) -> Iterator[str]:
+    """Yield what is wrong with the names of attributes that an expression asks for."""
+    for table, name in names_in(expression):
+        if table == "attributes":
+            yield from unknown_attribute(name)
+
+
+def unknown_attribute(name: str) -> Iterator[str]:
+    """Yield what is wrong with a qualified name: our driver has none such, or it is misspelt.
+
+    Of the domain of Kubernetes others may publish more; only what is close to a name is told.
+    """
+    domain, _, identifier = name.partition("/")
+    if name in ATTRIBUTE_NAMES or domain not in {DRIVER_NAME, _STANDARD}:
+        return
+    hint = did_you_mean(identifier, _identifiers(domain)) or _elsewhere(identifier)
+    if hint or domain == DRIVER_NAME:
+        remedy = "correct it" if hint else "'dranet-nri inventory --output json' shows them"
+        yield f'{domain} has no attribute "{identifier}"{hint}; {remedy}'
+
+
+def close_to(identifier: str, published: Collection[str]) -> str:
+    """Return ' (did you mean "x"?)' for an identifier that no device of ours has, or ''.
+
+    Args:
+        identifier: that a device lacks.
+        published: qualified names of those that it has.
+    """
+    known = {name.rpartition("/")[2] for name in (*ATTRIBUTE_NAMES, *published)}
+    return "" if identifier in known else did_you_mean(identifier, sorted(known))
+
+
+def _identifiers(domain: str) -> list[str]:
+    return sorted(
+        name.removeprefix(f"{domain}/") for name in ATTRIBUTE_NAMES if name.startswith(f"{domain}/")
+    )
+
+
+def _elsewhere(identifier: str) -> str:
+    """Return the standard attribute of that name, for who looks for it in our domain."""
+    name = f"{_STANDARD}/{identifier}"
+    return f' (did you mean "{name}"?)' if name in ATTRIBUTE_NAMES else ""

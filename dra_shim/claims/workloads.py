@@ -1,0 +1,121 @@
+"""Objects that make pods, of any API: which claims their pods have, and which containers list them.
+
+A pod's spec is found by its containers, so Jobs, StatefulSets, MPIJobs, JobSets and kinds that are
+not known yet are read alike. Their server checks the rest of them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_LISTS: Final = ("initContainers", "containers")
+_NOT_SPEC: Final = frozenset({"metadata", "status"})
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaimEntry:
+    """One entry of `spec.resourceClaims`.
+
+    Attributes:
+        name: how the containers call it.
+        claim: of a ResourceClaim, "" if it has a template.
+        template: of a ResourceClaimTemplate, "" if it has a claim.
+    """
+
+    name: str
+    claim: str = ""
+    template: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodContainer:
+    """One container.
+
+    Attributes:
+        listed: (claim, request) of `resources.claims`; request "" is the whole claim.
+        init: it ends before the others start, unless it is a sidecar.
+    """
+
+    name: str
+    listed: tuple[tuple[str, str], ...] = ()
+    init: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """What counts of a pod's spec; path is where it stands in its document."""
+
+    path: str
+    claims: tuple[PodClaimEntry, ...] = ()
+    containers: tuple[PodContainer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """An object whose pods have claims; namespace is "" where the document does not say."""
+
+    kind: str
+    namespace: str
+    name: str
+    pods: tuple[PodSpec, ...]
+
+
+def read_workload(document: Mapping[str, object], kind: str, path: str) -> Workload | None:
+    """Return what an object says of its pods' claims, None if none of them has or lists any."""
+    prefix = f"{path}." if path else ""
+    specs = {key: value for key, value in document.items() if key not in _NOT_SPEC}
+    pods = tuple(_pod(spec, at) for at, spec in _pod_specs(specs, prefix))
+    using = tuple(pod for pod in pods if pod.claims or any(each.listed for each in pod.containers))
+    if not using:
+        return None
+    metadata = _mapping(document.get("metadata"))
+    return Workload(kind, _text(metadata, "namespace"), _text(metadata, "name"), using)
+
+
+def _pod_specs(value: object, prefix: str) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the specs of pods within a value, and where each stands."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _pod_specs(item, f"{prefix.removesuffix('.')}[{index}].")
+    elif isinstance(value, Mapping):
+        if isinstance(value.get("containers"), list):
+            yield prefix.removesuffix("."), value
+            return
+        for key, child in value.items():
+            yield from _pod_specs(child, f"{prefix}{key}.")
+
+
+def _pod(spec: Mapping[str, object], path: str) -> PodSpec:
+    entries = tuple(
+        PodClaimEntry(
+            _text(each, "name"),
+            _text(each, "resourceClaimName"),
+            _text(each, "resourceClaimTemplateName"),
+        )
+        for each in _mappings(spec, "resourceClaims")
+    )
+    containers = tuple(
+        PodContainer(_text(each, "name"), tuple(_listed(each)), init=kind == _LISTS[0])
+        for kind in _LISTS
+        for each in _mappings(spec, kind)
+    )
+    return PodSpec(path, entries, containers)
+
+
+def _listed(container: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for each in _mappings(_mapping(container.get("resources")), "claims"):
+        yield _text(each, "name"), _text(each, "request")
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(fields: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
+    value = fields.get(name)
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
+def _text(fields: Mapping[str, object], name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,242 @@
+"""Checks of documents against each other, for the verb `validate`.
+
+Rules:
+1. A request is taken for one of our driver's if a configuration of ours names it, its class or a
+   selector does, or it is the only one of its claim: parameters without requests are for all.
+2. Classes that are not among the files add nothing; they may be in the cluster already.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dra_shim.allocator import Wanted, config_for
+from dra_shim.cel import unknown_attribute, unknown_attributes
+from dra_shim.claims import (
+    Cel,
+    ClaimSpec,
+    DeviceClass,
+    DeviceRequest,
+    Document,
+    PodClaimEntry,
+    PodSpec,
+    Request,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    Workload,
+)
+from dra_shim.podclaims import classes_of
+from dranet_nri.config import Configured, clashes, did_you_mean
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import DRIVER_NAME
+
+Claim = ResourceClaim | ResourceClaimTemplate
+
+_OUR_CLASSES = (DRIVER_NAME, "dranet")
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What several documents say: errors, and what may be meant so."""
+
+    violations: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def checked_together(documents: Sequence[Document]) -> Together:
+    """Return what is wrong with documents that are right alone.
+
+    Raises:
+        ConfigError: two classes of one name differ.
+    """
+    classes = classes_of(documents)
+    claims = [each for each in documents if isinstance(each, Claim)]
+    violations: list[str] = []
+    warnings: list[str] = []
+    for document in documents:
+        title = title_of(document)
+        violations += (f"{title}: {line}" for line in _names(document))
+        if isinstance(document, Claim):
+            violations += (f"{title}: {line}" for line in _claim(document, classes))
+        if isinstance(document, Workload):
+            for pod in document.pods:
+                violations += (f"{title}: {line}" for line in _pod(document, pod, claims, classes))
+                warnings += (f"{title}: {line}" for line in _without_gate(pod))
+    return Together(tuple(violations), tuple(warnings))
+
+
+def title_of(document: Document) -> str:
+    """Return the kind and name of a document."""
+    match document:
+        case ResourceClaim(namespace, name) | ResourceClaimTemplate(namespace, name):
+            return f"{type(document).__name__} {_full(namespace, name)}"
+        case Workload(kind, namespace, name):
+            return f"{kind} {_full(namespace, name)}"
+        case DeviceClass(name):
+            return f"DeviceClass {name}"
+    return ""
+
+
+def _full(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+# --------------------------------------------------------------------------- names of attributes
+
+
+def _names(document: Document) -> Iterator[str]:
+    """Yield the attributes that no device has; such a selector fails or never matches."""
+    for cel in _expressions(document):
+        for line in unknown_attributes(cel.expression):
+            yield f"{cel.path}: {line}"
+    if isinstance(document, Claim):
+        for constraint in document.spec.constraints:
+            for line in unknown_attribute(constraint.attribute):
+                yield f"{constraint.path}.{constraint.kind}: {line}"
+
+
+def _expressions(document: Document) -> Iterator[Cel]:
+    if isinstance(document, DeviceClass):
+        yield from document.selectors
+    elif isinstance(document, Claim):
+        for request in document.spec.requests:
+            for part in request.alternatives:
+                yield from part.selectors
+
+
+# --------------------------------------------------------------------------- one claim
+
+
+def _claim(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
+    """Yield what the devices of a claim cannot all have; each alternative alone counts, too."""
+    alternatives = [part for request in claim.spec.requests for part in request.alternatives]
+    found = dict.fromkeys(
+        line
+        for part in alternatives
+        for line in clashes(list(_configured(claim.spec, [part], classes, "")))
+    )
+    certain = list(_configured(claim.spec, _certain(claim.spec), classes, ""))
+    yield from dict.fromkeys((*found, *clashes(certain)))
+
+
+def _certain(spec: ClaimSpec) -> list[DeviceRequest]:
+    """Return the requests that have no alternative."""
+    return [each.alternatives[0] for each in spec.requests if len(each.alternatives) == 1]
+
+
+def _configured(
+    spec: ClaimSpec,
+    parts: Sequence[DeviceRequest],
+    classes: Mapping[str, DeviceClass],
+    where: str,
+) -> Iterator[Configured]:
+    named = {part.device_class for each in spec.requests for part in each.alternatives}
+    known = {name: classes.get(name, DeviceClass(name)) for name in named}
+    for part in parts:
+        if part.admin_access or not _is_ours(part, spec, known):
+            continue
+        try:
+            config = config_for(Wanted("", spec), known, part.name, first_valid=False)
+        except ConfigError:  # each document is told of its own, the merged whole at allocation
+            continue
+        several = part.every or part.count > 1
+        yield Configured(f"request {part.name}{where}", config, several=several)
+
+
+def _is_ours(part: DeviceRequest, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> bool:
+    if len(spec.requests) == 1:
+        return True
+    main = part.name.partition("/")[0]
+    named = any(
+        entry.driver == DRIVER_NAME and {part.name, main} & {*entry.requests}
+        for entry in spec.configs
+    )
+    selectors = (*part.selectors, *classes[part.device_class].selectors)
+    selected = any(DRIVER_NAME in cel.expression for cel in selectors)
+    return named or selected or any(word in part.device_class for word in _OUR_CLASSES)
+
+
+# --------------------------------------------------------------------------- pods
+
+
+def _pod(
+    workload: Workload, pod: PodSpec, claims: Sequence[Claim], classes: Mapping[str, DeviceClass]
+) -> Iterator[str]:
+    where = f"{pod.path}.resourceClaims" if pod.path else "resourceClaims"
+    given: list[Configured] = []
+    requests: dict[str, tuple[Request, ...]] = {}
+    for entry in pod.claims:
+        claim = _claim_of(entry, workload.namespace, claims)
+        if claim is None:
+            yield f"{where}: {_missing(entry, claims)}"
+            continue
+        requests[entry.name] = claim.spec.requests
+        of = f" of claim {entry.name}"
+        given += _configured(claim.spec, _certain(claim.spec), classes, of)
+    if len(requests) > 1:
+        yield from (f"{where}: {line}" for line in clashes(given))
+    for container in pod.containers:
+        for name, request in container.listed:
+            line = _listing(name, request, pod, requests)
+            if line:
+                yield f"{pod.path}: container {container.name}: {line}"
+
+
+def _claim_of(entry: PodClaimEntry, namespace: str, claims: Sequence[Claim]) -> Claim | None:
+    kind = ResourceClaimTemplate if entry.template else ResourceClaim
+    wanted = entry.template or entry.claim
+    for claim in claims:
+        same_place = not claim.namespace or not namespace or claim.namespace == namespace
+        if isinstance(claim, kind) and claim.name == wanted and same_place:
+            return claim
+    return None
+
+
+def _missing(entry: PodClaimEntry, claims: Sequence[Claim]) -> str:
+    wanted = entry.template or entry.claim
+    if not wanted:
+        return f"claim {entry.name} needs resourceClaimName or resourceClaimTemplateName; add one"
+    kind, field = ResourceClaimTemplate, "resourceClaimTemplateName"
+    if not entry.template:
+        kind, field = ResourceClaim, "resourceClaimName"  # type: ignore[assignment]
+    other = next((each for each in claims if each.name == wanted and type(each) is not kind), None)
+    if other is not None:
+        right = "resourceClaimName" if entry.template else "resourceClaimTemplateName"
+        return f"{field} {wanted} is the name of a {type(other).__name__}; write {right}"
+    hint = did_you_mean(wanted, [each.name for each in claims if isinstance(each, kind)])
+    return (
+        f"no {kind.__name__} {wanted}{hint} of that namespace is among the files; give its file as "
+        f"well, or correct {field}"
+    )
+
+
+def _listing(
+    name: str, request: str, pod: PodSpec, requests: Mapping[str, tuple[Request, ...]]
+) -> str:
+    """Return what is wrong with an entry of a container's `resources.claims`, "" if nothing."""
+    entries = [entry.name for entry in pod.claims]
+    if name not in entries:
+        listed = ", ".join(entries) or "none"
+        hint = did_you_mean(name, entries)
+        return f'lists claim "{name}"{hint}, which its pod does not have; the pod has {listed}'
+    known = [each.name for each in requests.get(name, ())]
+    if request and name in requests and request not in known:
+        hint = did_you_mean(request, known)
+        return f'lists request "{request}"{hint} of claim {name}; it has {", ".join(known)}'
+    return ""
+
+
+def _without_gate(pod: PodSpec) -> Iterator[str]:
+    """Yield the containers that start without waiting for a claim of their pod."""
+    for entry in pod.claims:
+        waiting = {
+            container.name
+            for container in pod.containers
+            if entry.name in {name for name, _ in container.listed}
+        }
+        for container in pod.containers:
+            if container.name not in waiting and not (container.init and waiting):
+                yield (
+                    f"{pod.path}: container {container.name} does not list claim {entry.name}, so "
+                    "it may start before its devices are there; if it uses them, add resources: "
+                    f"{{claims: [{{name: {entry.name}}}]}}"
+                )

@@ -1,0 +1,72 @@
+"""Names and addresses that several devices of one pod would have.
+
+Rules:
+1. In a pod a name is that of one interface, and of one RDMA device.
+2. The kernel takes an address on two interfaces, but its packets take one of them. Link-local
+   addresses belong to their link, so several devices may have one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_interface
+from typing import Final
+
+from dranet_nri.config.document import show
+from dranet_nri.model import NetworkConfig
+
+_NAME: Final = "interface.name"
+_ADDRESS: Final = "interface.addresses"
+_RDMA: Final = "rdma.name"
+_REMEDY: Final = {
+    _NAME: "give each device a request of its own with its own name, or remove the name",
+    _ADDRESS: "give each device a request of its own with its own address, or write a range such "
+    'as "10.9.1.16-10.9.1.63/24", of which each gets one',
+    _RDMA: "give each device a request of its own with its own name, or remove the name",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """Devices of one pod that have the same configuration.
+
+    Attributes:
+        title: how messages call them ("request nics").
+        config: what they get.
+        ifname: the name that the interface has on the host, and keeps unless config has another.
+        several: there is more than one.
+    """
+
+    title: str
+    config: NetworkConfig
+    ifname: str = ""
+    several: bool = False
+
+
+def clashes(devices: Sequence[Configured]) -> tuple[str, ...]:
+    """Return a violation for each name and address that more than one device would have."""
+    users: dict[tuple[str, str], list[Configured]] = {}
+    for each in devices:
+        for wanted in dict.fromkeys(_wanted(each)):
+            users.setdefault(wanted, []).append(each)
+    return tuple(
+        f"{path}: {show(value)}: is for {' and '.join(_title(each) for each in found)}, but one "
+        f"device of the pod can have it; {_REMEDY[path]}"
+        for (path, value), found in users.items()
+        if len(found) > 1 or found[0].several
+    )
+
+
+def _title(devices: Configured) -> str:
+    return f"every device of {devices.title}" if devices.several else devices.title
+
+
+def _wanted(devices: Configured) -> Iterator[tuple[str, str]]:
+    interface = devices.config.interface
+    name = interface.name or devices.ifname
+    if name:
+        yield _NAME, name
+    for cidr in interface.addresses or ():
+        if "-" not in cidr and not (address := ip_interface(cidr).ip).is_link_local:
+            yield _ADDRESS, str(address)
+    if devices.config.rdma.name:
+        yield _RDMA, devices.config.rdma.name

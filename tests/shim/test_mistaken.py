@@ -1,0 +1,75 @@
+# ruff: noqa: E501  one case per line reads as a table
+"""Selectors that never match: what is told of them."""
+
+import pytest
+
+from dra_shim.cel import filter_language, unknown_attribute, unknown_attributes
+from dra_shim.cel.mistaken import close_to
+
+
+@pytest.mark.parametrize(
+    ("expression", "right"),
+    [
+        ("device.attributes['dra.net/isSriovVf'].BoolValue", 'device.attributes["dra.net"].isSriovVf'),
+        ('attributes["dra.net/type"].StringValue == "veth"', 'device.attributes["dra.net"].type'),
+        ('device.attributes["dra.net/mtu"] > 1500', 'device.attributes["dra.net"].mtu'),
+        ('"dra.net/type" in attributes', '"type" in device.attributes["dra.net"]'),
+        ("'dra.net/rdma' in device.attributes", '"rdma" in device.attributes["dra.net"]'),
+        ('device.attributes["dra.net"].rdma.BoolValue', 'device.attributes["dra.net"].rdma'),
+        ('device.attributes["dra.net"]["mtu"].IntValues[0] > 1', 'device.attributes["dra.net"]["mtu"]'),
+    ],
+)  # fmt: skip
+def test_the_language_of_the_filter_is_told_with_the_selector_s(
+    expression: str, right: str
+) -> None:
+    assert filter_language(expression).endswith(f"is in the language of --filter; write {right}")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'device.attributes["dra.net"].rdma',
+        'device.driver == "dra.net"',
+        '"rdma" in device.attributes["dra.net"]',
+        'device.attributes["x.y"].name == "a/b"',
+        'device.attributes["x.y"].BoolValue',
+        'device.capacity["x.y"].memory.isGreaterThan(quantity("1Gi"))',
+    ],
+)
+def test_a_selector_is_not_taken_for_a_filter(expression: str) -> None:
+    assert filter_language(expression) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("dra.net/rdma", []),
+        ("resource.kubernetes.io/numaNode", []),
+        ("gpu.example.com/anything", []),
+        ("resource.kubernetes.io/socket", []),
+        ("dra.net/interfaceName", ['dra.net has no attribute "interfaceName" (did you mean "ifName"?); correct it']),
+        ("dra.net/RDMA", ['dra.net has no attribute "RDMA" (did you mean "rdma"?); correct it']),
+        ("dra.net/pcieRoot", ['dra.net has no attribute "pcieRoot" (did you mean "resource.kubernetes.io/pcieRoot"?); correct it']),
+        ("resource.kubernetes.io/pcieroot", ['resource.kubernetes.io has no attribute "pcieroot" (did you mean "pcieRoot"?); correct it']),
+        ("dra.net/cloudNetwork", ["dra.net has no attribute \"cloudNetwork\"; 'dranet-nri inventory --output json' shows them"]),
+    ],
+)  # fmt: skip
+def test_an_attribute_that_no_device_of_ours_has_is_told(name: str, lines: list[str]) -> None:
+    assert list(unknown_attribute(name)) == lines
+
+
+def test_the_attributes_of_an_expression_are_looked_up() -> None:
+    expression = (
+        'device.driver == "dra.net" && has(device.attributes["dra.net"].rdmaDevices)'
+        ' && device.capacity["dra.net"].foo.sign() > 0'
+    )
+
+    (line,) = unknown_attributes(expression)
+
+    assert '"rdmaDevices" (did you mean "rdmaDevice"?)' in line
+
+
+def test_what_a_device_lacks_may_be_misspelt() -> None:
+    assert close_to("rdmaa", []) == ' (did you mean "rdma"?)'
+    assert close_to("hardwareQueues", ["dra.net/hardwareQueue"]).endswith('"hardwareQueue"?)')
+    assert close_to("rdma", []) == "", "a device may lack it"
