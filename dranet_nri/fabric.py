@@ -22,6 +22,7 @@ from dranet_nri.config import (
 )
 from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
     AllocatedDevice,
     AttachedDevice,
     CharDevice,
@@ -35,7 +36,6 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.adopt import adopted_rdma
-from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import KnownRdma
 from dranet_nri.plan.port import Session
 from dranet_nri.plan.rdma import same
@@ -162,9 +162,11 @@ def require_alone(
     came = () if device.key.name or not rdma else _interfaces(session, device)
     if came:
         raise RefusedError(
-            f"device {device.name}: interface {', '.join(came)} came after the pod's claim was"
-            f" prepared (ib_ipoib was loaded), and a move of RDMA device {moving} would destroy"
-            " it; delete the pod, so that it is prepared anew"
+            f"device {device.name}: a move of RDMA device {moving} would destroy interface"
+            f" {', '.join(came)}, which is not part of what was claimed; where it shall stay"
+            " (dra-shim run --move-ib-interfaces=false), boot the node with 'options ib_core"
+            " netns_mode=1' in modprobe.d; where it came after the claim was prepared (ib_ipoib was"
+            " loaded), delete the pod, so that it is prepared anew"
         )
 
 

@@ -20,7 +20,16 @@ from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.space import Space
 from dranet_nri.kernel.sysctl import RESET_BY_A_MOVE
-from dranet_nri.model import DeviceKey, Link, LinkState, NetnsId, Ns, Rule, Sysctl
+from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
+    DeviceKey,
+    Link,
+    LinkState,
+    NetnsId,
+    Ns,
+    Rule,
+    Sysctl,
+)
 from dranet_nri.netlink.links import (
     IFLA_ADDRESS,
     IFLA_INFO_KIND,
@@ -34,7 +43,6 @@ from dranet_nri.netlink.links import (
     Seen,
     link_from,
 )
-from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
 from dranet_nri.plan.ops import AddRoute, MoveLink, RenameLink, SetSysctl
 from dranet_nri.plan.port import Session
