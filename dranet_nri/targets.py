@@ -35,6 +35,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.adopt import adopted
 from dranet_nri.plan.beside import beside_each_other
 from dranet_nri.plan.child import Child
+from dranet_nri.plan.home import MAKES_NONE
 from dranet_nri.plan.known import known_as, rdma_known_as, why_unclear
 from dranet_nri.plan.lacking import Refused, may_lack, told_of
 from dranet_nri.plan.network import PodNetwork, pod_network
@@ -356,13 +357,15 @@ def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> 
             " its driver was unbound, it was unplugged, or a pod we don't know holds it;"
             " run dranet-nri status"
         )
-    defaults = {(each.family, each.key): each.value for each in session.default_sysctls()}
+    defaults = {("mpls", "input"): "0"}  # of whoever arrives (mpls_add_dev), with no file for it
+    defaults |= {(each.family, each.key): each.value for each in session.default_sysctls()}
     lost = (
         # What has no default is no sysctl of this kernel, though it may be told; or it is a secret.
         each
         for each in host.sysctls
         if each.secret
         or each.value != defaults.get((each.family, each.key), each.value)
+        or each == MAKES_NONE
         or (each.key == "accept_dad" and (host.link.flags or 0) & IFF_NOARP)
     )
     return replace(host, sysctls=tuple(lost))
