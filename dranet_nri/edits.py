@@ -168,6 +168,28 @@ def _rlimits(
     return (Rlimit("RLIMIT_MEMLOCK", options.memlock, options.memlock),)
 
 
+def memlock_warning(
+    given: tuple[AttachedDevice, ...], container: Container, wanted: int | None
+) -> str:
+    """Return what to say of a container with RDMA whose RLIMIT_MEMLOCK the runtime chose, or "".
+
+    It stays: should another plugin have set it, the runtime would refuse the container for ours.
+
+    Args:
+        given: the devices that the container gets.
+        container: as NRI shows it.
+        wanted: RLIMIT_MEMLOCK in bytes of the operator's choice, None for any.
+    """
+    limit = container.memlock
+    if wanted is None or limit is None or limit >= wanted or not _char_devices(given):
+        return ""
+    return (
+        f"its soft RLIMIT_MEMLOCK is {limit} bytes, by the runtime's defaults (CRI-O:"
+        " default_ulimits; containerd: base_runtime_spec) or another plugin: registering memory for"
+        " RDMA fails above that; raise it there, or give the container IPC_LOCK"
+    )
+
+
 def _environment(
     allocation: Allocation, devices: tuple[AttachedDevice, ...]
 ) -> tuple[tuple[str, str], ...]:

@@ -51,6 +51,12 @@ NO_ADDRESS_WARNING: Final = (
     " by an address of the pod (ENODEV in rping); use programs that connect without it, as"
     " ib_write_bw does, claim the whole device, or remove rdma_cm from rdma.charDevices"
 )
+NO_GID_WARNING: Final = (
+    "its RDMA device is RoCE, and the interface has no IP address in the pod but link-local ones:"
+    " it has no GID that is routed, connections beyond the link fail, and NCCL falls back to TCP;"
+    " give it an address (interface.addresses of the claim, or on the host), unless a router"
+    " advertises one"
+)
 MADE_ANEW_S: Final = 1.0  # how long a driver may take to make its RDMA device anew
 _LOOK_S: Final = 0.05
 # Said once, at attach.
@@ -278,6 +284,30 @@ def with_files(
         shared_rdma=tuple(link.name for link in shared),
         char_devices=_once(chain.from_iterable(found.values())),
         warnings=(*filter(_is_standing, device.warnings), *warnings),
+    )
+
+
+def require_verbs(device: AttachedDevice, config: NetworkConfig, options: RdmaOptions) -> None:
+    """Refuse RDMA that no container could use: there is no uverbs file, and one is to be given.
+
+    A sub-device (SMI) has none, so one of the device is enough.
+
+    Args:
+        device: its record, with its files.
+        config: the claim's parameters.
+        options: the operator's.
+
+    Raises:
+        RefusedError: there is none.
+    """
+    names = [link.name for link in device.rdma] or list(device.shared_rdma)
+    kinds = char_kinds(config, options.kinds)
+    if not names or CharKind.UVERBS not in _missing(device.char_devices, kinds):
+        return
+    raise RefusedError(
+        f"device {device.device.name}: RDMA device {', '.join(names)} has no uverbs file, without"
+        " which containers cannot use it: load module ib_uverbs on the node, or leave uverbs out of"
+        " rdma.charDevices"
     )
 
 
