@@ -47,6 +47,7 @@ class Container:
     device_paths: tuple[str, ...] = ()
     env: tuple[str, ...] = ()  # "NAME=value"
     rlimits: tuple[str, ...] = ()  # types present, "RLIMIT_MEMLOCK"
+    own_users: bool = False  # it has a user namespace of its own (hostUsers: false)
     memlock: int | None = None  # its soft RLIMIT_MEMLOCK in bytes, None where that is not set
 
 

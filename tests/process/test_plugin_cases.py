@@ -8,9 +8,12 @@ import pytest
 
 from dranet_nri.errors import AttachError, RefusedError
 from dranet_nri.model import (
+    CharKind,
     Container,
     ContainerClaim,
+    NetworkConfig,
     Phase,
+    RdmaConfig,
 )
 from dranet_nri.plan.ops import AddAddress, MoveLink
 from tests.fakes.node import LATER, Node
@@ -130,6 +133,26 @@ def test_a_little_memlock_of_the_runtimes_own_is_told(
 
     told = "its soft RLIMIT_MEMLOCK is 65536 bytes, by the runtime's defaults"
     assert (told in "".join(capsys.readouterr())) == warned
+
+
+@pytest.mark.parametrize("own_users", [True, False])
+@pytest.mark.parametrize("kind", ["umad", "issm", "uverbs"])
+def test_files_of_root_are_told_to_a_user_namespace(
+    node: Node, capsys: pytest.CaptureFixture[str], kind: str, *, own_users: bool
+) -> None:
+    node.kernel.rdma.kinds = ("uverbs", "umad", "issm", "rdma_cm")
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1, rdma=True)
+    kinds = NetworkConfig(rdma=RdmaConfig(char_devices=(CharKind(kind),)))
+    devices = tuple(replace(each, config=kinds) for each in claim.devices)
+    node.allocations.put(replace(claim, devices=devices))
+    node.run_pod(pod)
+    shown = Container("c", pod.sandbox_id, "app", own_users=own_users)
+
+    node.run(lambda: node.plugin.create_container(pod, shown, LATER))
+
+    told = f"in which /dev/infiniband/{kind}0 has the node's mode" in "".join(capsys.readouterr())
+    assert told == (own_users and kind != "uverbs")
 
 
 @pytest.mark.parametrize("path", ["", "/proc/1/ns/net"])

@@ -45,10 +45,12 @@ def test_container_shows_what_it_has_already() -> None:
         rlimits=[nri_pb2.POSIXRlimit(type="RLIMIT_MEMLOCK", hard=2, soft=1)],
     )
     message.linux.devices.add(path="/dev/x", type="c", major=1, minor=2)
+    message.linux.namespaces.add(type="user", path="/proc/7/ns/user")
 
     assert nri.container_from_message(message) == Container(
-        "c", "s", "n", (Mount("/s", "/d", ("ro",)),), ("/dev/x",), ("A=1",), ("RLIMIT_MEMLOCK",), 1
-    )
+        "c", "s", "n", (Mount("/s", "/d", ("ro",)),), ("/dev/x",), ("A=1",), ("RLIMIT_MEMLOCK",),
+        own_users=True, memlock=1,
+    )  # fmt: skip
 
 
 def test_case_50_what_is_missing_is_empty() -> None:
