@@ -32,6 +32,10 @@ IGNORED: Final = (
     ("--db-path", "records are files below --state-dir"),
     ("--inventory-min-poll-interval", "the kernel tells what changes"),
     ("--inventory-poll-burst", "the kernel tells what changes"),
+    ("--device-attach-timeout", "an attach goes on until it ends, and the gate holds containers"),
+    ("--hook-path", "containers wait at the gate, not in an OCI hook"),
+    ("--slaac-ready-timeout", "an attach does not wait for router advertisements"),
+    ("--slaac-rollback-reserve", "an attach does not wait for router advertisements"),
     ("--cloud-provider-hint", "attributes of clouds are not published yet; --azure-size tells one"),
     ("--cloud-provider-options", "attributes of clouds are not published yet"),
     ("--profile-provider", "there are no profiles yet"),
@@ -65,6 +69,7 @@ class RunSettings:
         numa_lists: NUMA nodes are published as lists, to servers that take them.
         include, exclude: patterns of devices to publish, none for all, and never to publish.
         uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
+        move_ipoib: IPoIB interfaces are given with their devices; False: they stay on the node.
         rescan_s: the longest time between two looks at the whole node, in seconds.
         first_valid_config: dranet's order of configurations.
         ignored: flags of dranet that were given and decide nothing, with why.
@@ -83,6 +88,7 @@ class RunSettings:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     uplinks: tuple[str, ...] = ()
+    move_ipoib: bool = True
     rescan_s: float = 60.0
     first_valid_config: bool = False
     ignored: tuple[tuple[str, str], ...] = ()
@@ -154,8 +160,10 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="klog's level of logging; 4 and more are --verbose; its other flags decide nothing",
     )  # fmt: skip
     add(
-        "--move-ib-interfaces", type=_moving, nargs="?", metavar="true",
-        help="of dranet: a claimed IPoIB interface moves into its pod; false is refused",
+        "--move-ib-interfaces", type=_truth, nargs="?", const=True, default=True,
+        metavar="true|false",
+        help="false: IPoIB interfaces stay on the node, and a device with one is given without it, "
+        "for its RDMA device (shared mode; an RDMA device that moves takes it along)",
     )  # fmt: skip
     for name, why in IGNORED:
         _add_ignored(parser, name, f"of dranet, decides nothing: {why}")
@@ -199,6 +207,7 @@ def settings_from(args: argparse.Namespace) -> RunSettings:
         include=tuple(args.include),
         exclude=tuple(args.exclude),
         uplinks=patterns(args.uplink_interfaces),
+        move_ipoib=args.move_ib_interfaces,
         rescan_s=args.rescan,
         first_valid_config=args.first_valid_config,
         ignored=tuple(_ignored(args)),
@@ -219,21 +228,11 @@ def _address(text: str) -> Address:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _moving(text: str) -> bool:
-    """Parse a truth of Go's, which must be true.
-
-    A device that moves in exclusive mode takes its IPoIB interface with it, or destroys it.
-    """
-    if text in _FALSE:
-        raise argparse.ArgumentTypeError(
-            f"{text}: is not supported, a claimed device takes its IPoIB interface along; to keep "
-            "the interfaces on the node where pods share RDMA devices (shared mode), use --shared "
-            """'attributes["dra.net/rdmaProtocol"].StringValue == "ib"'; to keep devices from """
-            "pods, use --exclude"
-        )
-    if text not in _TRUE:
+def _truth(text: str) -> bool:
+    """Parse a truth of Go's."""
+    if text not in _TRUE | _FALSE:
         raise argparse.ArgumentTypeError(f"{text!r}: must be true or false")
-    return True
+    return text in _TRUE
 
 
 def _duration(text: str) -> float:

@@ -28,7 +28,7 @@ from dranet_nri.errors import (
 )
 from dranet_nri.executor import Clock, Executor
 from dranet_nri.gate import Gate
-from dranet_nri.holders import refuse_held, refuse_unusable
+from dranet_nri.holders import refuse_guest, refuse_held, refuse_unusable
 from dranet_nri.holding import Holding
 from dranet_nri.journal import SharedAttachments
 from dranet_nri.locks import DeviceLocks, Late
@@ -45,7 +45,8 @@ from dranet_nri.model import (
 from dranet_nri.overseer import STUCK_S, Overseer
 from dranet_nri.plan.port import Kernel
 from dranet_nri.plan.refusals import described
-from dranet_nri.sandboxes import Sandboxes
+from dranet_nri.sandboxes import Sandboxes, own_netns
+from dranet_nri.settings import VM_HANDLERS
 from dranet_nri.targets import moved
 
 RELOADED: Final = "containers that run keep old RDMA device files: restart the pod"
@@ -59,6 +60,7 @@ class Attacher:
         allocation: returns what is allocated to a claim (UID).
         live: the sandboxes that may have devices; kept by the hooks.
         wake: asks for a reconciliation soon.
+        vm_handlers: patterns of RuntimeClass handlers whose pods are guests, see refuse_guest.
         stuck_s: how long a thread may be in the kernel before it is said to be stuck.
         meter: counts.
         overseer: of all kernel work.
@@ -75,6 +77,7 @@ class Attacher:
     clock: Clock
     allocation: Callable[[str], Allocation | None]
     stuck_s: float = STUCK_S
+    vm_handlers: tuple[str, ...] = VM_HANDLERS
     meter: Meter = field(default_factory=Meter)
     live: Sandboxes = field(default_factory=Sandboxes)
     _locks: DeviceLocks = field(default_factory=DeviceLocks)
@@ -140,7 +143,8 @@ class Attacher:
             try:
                 refuse_held(pod, claims, self.attachments.all(), self.live)
                 refuse_unusable(claims, self.attachments.in_the_way(), self.allocation)
-                netns = self._netns(pod)
+                refuse_guest(pod, claims, self.vm_handlers)
+                netns = own_netns(pod, self.kernel)
                 await self._supersede(pod, claims)
                 for claim in claims:
                     self.gate.close(claim.claim.uid)
@@ -205,31 +209,6 @@ class Attacher:
             for warning in device.warnings:
                 name = device.device.name
                 self.log.warning("attached, but", pod=str(pod), device=name, reason=warning)
-
-    def _netns(self, pod: Pod) -> NetnsId:
-        """Return the pod's own network namespace.
-
-        Raises:
-            NoNetnsError: it has none of its own: host network, a VM runtime, or gone.
-        """
-        if not pod.netns_path:
-            raise NoNetnsError(
-                f"pod {pod} claims a NIC but has no network namespace of its own: hostNetwork and"
-                " VM sandboxes cannot be given one; remove hostNetwork or the claim"
-            )
-        netns = self.kernel.identify(pod.netns_path)
-        if netns is None:
-            raise NoNetnsError(
-                f"pod {pod}: network namespace {pod.netns_path} does not exist; is that where the"
-                " runtime keeps them, mount the directory into the plugin's container"
-                " (manifests/components/netns-state-dir)"
-            )
-        if self.kernel.is_host(netns):
-            raise NoNetnsError(
-                f"pod {pod} claims a NIC but uses the host's network;"
-                " remove hostNetwork or the claim"
-            )
-        return netns
 
     async def _supersede(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
         """Bring home what an older sandbox of the pod, or an older allocation, still has.

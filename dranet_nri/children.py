@@ -13,6 +13,7 @@ from dranet_nri.config import choose_pkey
 from dranet_nri.errors import RefusedError
 from dranet_nri.fabric import IP_ONLY_WARNING, RdmaOptions, require_mode, with_rdma
 from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
     AllocatedDevice,
     AttachedDevice,
     Device,
@@ -25,7 +26,6 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.child import Child, alias_of
-from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import KnownRdma, known_as, why_unclear
 from dranet_nri.plan.network import PodNetwork, pod_network
 from dranet_nri.plan.ops import DelLink

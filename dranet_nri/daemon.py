@@ -260,6 +260,7 @@ class Daemon:
             log=logger("attach"),
             wake=self._bell.trouble,
             clock=SystemClock(),
+            vm_handlers=settings.vm_handlers,
             allocation=allocations.get,
         )
         return Plugin(attacher, allocations, logger("plugin"), self._bell.news, boot_id())

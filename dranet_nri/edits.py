@@ -7,6 +7,7 @@ container back. `metadata` is the file of KEP-5304 through which a pod learns it
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -37,6 +38,7 @@ RLIM_INFINITY: Final = 2**64 - 1
 CHAR_MODE: Final = 0o666  # for containers that do not run as root; umad and issm are 0600 on hosts
 
 _NOT_ENV: Final = re.compile(r"[^A-Z0-9]")
+_ROOT_ONLY: Final = re.compile(r"/(umad|issm)[0-9]+$")
 _NOT_CDI: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -166,6 +168,36 @@ def _rlimits(
     if not chars or options.memlock is None or "RLIMIT_MEMLOCK" in container.rlimits:
         return ()
     return (Rlimit("RLIMIT_MEMLOCK", options.memlock, options.memlock),)
+
+
+def rdma_warnings(
+    given: tuple[AttachedDevice, ...], container: Container, wanted: int | None
+) -> Iterator[str]:
+    """Yield why a container may not be able to use the RDMA device that it gets.
+
+    An RLIMIT_MEMLOCK of the runtime's stays: should another plugin have set it, the runtime would
+    refuse the container for ours. In a user namespace runtimes can make no device file: they mount
+    the node's, with its mode.
+
+    Args:
+        given: the devices that the container gets.
+        container: as NRI shows it.
+        wanted: RLIMIT_MEMLOCK in bytes of the operator's choice, None for any.
+    """
+    chars, limit = _char_devices(given), container.memlock
+    if chars and wanted is not None and limit is not None and limit < wanted:
+        yield (
+            f"its soft RLIMIT_MEMLOCK is {limit} bytes, by the runtime's defaults (CRI-O:"
+            " default_ulimits; containerd: base_runtime_spec) or another plugin: registering memory"
+            " for RDMA fails above that; raise it there, or give the container IPC_LOCK"
+        )
+    closed = [each.path for each in chars if _ROOT_ONLY.search(each.path)]
+    if container.own_users and closed:
+        yield (
+            f"it has a user namespace, in which {', '.join(closed)} has the node's mode, which is"
+            " 0600 by udev's default; set MODE for it by a udev rule on the node, or set hostUsers:"
+            " true"
+        )
 
 
 def _environment(

@@ -160,6 +160,10 @@ class NoNetnsError(RefusedError):
     kind = "no_namespace"
 
 
+class GuestError(RefusedError):
+    """The pod's containers run on a kernel of their own, which no NIC reaches."""
+
+
 class OutdatedError(RefusedError):
     """The allocation, or the sandbox, is not the one that counts now."""
 

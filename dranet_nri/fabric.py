@@ -22,6 +22,7 @@ from dranet_nri.config import (
 )
 from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
     AllocatedDevice,
     AttachedDevice,
     CharDevice,
@@ -35,7 +36,6 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.adopt import adopted_rdma
-from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import KnownRdma
 from dranet_nri.plan.port import Session
 from dranet_nri.plan.rdma import same
@@ -50,6 +50,12 @@ NO_ADDRESS_WARNING: Final = (
     "a share of the device leaves its network interface on the host: rdma_cm finds no RDMA device"
     " by an address of the pod (ENODEV in rping); use programs that connect without it, as"
     " ib_write_bw does, claim the whole device, or remove rdma_cm from rdma.charDevices"
+)
+NO_GID_WARNING: Final = (
+    "its RDMA device is RoCE, and the interface has no IP address in the pod but link-local ones:"
+    " it has no GID that is routed, connections beyond the link fail, and NCCL falls back to TCP;"
+    " give it an address (interface.addresses of the claim, or on the host), unless a router"
+    " advertises one"
 )
 MADE_ANEW_S: Final = 1.0  # how long a driver may take to make its RDMA device anew
 _LOOK_S: Final = 0.05
@@ -162,9 +168,11 @@ def require_alone(
     came = () if device.key.name or not rdma else _interfaces(session, device)
     if came:
         raise RefusedError(
-            f"device {device.name}: interface {', '.join(came)} came after the pod's claim was"
-            f" prepared (ib_ipoib was loaded), and a move of RDMA device {moving} would destroy"
-            " it; delete the pod, so that it is prepared anew"
+            f"device {device.name}: a move of RDMA device {moving} would destroy interface"
+            f" {', '.join(came)}, which is not part of what was claimed; where it shall stay"
+            " (dra-shim run --move-ib-interfaces=false), boot the node with 'options ib_core"
+            " netns_mode=1' in modprobe.d; where it came after the claim was prepared (ib_ipoib was"
+            " loaded), delete the pod, so that it is prepared anew"
         )
 
 
@@ -276,6 +284,30 @@ def with_files(
         shared_rdma=tuple(link.name for link in shared),
         char_devices=_once(chain.from_iterable(found.values())),
         warnings=(*filter(_is_standing, device.warnings), *warnings),
+    )
+
+
+def require_verbs(device: AttachedDevice, config: NetworkConfig, options: RdmaOptions) -> None:
+    """Refuse RDMA that no container could use: there is no uverbs file, and one is to be given.
+
+    A sub-device (SMI) has none, so one of the device is enough.
+
+    Args:
+        device: its record, with its files.
+        config: the claim's parameters.
+        options: the operator's.
+
+    Raises:
+        RefusedError: there is none.
+    """
+    names = [link.name for link in device.rdma] or list(device.shared_rdma)
+    kinds = char_kinds(config, options.kinds)
+    if not names or CharKind.UVERBS not in _missing(device.char_devices, kinds):
+        return
+    raise RefusedError(
+        f"device {device.device.name}: RDMA device {', '.join(names)} has no uverbs file, without"
+        " which containers cannot use it: load module ib_uverbs on the node, or leave uverbs out of"
+        " rdma.charDevices"
     )
 
 

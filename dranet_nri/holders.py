@@ -1,8 +1,9 @@
 """What a pod may not have, for somebody else has it."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
+from fnmatch import fnmatchcase
 
-from dranet_nri.errors import HeldError, UnusableRecordError
+from dranet_nri.errors import GuestError, HeldError, UnusableRecordError
 from dranet_nri.model import Allocation, Attachment, Phase, Pod
 from dranet_nri.state.damage import Damage
 from dranet_nri.targets import moved
@@ -37,6 +38,31 @@ def refuse_held(
             if not device.home and not (asked.share_id and device.share_id):
                 subject = f"device {device.device.name} of claim {claim.claim}"
                 raise HeldError(_held(subject, holder, live))
+
+
+def refuse_guest(pod: Pod, claims: tuple[Allocation, ...], handlers: Sequence[str]) -> None:
+    """Refuse devices for a pod whose containers see a kernel of their own (Kata, gVisor).
+
+    The guest's network is made of what its namespace has when the sandbox is created, which is
+    before plugins are called; a NIC that comes later is not in the guest.
+
+    Args:
+        pod: who is to get them.
+        claims: what it is to get.
+        handlers: patterns of the handlers of such RuntimeClasses.
+
+    Raises:
+        GuestError: it is such a pod.
+    """
+    if not any(map(moved, claims)):
+        return
+    if any(fnmatchcase(pod.handler.lower(), pattern) for pattern in handlers):
+        raise GuestError(
+            f"pod {pod}: its RuntimeClass has the handler {pod.handler!r}, whose pods run on a"
+            " kernel of their own, and a NIC that is moved into the pod's namespace does not reach"
+            " it; remove runtimeClassName or the claim. If the handler runs containers on the"
+            " node's kernel, give the handlers that do not by dranet-nri run --vm-runtimes"
+        )
 
 
 def refuse_unusable(

@@ -21,7 +21,7 @@ import structlog
 
 from dranet_nri.attacher import Attacher
 from dranet_nri.containers import carried, refuse_outlived, refuse_unattached
-from dranet_nri.edits import carried_claims, edits, listed, merged_edits
+from dranet_nri.edits import carried_claims, edits, listed, merged_edits, rdma_warnings
 from dranet_nri.errors import OutdatedError, UnusableRecordError
 from dranet_nri.log import trace_of
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Phase, Pod
@@ -151,10 +151,21 @@ class Plugin:
         for claim in claims:
             attachment = records.get(claim.claim.uid)
             assert attachment is not None
+            self._report_rdma(claim, attachment, pod, container)
             merged = merged_edits(
                 merged, edits(claim, attachment, container, directory, self.attacher.options)
             )
         return merged
+
+    def _report_rdma(
+        self, claim: Allocation, attachment: Attachment, pod: Pod, container: Container
+    ) -> None:
+        requests = listed(claim, container.name)
+        given = tuple(each for each in attachment.devices if each.request in requests)
+        for reason in rdma_warnings(given, container, self.attacher.options.memlock):
+            self.log.warning(
+                "container may lack RDMA", pod=str(pod), container=container.name, reason=reason
+            )
 
     async def synchronize(self, pods: tuple[Pod, ...]) -> None:
         """Take the runtime's list of pods as the truth; the difference is repaired right after.

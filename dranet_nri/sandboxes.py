@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from dranet_nri.errors import KernelError
-from dranet_nri.model import Phase, Pod
+from dranet_nri.errors import KernelError, NoNetnsError
+from dranet_nri.model import NetnsId, Phase, Pod
 from dranet_nri.plan.port import Kernel
 
 ENDED: Final = frozenset({Phase.DETACHING, Phase.HOME})  # of records whose sandbox has ended
@@ -27,6 +27,31 @@ def has_ended(pod: Pod, kernel: Kernel) -> bool:
     with suppress(KernelError):  # Nobody can look there: the attach says so.
         return kernel.identify(pod.netns_path) is None
     return False
+
+
+def own_netns(pod: Pod, kernel: Kernel) -> NetnsId:
+    """Return the pod's own network namespace.
+
+    Raises:
+        NoNetnsError: it has none of its own: host network, a VM runtime, or gone.
+    """
+    if not pod.netns_path:
+        raise NoNetnsError(
+            f"pod {pod} claims a NIC but has no network namespace of its own: hostNetwork and"
+            " VM sandboxes cannot be given one; remove hostNetwork or the claim"
+        )
+    netns = kernel.identify(pod.netns_path)
+    if netns is None:
+        raise NoNetnsError(
+            f"pod {pod}: network namespace {pod.netns_path} does not exist; is that where the"
+            " runtime keeps them, mount the directory into the plugin's container"
+            " (manifests/components/netns-state-dir)"
+        )
+    if kernel.is_host(netns):
+        raise NoNetnsError(
+            f"pod {pod} claims a NIC but uses the host's network; remove hostNetwork or the claim"
+        )
+    return netns
 
 
 @dataclass(slots=True)

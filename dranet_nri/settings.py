@@ -15,6 +15,9 @@ ALLOCATIONS: Final = Path("/var/lib/dranet-nri/allocations")
 RUN: Final = Path("/run/dranet-nri")
 CDI: Final = Path("/var/run/cdi")
 NRI_SOCKET: Final = Path("/var/run/nri/nri.sock")
+# RuntimeClass handlers of Kata Containers, gVisor and others whose containers have a kernel of
+# their own, by the names that their documentation gives them.
+VM_HANDLERS: Final = ("*kata*", "*gvisor*", "*runsc*", "*firecracker*", "*krun*")
 UNLIMITED: Final = 2**64 - 1  # RLIM_INFINITY
 
 
@@ -35,6 +38,7 @@ class Settings:
         node_addresses: by which the cluster reaches the node; what has one stays on the host.
         uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
         include: patterns of links to which no heuristic applies.
+        vm_handlers: patterns of RuntimeClass handlers whose pods are refused NICs, in lower case.
         sweep_s: seconds between reconciliations.
         proc: where a writable /proc/sys/net is; a container's own is read-only.
         sysfs: a mount of sysfs.
@@ -54,6 +58,7 @@ class Settings:
     node_addresses: tuple[str, ...] = ()
     uplinks: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
+    vm_handlers: tuple[str, ...] = VM_HANDLERS
     sweep_s: float = 60.0
     proc: Path = Path("/proc")
     sysfs: Path = Path("/sys")
@@ -120,6 +125,11 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--include", action="append", default=[], metavar="PATTERN",
         help="move these links though something says that the node uses them; as of dra-shim",
     )  # fmt: skip
+    add(
+        "--vm-runtimes", default=",".join(VM_HANDLERS), metavar="PATTERNS",
+        help="handlers of RuntimeClasses whose containers have a kernel of their own, with commas,"
+        " in lower case: their pods are refused NICs (default: %(default)s)",
+    )  # fmt: skip
     add("--sweep", type=float, default=default.sweep_s, help="seconds between reconciliations")
     add("--log-format", choices=("console", "json"), default="console", help="log format")
     add("--verbose", "-v", action="store_true", help="log every operation")
@@ -148,6 +158,7 @@ def settings_from(args: argparse.Namespace) -> Settings:
         node_addresses=_addresses(args.node_addresses),
         uplinks=patterns(args.uplink_interfaces),
         include=tuple(args.include),
+        vm_handlers=patterns(args.vm_runtimes),
         sweep_s=args.sweep,
         log_json=args.log_format == "json",
         verbose=args.verbose,

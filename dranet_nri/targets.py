@@ -5,18 +5,21 @@ Rules:
 2. Nothing is changed here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from ipaddress import ip_interface
 from typing import Final
 
 from dranet_nri.children import expect_child
-from dranet_nri.config import violations_for_share, why_bare
+from dranet_nri.config import char_kinds, violations_for_share, why_bare
 from dranet_nri.errors import KernelError, RefusedError
 from dranet_nri.fabric import (
     NETWORK,
+    NO_GID_WARNING,
     RdmaOptions,
     require_alone,
     require_lasting,
+    require_verbs,
     shared_after_move,
     with_files,
     with_rdma,
@@ -35,6 +38,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.adopt import adopted
 from dranet_nri.plan.beside import beside_each_other
 from dranet_nri.plan.child import Child
+from dranet_nri.plan.home import MAKES_NONE
 from dranet_nri.plan.known import known_as, rdma_known_as, why_unclear
 from dranet_nri.plan.lacking import Refused, may_lack, told_of
 from dranet_nri.plan.network import PodNetwork, pod_network
@@ -113,16 +117,18 @@ class Target:
 
         Raises:
             KernelError: the kernel could not tell the files, or an RDMA device is gone.
+            RefusedError: containers could not use its RDMA device.
         """
         link = session.pod_link(self.network.name) if self.network else None
         rdma = self.observed.rdma
         if link and not self.child and rdma.mode is RdmaMode.SHARED:
             known = rdma_known_as(self.record, Observed(pod=LinkState(link)))
             rdma = shared_after_move(session, known, rdma.host, sleep)
-        told = told_of(self.network.told, refused) if self.network else ()
-        warnings = (f"{NETWORK}{each}" for each in told)
-        record = replace(self.record, warnings=(*self.record.warnings, *warnings))
+        record = replace(
+            self.record, warnings=(*self.record.warnings, *self._told(refused, options))
+        )
         record = with_files(session, record, self.wanted.config, rdma, options)
+        require_verbs(record, self.wanted.config, options)
         record = warned(record)
         if self.network is None or link is None:
             return record
@@ -131,12 +137,25 @@ class Target:
             pod_index=0 if self.child else link.index,
             mac=link.mac,
             mtu=link.mtu,
-            addresses=tuple(
-                each.cidr
-                for each in self.network.addresses
-                if each not in {op.address for op, _ in refused if isinstance(op, AddAddress)}
-            ),
+            addresses=self._addresses(refused),
         )
+
+    def _addresses(self, refused: Refused) -> tuple[str, ...]:
+        lacking = {op.address for op, _ in refused if isinstance(op, AddAddress)}
+        wanted = self.network.addresses if self.network else ()
+        return tuple(each.cidr for each in wanted if each not in lacking)
+
+    def _told(self, refused: Refused, options: RdmaOptions) -> Iterator[str]:
+        """Yield what the pod has not of the network."""
+        if self.network is None:
+            return
+        for text in told_of(self.network.told, refused):
+            yield f"{NETWORK}{text}"
+        is_roce = self.wanted.device.attribute("dra.net/rdmaProtocol") == "roce"
+        wants_files = is_roce and not self.child and char_kinds(self.wanted.config, options.kinds)
+        addresses = map(ip_interface, self._addresses(refused))
+        if wants_files and all(each.is_link_local for each in addresses):
+            yield f"{NETWORK}{NO_GID_WARNING}"
 
 
 def look(session: Session, device: AttachedDevice, *, bare: bool = False) -> Observed:
@@ -356,13 +375,15 @@ def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> 
             " its driver was unbound, it was unplugged, or a pod we don't know holds it;"
             " run dranet-nri status"
         )
-    defaults = {(each.family, each.key): each.value for each in session.default_sysctls()}
+    defaults = {("mpls", "input"): "0"}  # of whoever arrives (mpls_add_dev), with no file for it
+    defaults |= {(each.family, each.key): each.value for each in session.default_sysctls()}
     lost = (
         # What has no default is no sysctl of this kernel, though it may be told; or it is a secret.
         each
         for each in host.sysctls
         if each.secret
         or each.value != defaults.get((each.family, each.key), each.value)
+        or each == MAKES_NONE
         or (each.key == "accept_dad" and (host.link.flags or 0) & IFF_NOARP)
     )
     return replace(host, sysctls=tuple(lost))

@@ -75,6 +75,7 @@ class Choice:
         exclude: a device must match none of them.
         uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
         numa_lists: NUMA nodes are published as lists.
+        move_ipoib: IPoIB interfaces are given with their devices; False: they stay on the node.
     """
 
     filter: str = DEFAULT_FILTER
@@ -83,6 +84,7 @@ class Choice:
     exclude: tuple[str, ...] = ()
     numa_lists: bool = False
     uplinks: tuple[str, ...] = ()
+    move_ipoib: bool = True
 
     def check(self) -> None:
         """Raise SelectorError if an expression cannot be compiled."""
@@ -145,7 +147,7 @@ def view_of(
     """
     near = near_of(facts) if choice.numa_lists else None
     inventory, bereft = _as_with_rdma(
-        inventory_from_facts(facts, uplinks, choice.include), had_rdma
+        inventory_from_facts(facts, uplinks, choice.include, move_ipoib=choice.move_ipoib), had_rdma
     )
     stock = stock_of(inventory, known, Uses(), choice.filter, choice.shared, near=near)
     unwanted = dict(_unwanted(stock.devices, choice))

@@ -34,13 +34,14 @@ from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction, Rdm
 from dranet_nri.inventory.owners import own_rdma
 from dranet_nri.inventory.safety import bare_hazards, function_hazard
 from dranet_nri.inventory.uplinks import Uplinks
-from dranet_nri.model import AttributeValue, Device, DeviceKey
+from dranet_nri.model import ARPHRD_INFINIBAND, AttributeValue, Device, DeviceKey
 
 DEFAULT_FILTER: Final = (
     '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
 )
 
 _RECORDABLE: Final = re.compile(r"[A-Za-z0-9_][!-.0-~]{0,63}")
+_STAYS: Final = "an IPoIB interface, which stays on the node (--move-ib-interfaces=false)"
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _MULTI_PORT_DRIVERS: Final = frozenset({"cxgb3", "cxgb4", "mlx4_core"})
 
@@ -61,7 +62,11 @@ class Inventory:
 
 
 def inventory_from_facts(
-    facts: HostFacts, uplinks: Uplinks | None = None, include: Sequence[str] = ()
+    facts: HostFacts,
+    uplinks: Uplinks | None = None,
+    include: Sequence[str] = (),
+    *,
+    move_ipoib: bool = True,
 ) -> Inventory:
     """Decide which devices exist, what they are called and which are safe to give away.
 
@@ -71,9 +76,11 @@ def inventory_from_facts(
         facts: what a scan saw.
         uplinks: of the same facts, where more is known of them than facts tell; None where not.
         include: patterns of links that are offered though something says that the node uses them.
+        move_ipoib: False: IPoIB interfaces are no devices, nor part of any.
     """
     facts = _placed(facts)
     reasons = hazards(facts, uplinks, include)
+    facts, staying = (facts, ()) if move_ipoib else _without_ipoib(facts)
     bare = bare_hazards(facts)
     functions = {function.address: function for function in facts.functions}
     primaries = _primaries(facts, functions)
@@ -92,7 +99,8 @@ def inventory_from_facts(
             draft.add(
                 _further_name(netdev, parent), netdev, parent, reasons.get(netdev.link.index, "")
             )
-    return draft.finish()
+    inventory = draft.finish()
+    return replace(inventory, excluded=tuple(sorted((*inventory.excluded, *staying))))
 
 
 def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
@@ -218,6 +226,14 @@ def _merged(live: Device, known: Device) -> tuple[tuple[str, AttributeValue], ..
         attributes = {name: value for name, value in attributes.items() if name not in RDMA_NAMES}
         attributes |= {name: told[name] for name in RDMA_NAMES & told.keys()}
     return within_budget(attributes)
+
+
+def _without_ipoib(facts: HostFacts) -> tuple[HostFacts, tuple[tuple[str, str], ...]]:
+    """Return the facts without IPoIB interfaces, and what is excluded by that: (name, reason)."""
+    staying = [each.link for each in facts.netdevs if each.link.arphrd == ARPHRD_INFINIBAND]
+    others = tuple(each for each in facts.netdevs if each.link not in staying)
+    excluded = ((interface_device_name(link.name), f"{link.name}: {_STAYS}") for link in staying)
+    return replace(facts, netdevs=others), tuple(excluded)
 
 
 def _primaries(facts: HostFacts, functions: dict[str, PciFunction]) -> dict[str, NetDevice]:

@@ -17,7 +17,7 @@ from dranet_nri.inventory.safety import (
     uplink_tree,
 )
 from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
-from dranet_nri.model import DeviceKey
+from dranet_nri.model import ARPHRD_INFINIBAND, DeviceKey, Link
 
 _REMEDY: Final = (
     "it stays on the host: put what is on it elsewhere, or keep the NIC from claims (dra-shim run"
@@ -65,7 +65,8 @@ def why_unpublished(
     Args:
         key: the device, as the record has it.
         index: of its link on the host; None where the record's device has none there, so that
-            every link of its parent counts.
+            every link of its parent counts, but for IPoIB: where the RDMA device is shared it
+            stays, and where it moves, require_alone() refuses.
         facts: what the host shows.
         reasons: of the same facts.
     """
@@ -73,7 +74,7 @@ def why_unpublished(
         device.link
         for device in facts.netdevs
         if device.link.index == index
-        or (index is None and key.parent and _is_below(device.link.bus, device.link.parent, key))
+        or (index is None and key.parent and _is_below(device.link, key))
     ]
     for link in concerned:
         if reason := reasons.get(link.index, ""):
@@ -81,5 +82,7 @@ def why_unpublished(
     return ""
 
 
-def _is_below(bus: str, parent: str, key: DeviceKey) -> bool:
-    return (bus, parent) in {(key.bus, key.parent), ("pci", key.pci)}
+def _is_below(link: Link, key: DeviceKey) -> bool:
+    if link.arphrd == ARPHRD_INFINIBAND and not key.name:
+        return False
+    return (link.bus, link.parent) in {(key.bus, key.parent), ("pci", key.pci)}

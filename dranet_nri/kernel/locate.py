@@ -15,9 +15,8 @@ Rules:
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dranet_nri.model import DeviceKey, Link, Ns
+from dranet_nri.model import ARPHRD_INFINIBAND, DeviceKey, Link, Ns
 from dranet_nri.plan.child import is_ours, is_ours_on_host
-from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
 
 Place = tuple[Ns, Link]

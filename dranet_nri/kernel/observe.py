@@ -9,6 +9,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.locate import locate, lost_with
 from dranet_nri.kernel.space import Space
 from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
     DeviceKey,
     Link,
     LinkState,
@@ -23,7 +24,6 @@ from dranet_nri.netlink.links import (
     Seen,
     links_from,
 )
-from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
 
 

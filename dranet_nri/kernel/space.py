@@ -121,8 +121,8 @@ class Space:
         routes = without_implied(dumped, addresses)
         specs = (seen.attrs.get(IFLA_AF_SPEC, b"") for seen in links if seen.index == link.index)
         sysctls = sysctl.told(next(specs, b""))
-        if self.ns is Ns.HOST and sysctl.STABLE_PRIVACY in sysctls:
-            sysctls = (*self._stable_secret(link.name), *sysctls)  # first, see there
+        if self.ns is Ns.HOST:
+            sysctls = self._with_files(link.name, sysctls)
         return LinkState(
             link=link,
             master_name=names.get(link.master, "") if link.master else "",
@@ -139,9 +139,11 @@ class Space:
         names = {seen.index: seen.name for seen in self.links()}
         return taken_slots(self.netlink, but, names, MOST_IN_POD)
 
-    def _stable_secret(self, name: str) -> tuple[Sysctl, ...]:
-        proc_root = self._proc_root
-        return run_inside(self.fd, lambda: sysctl.stable_secret(proc_root, name))
+    def _with_files(self, name: str, sysctls: tuple[Sysctl, ...]) -> tuple[Sysctl, ...]:
+        proc_root, secret = self._proc_root, sysctl.STABLE_PRIVACY in sysctls
+        shown = run_inside(self.fd, lambda: sysctl.shown_by_files(proc_root, name, secret=secret))
+        first = tuple(each for each in shown if each.secret)
+        return (*first, *sysctls, *shown[len(first) :])
 
     def tcx(self, index: int) -> tuple[TcxProgram, ...] | None:
         """Return what runs on a link by TCX; None where the kernel has none, or we may not ask."""

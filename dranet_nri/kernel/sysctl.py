@@ -9,7 +9,7 @@ Rules:
 import os
 import struct
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from errno import EINVAL, EROFS
 from itertools import chain
@@ -38,10 +38,18 @@ RESET_BY_A_MOVE: Final = {
         "arp_ignore": 18,
         "arp_notify": 21,
         "bc_forwarding": 31,
+        "bootp_relay": 9,
         "disable_policy": 15,
+        "disable_xfrm": 14,
+        "drop_gratuitous_arp": 30,
+        "drop_unicast_in_l2_multicast": 29,
+        "force_igmp_version": 16,
         "forwarding": 0,
+        "igmpv2_unsolicited_report_interval": 26,
+        "igmpv3_unsolicited_report_interval": 27,
         "ignore_routes_with_linkdown": 28,
         "log_martians": 10,
+        "medium_id": 13,
         "promote_secondaries": 19,
         "proxy_arp": 2,
         "proxy_arp_pvlan": 24,
@@ -51,33 +59,88 @@ RESET_BY_A_MOVE: Final = {
         "send_redirects": 5,
         "shared_media": 6,
         "src_valid_mark": 23,
+        "tag": 11,
     },
     "ipv6": {
         "accept_dad": 27,
         "accept_ra": 3,
         "accept_ra_defrtr": 17,
         "accept_ra_from_local": 33,
+        "accept_ra_min_hop_limit": 38,
+        "accept_ra_min_lft": 58,
         "accept_ra_mtu": 35,
         "accept_ra_pinfo": 18,
         "accept_ra_rt_info_max_plen": 21,
+        "accept_ra_rt_info_min_plen": 49,
         "accept_ra_rtr_pref": 19,
         "accept_redirects": 4,
         "accept_source_route": 24,
+        "accept_untracked_na": 57,
         "addr_gen_mode": 47,
         "autoconf": 5,
         "dad_transmits": 6,
         "disable_ipv6": 26,
+        "disable_policy": 48,
+        "drop_unicast_in_l2_multicast": 40,
+        "drop_unsolicited_na": 41,
+        "enhanced_dad": 46,
+        "force_forwarding": 59,
+        "force_mld_version": 16,
+        "force_tllao": 28,
         "forwarding": 0,
         "hop_limit": 1,
         "ignore_routes_with_linkdown": 39,
+        "ioam6_enabled": 53,
+        "ioam6_id": 54,
+        "ioam6_id_wide": 55,
         "keep_addr_on_down": 42,
         "max_addresses": 15,
+        "max_desync_factor": 14,
+        "mldv1_unsolicited_report_interval": 30,
+        "mldv2_unsolicited_report_interval": 31,
+        "ndisc_evict_nocarrier": 56,
         "ndisc_notify": 29,
+        "ndisc_tclass": 50,
         "optimistic_dad": 23,
         "proxy_ndp": 22,
+        "ra_defrtr_metric": 52,
+        "regen_max_retry": 13,
+        "router_probe_interval": 20,
+        "router_solicitation_delay": 9,
+        "router_solicitation_interval": 8,
+        "router_solicitation_max_interval": 43,
         "router_solicitations": 7,
+        "rpl_seg_enabled": 51,
+        "seg6_enabled": 44,
+        "seg6_require_hmac": 45,
+        "suppress_frag_ndisc": 32,
+        "temp_prefered_lft": 12,
+        "temp_valid_lft": 11,
+        "use_oif_addrs_only": 37,
+        "use_optimistic": 34,
         "use_tempaddr": 10,
     },
+}
+# Keys whose file counts in seconds, and the array in milliseconds; and unsigned ones.
+_IN_SECONDS: Final = frozenset(
+    {
+        *("router_probe_interval", "router_solicitation_delay", "router_solicitation_interval"),
+        "router_solicitation_max_interval",
+    }
+)
+_UNSIGNED: Final = frozenset({"ioam6_id_wide", "ra_defrtr_metric"})
+# Files of net/<family>/neigh/<link>, without those that show the same value in another unit. A
+# move resets them too, and no array has them.
+NEIGHBOUR_KEYS: Final = (
+    *("anycast_delay", "app_solicit", "base_reachable_time_ms", "delay_first_probe_time"),
+    *("gc_stale_time", "interval_probe_time_ms", "locktime", "mcast_resolicit", "mcast_solicit"),
+    *("proxy_delay", "proxy_qlen", "retrans_time_ms", "ucast_solicit", "unres_qlen_bytes"),
+)
+# What a move resets and only files show.
+ONLY_IN_FILES: Final = {
+    "ipv4": NEIGHBOUR_KEYS,
+    "ipv6": ("ra_honor_pio_life", "ra_honor_pio_pflag", "regen_min_advance", *NEIGHBOUR_KEYS),
+    "mpls": ("input",),
 }
 ARRAYS: Final = {"ipv4": (AF_INET, 1), "ipv6": (AF_INET6, 2)}  # IFLA_INET_CONF, IFLA_INET6_CONF
 SET_BY_CLAIMS: Final = frozenset(
@@ -86,6 +149,7 @@ SET_BY_CLAIMS: Final = frozenset(
 )
 
 STABLE_PRIVACY: Final = Sysctl("ipv6", "addr_gen_mode", "2")  # IN6_ADDR_GEN_MODE_STABLE_PRIVACY
+MAX_U32: Final = (1 << 32) - 1
 VALUE_LEN: Final = 64  # all of them are numbers, or an IPv6 address
 
 
@@ -97,7 +161,7 @@ def check_root(proc_root: Path) -> None:
     Raises:
         InvalidValueError: there is none.
     """
-    directory = Path(_path(str(proc_root), "default", "ipv4"))
+    directory = Path(_path(str(proc_root), "default", "ipv4", "forwarding")).parent
     if not directory.is_dir():
         raise InvalidValueError(
             f"--proc {proc_root}: is no procfs: {directory} is not there; mount the host's "
@@ -131,18 +195,28 @@ class Defaults:
             self._keep(run_inside(nsfd, self._open))
         with self._lock:
             files = tuple(self._files.items())
-        return tuple(
+        found = [
             Sysctl(family, key, _value(f"{family} {key}", fd))
             for family, opened in files
             for key, fd in opened
-        )
+        ]
+        # As a link shows them: what is in arrays first.
+        return tuple(sorted(found, key=lambda one: one.key not in RESET_BY_A_MOVE[one.family]))
 
     def _open(self) -> dict[str, "_Files"]:
         found: dict[str, _Files] = {}
         for family, keys in RESET_BY_A_MOVE.items():
-            directory = Path(_path(self._proc_root, "default", family))
-            if family not in self._files and directory.is_dir():
-                found[family] = _opened(directory, keys)
+            paths = {
+                key: _path(self._proc_root, "default", family, key)
+                for key in (*keys, *ONLY_IN_FILES[family])
+            }
+            if not Path(paths["locktime"]).exists():
+                # Only the initial namespace has neigh/default, and its values are given to the
+                # links of all (neigh_parms_alloc). The loopback has them, unless it was changed.
+                paths |= {key: _path(self._proc_root, "lo", family, key) for key in NEIGHBOUR_KEYS}
+            is_on = Path(paths["forwarding"]).parent.is_dir()
+            if family not in self._files and is_on:
+                found[family] = _opened(paths)
         return found
 
     def _keep(self, found: dict[str, "_Files"]) -> None:
@@ -174,17 +248,17 @@ def _close(files: dict[str, _Files]) -> None:
         os.close(fd)
 
 
-def _opened(directory: Path, keys: Iterable[str]) -> _Files:
-    """Return keys with descriptors; on an error none is left open.
+def _opened(paths: Mapping[str, str]) -> _Files:
+    """Return the keys of the paths with descriptors; on an error none is left open.
 
     Raises:
         KernelError: there is a file that cannot be opened.
     """
     opened: list[tuple[str, int]] = []
     try:
-        for key in keys:
+        for key, path in paths.items():
             with suppress(FileNotFoundError):  # the kernel lacks it
-                opened.append((key, os.open(directory / key, os.O_RDONLY | os.O_CLOEXEC)))
+                opened.append((key, os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
     except OSError as error:
         for _, fd in opened:
             os.close(fd)
@@ -204,24 +278,37 @@ def told(af_spec: bytes) -> tuple[Sysctl, ...]:
         data = attributes(families.get(family, b"")).get(array, b"")
         values = struct.unpack_from(f"={len(data) // 4}i", data)
         found += (
-            Sysctl(label, key, str(values[number]))
+            Sysctl(label, key, _as_in_file(key, values[number]))
             for key, number in keys.items()
             if number < len(values)
         )
     return tuple(found)
 
 
-def stable_secret(proc_root: str, name: str) -> tuple[Sysctl, ...]:
-    """Return what link name makes its stable-privacy addresses of, nothing if it has none.
+def _as_in_file(key: str, value: int) -> str:
+    if key in _IN_SECONDS:
+        return str(value // 1000)
+    return str(value & MAX_U32 if key in _UNSIGNED else value)
 
-    IFLA_AF_SPEC doesn't tell it. A link must have one before its addr_gen_mode can be 2, and is set
-    to that mode by the one it gets (net/ipv6/addrconf.c).
+
+def shown_by_files(proc_root: str, name: str, *, secret: bool) -> tuple[Sysctl, ...]:
+    """Return what a move resets of link name and IFLA_AF_SPEC doesn't tell; what is absent is not.
+
+    Args:
+        proc_root: as NetlinkKernel takes it.
+        name: of the link.
+        secret: with what it makes its stable-privacy addresses of, first. A link must have one
+            before its addr_gen_mode can be 2, and is set to that mode by the one it gets
+            (net/ipv6/addrconf.c).
     """
-    key = "stable_secret"
-    try:
-        return (Sysctl("ipv6", key, Path(_path(proc_root, name, "ipv6"), key).read_text().strip()),)
-    except OSError:
-        return ()  # EIO: there is none
+    wanted = [("ipv6", "stable_secret")] if secret else []
+    wanted += ((family, key) for family, keys in ONLY_IN_FILES.items() for key in keys)
+    found: list[Sysctl] = []
+    for family, key in wanted:
+        with suppress(OSError):  # the kernel lacks it, or (EIO) there is no secret
+            value = Path(_path(proc_root, name, family, key)).read_text()
+            found.append(Sysctl(family, key, value.strip()))
+    return tuple(found)
 
 
 def set_by_claims(sysctls: Iterable[Sysctl]) -> tuple[Sysctl, ...]:
@@ -239,7 +326,7 @@ def write_value(proc_root: str, what: str, name: str, sysctl: Sysctl) -> None:
     if any(part in {"", ".", ".."} or "/" in part for part in parts):
         raise KernelError(what, EINVAL, "not the name of a sysctl")
     try:
-        Path(_path(proc_root, name, sysctl.family), sysctl.key).write_text(sysctl.value)
+        Path(_path(proc_root, name, sysctl.family, sysctl.key)).write_text(sysctl.value)
     except FileNotFoundError as error:
         raise KernelError(
             what,
@@ -253,5 +340,6 @@ def write_value(proc_root: str, what: str, name: str, sysctl: Sysctl) -> None:
         raise KernelError(what, error.errno or EINVAL, hint) from error
 
 
-def _path(proc_root: str, name: str, family: str) -> str:
-    return f"{proc_root}/sys/net/{family}/conf/{name}"
+def _path(proc_root: str, name: str, family: str, key: str) -> str:
+    table = "neigh" if key in NEIGHBOUR_KEYS else "conf"
+    return f"{proc_root}/sys/net/{family}/{table}/{name}/{key}"

@@ -53,6 +53,7 @@ from dranet_nri.model.names import (
     spare_names,
 )
 from dranet_nri.model.network import (
+    ARPHRD_INFINIBAND,
     BESIDE_LOWER,
     CLOSED_WITH_LOWER,
     DELETED_WITH_LOWER,
@@ -93,6 +94,7 @@ from dranet_nri.model.runtime import (
 )
 
 __all__ = [
+    "ARPHRD_INFINIBAND",
     "BESIDE_LOWER",
     "CLOSED_WITH_LOWER",
     "DELETED_WITH_LOWER",

@@ -46,6 +46,7 @@ CLOSED_WITH_LOWER: Final = "vlan"
 # link; and IPoIB children, which the rules for their RDMA device are about.
 BESIDE_LOWER: Final = frozenset({"bareudp", "geneve", "gtp", "ipoib", "netkit", "veth", "vxcan"})
 SCOPE_LINK: Final = 253  # linux/rtnetlink.h
+ARPHRD_INFINIBAND: Final = 32  # linux/if_arp.h: IPoIB, parents and children
 
 
 @dataclass(frozen=True, slots=True)

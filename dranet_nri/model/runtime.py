@@ -19,6 +19,7 @@ class Pod:
     name: str
     netns_path: str = ""
     pid: int = 0
+    handler: str = ""  # of its RuntimeClass, as the runtime's configuration names it
 
     def __str__(self) -> str:
         """Return namespace/name."""
@@ -46,6 +47,8 @@ class Container:
     device_paths: tuple[str, ...] = ()
     env: tuple[str, ...] = ()  # "NAME=value"
     rlimits: tuple[str, ...] = ()  # types present, "RLIMIT_MEMLOCK"
+    own_users: bool = False  # it has a user namespace of its own (hostUsers: false)
+    memlock: int | None = None  # its soft RLIMIT_MEMLOCK in bytes, None where that is not set
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,10 @@
 """What is missing of a wanted state: the parts of plans that both directions share."""
 
 from dataclasses import replace
-from typing import Final
 
-from dranet_nri.model import Address, Link, LinkState, Ns, OffloadSizes
+from dranet_nri.model import ARPHRD_INFINIBAND, Address, Link, LinkState, Ns, OffloadSizes
 from dranet_nri.plan.ops import DelAltname, DetachXdp, LinkSettings, Plan, SetLink
 from dranet_nri.plan.routes import interface_of
-
-ARPHRD_INFINIBAND: Final = 32  # linux/if_arp.h
 
 
 def settings_of(link: Link) -> LinkSettings:

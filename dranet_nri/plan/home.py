@@ -28,6 +28,7 @@ from dranet_nri.model import (
     Observed,
     RdmaLink,
     Route,
+    Sysctl,
     is_spare,
     spare_names,
 )
@@ -63,6 +64,8 @@ from dranet_nri.plan.ops import (
 from dranet_nri.plan.routes import direct_first, fits, lost_routes
 
 IFAPROT_KERNEL_LL: Final = 3  # a link-local address that the kernel made, linux/if_addr.h
+# The kernel makes no link-local addresses (IN6_ADDR_GEN_MODE_NONE): those of before are for good.
+MAKES_NONE: Final = Sysctl("ipv6", "addr_gen_mode", "1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +226,7 @@ def _rename_home(link: Link, name: str) -> Plan:
 def _alive(state: LinkState, elapsed_s: int) -> LinkState:
     """Return what is to be given back: what is permanent, and the rest of a lifetime.
 
-    A link-local address that the kernel made is made again by the kernel.
+    A link-local address that the kernel made is made again by the kernel, unless that is off.
     """
     routes = tuple(
         replace(each, expires_s=max(0, each.expires_s - elapsed_s))
@@ -240,7 +243,7 @@ def _alive(state: LinkState, elapsed_s: int) -> LinkState:
                 preferred_s=_remaining(each.preferred_s, elapsed_s),
             )
             for each in alive
-            if each.proto != IFAPROT_KERNEL_LL
+            if each.proto != IFAPROT_KERNEL_LL or MAKES_NONE in state.sysctls
         ),
         routes=_still_possible(routes, state.addresses, alive),
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
     IPOIB_MTU,
     IpoibMode,
     IpoibState,
@@ -26,7 +27,6 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.child import Child, make_child, remove_child
 from dranet_nri.plan.difference import (
-    ARPHRD_INFINIBAND,
     drop_altnames,
     link_with,
     missing_addresses,

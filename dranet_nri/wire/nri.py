@@ -255,6 +255,7 @@ def pod_from_message(message: nri_pb2.PodSandbox) -> Pod:
         name=message.name,
         netns_path=next(paths, ""),
         pid=message.pid,
+        handler=message.runtime_handler,
     )
 
 
@@ -271,6 +272,10 @@ def container_from_message(message: nri_pb2.Container) -> Container:
         device_paths=tuple(device.path for device in message.linux.devices),
         env=tuple(message.env),
         rlimits=tuple(limit.type for limit in message.rlimits),
+        own_users=any(entry.type == "user" for entry in message.linux.namespaces),
+        memlock=next(
+            (limit.soft for limit in message.rlimits if limit.type == "RLIMIT_MEMLOCK"), None
+        ),
     )
 
 

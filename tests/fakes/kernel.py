@@ -24,6 +24,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.locate import locate, lost_with
 from dranet_nri.kernel.observe import own_names
 from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
     Address,
     DeviceKey,
     IpoibState,
@@ -37,7 +38,6 @@ from dranet_nri.model import (
     Rule,
 )
 from dranet_nri.plan.child import is_child
-from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.known import Known
 from dranet_nri.plan.ops import AddIpoib, MoveLink, MoveRdma, Op, RenameRdma
 from tests.fakes import operations

@@ -8,8 +8,16 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.owned import Shown, owned
-from dranet_nri.model import CharDevice, Link, NetnsId, Ns, ObservedRdma, RdmaLink, RdmaMode
-from dranet_nri.plan.difference import ARPHRD_INFINIBAND
+from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
+    CharDevice,
+    Link,
+    NetnsId,
+    Ns,
+    ObservedRdma,
+    RdmaLink,
+    RdmaMode,
+)
 from dranet_nri.plan.known import KnownRdma
 from dranet_nri.plan.ops import MoveRdma, RenameRdma
 from dranet_nri.rdma.values import RdmaDevice

@@ -15,6 +15,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel import space
 from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.sysctl import NEIGHBOUR_KEYS, ONLY_IN_FILES, RESET_BY_A_MOVE
 from dranet_nri.model import DeviceKey, LinkState, NetnsId, NetworkConfig, XdpMode
 from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.known import Known
@@ -71,7 +72,8 @@ class Host:
 
     def sysctl(self, key: str, value: str = "", family: str = "ipv6") -> str:
         """Write a sysctl of the NIC if there is a value, and read it."""
-        path = Path("/proc/sys/net", family, "conf/eth1", key)
+        table = "neigh" if key in NEIGHBOUR_KEYS else "conf"
+        path = Path("/proc/sys/net", family, table, "eth1", key)
 
         def run() -> str:
             if value:
@@ -187,10 +189,30 @@ def test_what_the_host_had_on_the_device_is_there_again(host: Host) -> None:
     assert link_of(host) == before
 
 
+NEIGHBOURS = {
+    "anycast_delay": "98",
+    "app_solicit": "1",
+    "base_reachable_time_ms": "20000",
+    "delay_first_probe_time": "4",
+    "gc_stale_time": "59",
+    "interval_probe_time_ms": "8000",
+    "locktime": "98",
+    "mcast_resolicit": "1",
+    "mcast_solicit": "2",
+    "proxy_delay": "78",
+    "proxy_qlen": "63",
+    "retrans_time_ms": "4000",
+    "ucast_solicit": "2",
+    "unres_qlen_bytes": "111111",
+}
 SYSCTLS = (
     ("ipv4", "arp_evict_nocarrier", "0"),
     ("ipv4", "bc_forwarding", "1"),
+    ("ipv4", "bootp_relay", "1"),
     ("ipv4", "disable_policy", "1"),
+    ("ipv4", "disable_xfrm", "1"),
+    ("ipv4", "drop_gratuitous_arp", "1"),
+    ("ipv4", "igmpv3_unsolicited_report_interval", "999"),
     ("ipv4", "ignore_routes_with_linkdown", "1"),
     ("ipv4", "proxy_arp_pvlan", "1"),
     ("ipv6", "accept_ra_from_local", "1"),
@@ -198,8 +220,18 @@ SYSCTLS = (
     ("ipv6", "accept_ra_rtr_pref", "0"),
     ("ipv6", "hop_limit", "33"),
     ("ipv6", "ignore_routes_with_linkdown", "1"),
+    ("ipv6", "ioam6_id_wide", "4294967294"),
     ("ipv6", "max_addresses", "3"),
+    ("ipv6", "mldv1_unsolicited_report_interval", "9000"),
+    ("ipv6", "ndisc_evict_nocarrier", "0"),
     ("ipv6", "optimistic_dad", "1"),
+    ("ipv6", "ra_defrtr_metric", "4294967295"),
+    ("ipv6", "router_probe_interval", "59"),
+    ("ipv6", "router_solicitation_delay", "2"),
+    ("ipv6", "router_solicitation_interval", "3"),
+    ("ipv6", "router_solicitation_max_interval", "3599"),
+    ("ipv6", "temp_valid_lft", "604799"),
+    *((family, key, value) for family in ("ipv4", "ipv6") for key, value in NEIGHBOURS.items()),
 )
 
 
@@ -214,6 +246,37 @@ def test_sysctls_that_a_move_resets_come_home(host: Host) -> None:
     assert [(family, key, host.sysctl(key, family=family)) for family, key, _ in SYSCTLS] == [
         *SYSCTLS
     ]
+
+
+# Set anew at each carrier (addrconf_notify); read only; restored with the mode that needs it.
+NOT_RESTORED = {"mtu", "mc_forwarding", "stable_secret"}
+# The same values as others, in another unit.
+SEEN_TWICE = {"base_reachable_time", "retrans_time", "unres_qlen"}
+
+
+def test_every_file_of_a_link_is_restored_or_listed(host: Host) -> None:
+    for family in RESET_BY_A_MOVE:
+        files = {
+            *(path.name for path in Path(f"/proc/sys/net/{family}/conf/lo").iterdir()),
+            *(path.name for path in Path(f"/proc/sys/net/{family}/neigh/lo").iterdir()),
+        }
+        known = {*RESET_BY_A_MOVE[family], *ONLY_IN_FILES[family]}
+        assert files - known <= NOT_RESTORED | SEEN_TWICE
+    snapshot = attach(host)
+    assert {each.key for each in snapshot.sysctls} & NEIGHBOURS.keys() == NEIGHBOURS.keys()
+
+
+def test_a_link_local_address_comes_home_where_the_kernel_makes_none(host: Host) -> None:
+    before = host.ip("-6", "address", "show", "dev", "eth1", "scope", "link")
+    assert "fe80::" in before
+    host.sysctl("addr_gen_mode", "1")
+    snapshot = attach(host)
+
+    detach(host, snapshot)
+
+    after = host.ip("-6", "address", "show", "dev", "eth1", "scope", "link")
+    assert set(before.split()) - set(after.split()) <= {"forever"}
+    assert host.sysctl("addr_gen_mode") == "1"
 
 
 def test_stable_privacy_comes_home_with_its_secret(host: Host) -> None:

@@ -11,7 +11,13 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.kernel.sysctl import Defaults, set_by_claims, told, write_value
+from dranet_nri.kernel.sysctl import (
+    Defaults,
+    set_by_claims,
+    shown_by_files,
+    told,
+    write_value,
+)
 from dranet_nri.model import Sysctl
 from dranet_nri.netlink.codec import attribute
 from tests.kernel.descriptors import open_descriptors
@@ -174,3 +180,45 @@ def test_a_mount_of_the_hosts_sysctls_shows_the_namespace_of_the_thread(mounted:
         theirs = run_inside(pod, path.read_text)
 
     assert (theirs, path.read_text()) == ("7\n", ours)
+
+
+def test_files_of_neighbours_and_mpls_are_in_directories_of_their_own(tmp_path: Path) -> None:
+    net = tmp_path / "sys" / "net"
+    values = {
+        "ipv6/conf/eth1/stable_secret": "2001:db8::7",
+        "ipv4/neigh/eth1/locktime": "100",
+        "ipv6/conf/eth1/regen_min_advance": "2",
+        "mpls/conf/eth1/input": "1",
+    }
+    for name, value in values.items():
+        (net / name).parent.mkdir(parents=True, exist_ok=True)
+        (net / name).write_text(f"{value}\n")
+
+    found = shown_by_files(str(tmp_path), "eth1", secret=True)
+
+    assert [f"{each.family} {each.key} {each.value}" for each in found] == [
+        "ipv6 stable_secret 2001:db8::7",
+        "ipv4 locktime 100",
+        "ipv6 regen_min_advance 2",
+        "mpls input 1",
+    ]
+    assert shown_by_files(str(tmp_path), "eth1", secret=False) == found[1:]
+    write_value(str(tmp_path), "set", "eth1", Sysctl("ipv4", "locktime", "99"))
+    assert (net / "ipv4/neigh/eth1/locktime").read_text() == "99"
+
+
+def test_defaults_of_neighbours_are_those_of_the_loopback_where_there_are_none(
+    tmp_path: Path, here: int
+) -> None:
+    conf(tmp_path, "ipv4", "default", forwarding="0")
+    neighbours = tmp_path / "sys" / "net" / "ipv4" / "neigh"
+    (neighbours / "lo").mkdir(parents=True)
+    (neighbours / "lo" / "locktime").write_text("100\n")
+
+    few = (Sysctl("ipv4", "forwarding", "0"), Sysctl("ipv4", "locktime", "100"))
+    assert Defaults(str(tmp_path)).read(here) == few
+
+    (neighbours / "default").mkdir()
+    (neighbours / "default" / "locktime").write_text("90\n")
+    few = (few[0], Sysctl("ipv4", "locktime", "90"))
+    assert Defaults(str(tmp_path)).read(here) == few

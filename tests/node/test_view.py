@@ -9,7 +9,7 @@ from dra_shim.goods import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, VANISHED
 from dra_shim.kubelet import DeviceHealth
 from dra_shim.node.view import AWAY, WORDS, Choice, View, view_of, with_rdma
 from dranet_nri.inventory import NUMA_NODE, HostFacts, NetDevice, RdmaDevice, RdmaPort
-from dranet_nri.model import DefaultRoute, Device, DeviceKey, Link
+from dranet_nri.model import ARPHRD_INFINIBAND, DefaultRoute, Device, DeviceKey, Link
 from tests.fakes.host import FakeHost
 from tests.slices.pools import PF, function, nic
 
@@ -352,3 +352,24 @@ def test_a_numa_node_is_a_list_where_lists_are_wanted(lists: bool, published: ob
     (offer,) = found.goods.offers
     assert offer.attribute(NUMA_NODE) == published
     assert found.devices[PCI].attribute(NUMA_NODE) == 1
+
+
+def test_an_ipoib_interface_that_stays_leaves_its_device_to_rdma() -> None:
+    parent, child = nic("ib0"), NetDevice(Link(9, "ib0.8001", "ipoib", ARPHRD_INFINIBAND))
+    parent = replace(parent, link=replace(parent.link, arphrd=ARPHRD_INFINIBAND))
+    facts = HostFacts((function(),), (parent, child), (hca("mlx5_0"),))
+
+    found = view(facts, choice=Choice(filter="", move_ipoib=False))
+
+    assert list(found.devices) == [PCI]
+    device = found.devices[PCI]
+    assert (device.key, device.rdma_devices) == (DeviceKey("pci", PF, "", PF), ("mlx5_0",))
+    assert device.attribute("dra.net/ifName") is None
+    assert device.attribute("dra.net/rdmaDeviceShared") is None
+    assert found.ills == {}
+    left_out = dict(found.left_out)
+    assert {name: why.split(",")[0] for name, why in left_out.items()} == {
+        "ib0": "ib0: an IPoIB interface",
+        "net-nfrdalrygaydc": "ib0.8001: an IPoIB interface",
+    }
+    assert view(facts).devices[PCI].key.name == "ib0"

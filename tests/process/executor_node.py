@@ -9,6 +9,7 @@ from dranet_nri.errors import RefusedError
 from dranet_nri.executor import Executor
 from dranet_nri.fabric import RdmaOptions
 from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
     Address,
     AllocatedDevice,
     Allocation,
@@ -37,7 +38,6 @@ from dranet_nri.model import (
     TcxProgram,
     TcxSide,
 )
-from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.ops import MoveLink, MoveRdma, Op, RenameLink, RenameRdma
 from tests.fakes.kernel import FakeKernel
 from tests.fakes.world import HOST_NETNS

@@ -9,6 +9,7 @@ from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import RefusedError
 from dranet_nri.fabric import NO_ADDRESS_WARNING, RdmaOptions
 from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
     CharDevice,
     CharKind,
     InterfaceConfig,
@@ -19,7 +20,6 @@ from dranet_nri.model import (
     RdmaConfig,
     RdmaMode,
 )
-from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.ops import MoveLink, MoveRdma, RenameLink, RenameRdma
 from tests.fakes.rdma import RDMA_CM
 from tests.process.executor_node import (
@@ -261,8 +261,11 @@ def test_an_interface_that_came_after_the_claim_was_prepared_is_not_destroyed(
 
     said = refusal(node, given(RDMA_ONLY))
 
-    assert f"device efa: interface {', '.join(names)} came after the pod's claim" in said
-    assert "delete the pod, so that it is prepared anew" in said
+    assert (
+        f"would destroy interface {', '.join(names)}, which is not part of what was claimed" in said
+    )
+    assert "options ib_core netns_mode=1" in said
+    assert "came after the claim was prepared (ib_ipoib was loaded), delete the pod" in said
     assert all(node.kernel.state(name) for name in names)
 
     node.kernel.rdma.mode = RdmaMode.SHARED

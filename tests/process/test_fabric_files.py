@@ -6,9 +6,11 @@ import pytest
 
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import AttachError
-from dranet_nri.fabric import MADE_ANEW_S, RdmaOptions
+from dranet_nri.fabric import MADE_ANEW_S, NETWORK, NO_GID_WARNING, RdmaOptions
 from dranet_nri.model import (
     CharKind,
+    Device,
+    InterfaceConfig,
     NetworkConfig,
     Phase,
     RdmaConfig,
@@ -73,6 +75,32 @@ def test_kinds_that_the_node_lacks_are_told_with_their_module(node: Node) -> Non
     assert record.warnings == (
         "mlx5_2: no device file of kind rdma_cm (load module rdma_ucm); the containers go without",
     )
+
+
+@pytest.mark.parametrize("mode", RdmaMode)
+@pytest.mark.parametrize("kinds", [(), ("rdma_cm",), ("umad", "rdma_cm")])
+def test_a_device_that_no_container_could_use_is_refused(
+    node: Node, mode: RdmaMode, kinds: tuple[str, ...]
+) -> None:
+    node.kernel.rdma.mode, node.kernel.rdma.kinds = mode, kinds
+    before = node.host(), node.rdma()
+
+    with pytest.raises(AttachError) as caught:
+        attached(node, given(pci(2)))
+    said = str(caught.value)
+
+    assert "RDMA device mlx5_2 has no uverbs file" in said
+    assert "load module ib_uverbs on the node" in said
+    assert (node.host(), node.rdma()) == before, "it is undone"
+
+
+def test_who_wants_no_uverbs_gets_what_there_is(node: Node) -> None:
+    node.kernel.rdma.kinds = ("umad",)
+    wanted = NetworkConfig(rdma=RdmaConfig(char_devices=(CharKind.UMAD,)))
+
+    record = attached(node, given(pci(2), wanted))
+
+    assert [file.path for file in record.char_devices] == ["/dev/infiniband/umad2"]
 
 
 def test_a_device_with_two_rdma_devices_has_the_files_of_both_once(node: Node) -> None:
@@ -244,3 +272,39 @@ def test_a_nic_that_is_in_the_pod_takes_no_software_device_along(tied: Node) -> 
     record = attached(tied, given(replace(pci(2), rdma_devices=("rxe0",))))
 
     assert record.shared_rdma == ("rxe0",)
+
+
+# --------------------------------------------------------------------------- GIDs
+
+ROCE = replace(pci(2), attributes=(("dra.net/rdmaProtocol", "roce"),))
+LINK_LOCAL = ("169.254.7.7/16", "fe80::7/64")
+
+
+@pytest.mark.parametrize(
+    ("device", "addresses", "warned"),
+    [
+        pytest.param(ROCE, (), True, id="none"),
+        pytest.param(ROCE, LINK_LOCAL, True, id="link-local ones"),
+        pytest.param(ROCE, (*LINK_LOCAL, "10.7.7.7/24"), False, id="a routed one"),
+        pytest.param(ROCE, None, False, id="those of the host"),
+        pytest.param(pci(2), (), False, id="InfiniBand"),
+    ],
+)
+def test_roce_without_a_routed_gid_is_told(
+    node: Node, device: Device, addresses: tuple[str, ...] | None, *, warned: bool
+) -> None:
+    config = NetworkConfig(InterfaceConfig(addresses=addresses))
+
+    record = attached(node, given(device, config))
+
+    told = f"{NETWORK}{NO_GID_WARNING}"
+    assert (told in record.warnings) == warned
+    seen = node.executor.verify(node.journal.records[DATA], claim(DATA, given(device, config)))
+    assert seen is not None
+    assert (told in seen.devices[0].warnings) == warned
+
+
+def test_roce_without_files_needs_no_gid(node: Node) -> None:
+    config = NetworkConfig(InterfaceConfig(addresses=()), rdma=RdmaConfig(char_devices=()))
+
+    assert attached(node, given(ROCE, config)).warnings == ()

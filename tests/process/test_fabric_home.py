@@ -7,6 +7,7 @@ import pytest
 
 from dranet_nri.errors import AttachError
 from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
     Address,
     Allocation,
     InterfaceConfig,
@@ -19,7 +20,6 @@ from dranet_nri.model import (
     RdmaConfig,
     RdmaMode,
 )
-from dranet_nri.plan.difference import ARPHRD_INFINIBAND
 from dranet_nri.plan.ops import AddAddress, MoveRdma, RenameRdma, SetLink
 from dranet_nri.plan.patience import MAX_RESTORE_TRIES, RESTORE_FAILED
 from tests.process.executor_journal import Crash

@@ -8,9 +8,12 @@ import pytest
 
 from dranet_nri.errors import AttachError, RefusedError
 from dranet_nri.model import (
+    CharKind,
     Container,
     ContainerClaim,
+    NetworkConfig,
     Phase,
+    RdmaConfig,
 )
 from dranet_nri.plan.ops import AddAddress, MoveLink
 from tests.fakes.node import LATER, Node
@@ -49,6 +52,107 @@ def test_case_42_a_host_network_pod_with_a_claim_is_refused(node: Node, path: st
     assert record is not None
     assert record.failure is not None
     assert "hostNetwork" in record.failure.message
+
+
+@pytest.mark.parametrize(
+    "handler", ["kata-qemu", "Kata", "runsc", "gvisor", "crun-krun", "kata-fc"]
+)
+def test_a_pod_with_a_kernel_of_its_own_is_refused(node: Node, handler: str) -> None:
+    pod = replace(node.pod("web"), handler=handler)
+    claim = node.allocate(pod, 1)
+
+    with pytest.raises(RefusedError, match=f"handler '{handler}'.*remove runtimeClassName or the"):
+        node.run_pod(pod)
+
+    assert node.at_home(1)
+    assert not node.gate_open(claim)
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert record.failure is not None
+    assert "runtimeClassName" in record.failure.message
+
+
+@pytest.mark.parametrize("handler", ["", "runc", "crun", "nvidia", "youki"])
+def test_a_runtime_class_on_the_nodes_kernel_gets_its_nic(node: Node, handler: str) -> None:
+    pod = replace(node.pod("web"), handler=handler)
+    claim = node.allocate(pod, 1)
+
+    node.run_pod(pod)
+
+    assert node.gate_open(claim)
+
+
+def test_the_administrator_says_which_handlers_have_a_kernel_of_their_own(node: Node) -> None:
+    node.plugin.attacher.vm_handlers = ("sealed",)
+    kata, sealed = replace(node.pod("a"), handler="kata"), replace(node.pod("b"), handler="sealed")
+    claim = node.allocate(kata, 1, claim="one")
+    node.allocate(sealed, 2, claim="two")
+
+    node.run_pod(kata)
+    with pytest.raises(RefusedError, match="handler 'sealed'"):
+        node.run_pod(sealed)
+
+    assert node.gate_open(claim)
+
+
+def test_a_pod_with_a_kernel_of_its_own_may_look_on(node: Node) -> None:
+    owner = node.pod("web")
+    node.allocate(owner, 1)
+    node.run_pod(owner)
+    pod = replace(node.pod("monitor"), handler="kata")
+    claim = node.allocate(pod, 1, claim="look")
+    looks = tuple(replace(each, admin_access=True) for each in claim.devices)
+    node.allocations.put(replace(claim, devices=looks))
+
+    node.run_pod(pod)
+
+    record = node.attachments.get(claim.claim.uid)
+    assert record is not None
+    assert (record.phase, record.devices) == (Phase.ATTACHED, ())
+
+
+@pytest.mark.parametrize(
+    ("memlock", "rdma", "warned"),
+    [(65536, True, True), (None, True, False), (2**64 - 1, True, False), (65536, False, False)],
+)
+def test_a_little_memlock_of_the_runtimes_own_is_told(
+    node: Node,
+    capsys: pytest.CaptureFixture[str],
+    memlock: int | None,
+    *,
+    rdma: bool,
+    warned: bool,
+) -> None:
+    pod = node.pod("web")
+    node.allocate(pod, 1, rdma=rdma)
+    node.run_pod(pod)
+    types = () if memlock is None else ("RLIMIT_MEMLOCK",)
+    shown = Container("c", pod.sandbox_id, "app", rlimits=types, memlock=memlock)
+
+    node.run(lambda: node.plugin.create_container(pod, shown, LATER))
+
+    told = "its soft RLIMIT_MEMLOCK is 65536 bytes, by the runtime's defaults"
+    assert (told in "".join(capsys.readouterr())) == warned
+
+
+@pytest.mark.parametrize("own_users", [True, False])
+@pytest.mark.parametrize("kind", ["umad", "issm", "uverbs"])
+def test_files_of_root_are_told_to_a_user_namespace(
+    node: Node, capsys: pytest.CaptureFixture[str], kind: str, *, own_users: bool
+) -> None:
+    node.kernel.rdma.kinds = ("uverbs", "umad", "issm", "rdma_cm")
+    pod = node.pod("web")
+    claim = node.allocate(pod, 1, rdma=True)
+    kinds = NetworkConfig(rdma=RdmaConfig(char_devices=(CharKind(kind),)))
+    devices = tuple(replace(each, config=kinds) for each in claim.devices)
+    node.allocations.put(replace(claim, devices=devices))
+    node.run_pod(pod)
+    shown = Container("c", pod.sandbox_id, "app", own_users=own_users)
+
+    node.run(lambda: node.plugin.create_container(pod, shown, LATER))
+
+    told = f"in which /dev/infiniband/{kind}0 has the node's mode" in "".join(capsys.readouterr())
+    assert told == (own_users and kind != "uverbs")
 
 
 @pytest.mark.parametrize("path", ["", "/proc/1/ns/net"])

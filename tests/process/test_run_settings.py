@@ -1,6 +1,7 @@
 """`dra-shim run`: the flags, dranet's among them."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,14 +76,25 @@ def test_that_interfaces_move_with_their_devices_is_as_it_is_here(flag: str) -> 
 
 
 @pytest.mark.parametrize("no", ["false", "False", "0", "f", "F", "FALSE"])
-def test_a_wish_that_ipoib_interfaces_stay_on_the_node_is_refused_with_another_way(no: str) -> None:
-    with pytest.raises(argparse.ArgumentError) as caught:
-        parsed(f"--move-ib-interfaces={no}")
+def test_ipoib_interfaces_can_stay_on_the_node(no: str) -> None:
+    assert parsed(f"--move-ib-interfaces={no}") == replace(parsed(), move_ipoib=False)
 
-    told = str(caught.value)
-    assert told.startswith(f"argument --move-ib-interfaces: {no}: ")
-    assert "--shared 'attributes" in told
-    assert "--exclude" in told
+
+def test_flags_of_dranets_next_release_are_taken_and_named() -> None:
+    flags = (
+        "--device-attach-timeout=30s", "--hook-path=/opt/dranet-hook", "--slaac-ready-timeout=5s",
+        "--slaac-rollback-reserve=1s",
+    )  # fmt: skip
+
+    settings = parsed(*flags)
+
+    assert [name for name, _ in settings.ignored] == [flag.split("=")[0] for flag in flags]
+    assert all(why for _, why in settings.ignored)
+
+
+def test_a_flag_that_nobody_has_is_refused() -> None:
+    with pytest.raises(SystemExit):
+        parsed("--slaac-ready-timeouts=5s")
 
 
 def test_a_wish_that_is_no_truth_is_refused() -> None:

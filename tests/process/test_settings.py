@@ -81,3 +81,9 @@ def test_uplinks_and_what_is_included_are_patterns() -> None:
     found = parsed("--uplink-interfaces", "eth0, bond*,", "--include", "wg0", "--include", "gre?")
 
     assert (found.uplinks, found.include) == (("eth0", "bond*"), ("wg0", "gre?"))
+
+
+def test_the_handlers_of_guests_are_patterns_and_may_be_none() -> None:
+    assert parsed("--vm-runtimes", "sealed, vm-*").vm_handlers == ("sealed", "vm-*")
+    assert parsed("--vm-runtimes", "").vm_handlers == ()
+    assert "*kata*" in parsed().vm_handlers

@@ -24,13 +24,15 @@ def unknown_field(number: int, payload: bytes) -> bytes:
 
 
 def test_pod_has_the_path_of_its_network_namespace() -> None:
-    message = nri_pb2.PodSandbox(id="s", uid="u", namespace="ns", name="n", pid=7)
+    message = nri_pb2.PodSandbox(
+        id="s", uid="u", namespace="ns", name="n", pid=7, runtime_handler="kata"
+    )
     message.linux.namespaces.add(type="pid", path="/proc/7/ns/pid")
     message.linux.namespaces.add(type="network")
     message.linux.namespaces.add(type="network", path="/var/run/netns/a")
     message.linux.namespaces.add(type="network", path="/var/run/netns/b")
 
-    assert nri.pod_from_message(message) == Pod("s", "u", "ns", "n", "/var/run/netns/a", 7)
+    assert nri.pod_from_message(message) == Pod("s", "u", "ns", "n", "/var/run/netns/a", 7, "kata")
 
 
 def test_container_shows_what_it_has_already() -> None:
@@ -40,13 +42,15 @@ def test_container_shows_what_it_has_already() -> None:
         name="n",
         env=["A=1"],
         mounts=[nri_pb2.Mount(destination="/d", source="/s", type="bind", options=["ro"])],
-        rlimits=[nri_pb2.POSIXRlimit(type="RLIMIT_MEMLOCK", hard=1, soft=1)],
+        rlimits=[nri_pb2.POSIXRlimit(type="RLIMIT_MEMLOCK", hard=2, soft=1)],
     )
     message.linux.devices.add(path="/dev/x", type="c", major=1, minor=2)
+    message.linux.namespaces.add(type="user", path="/proc/7/ns/user")
 
     assert nri.container_from_message(message) == Container(
-        "c", "s", "n", (Mount("/s", "/d", ("ro",)),), ("/dev/x",), ("A=1",), ("RLIMIT_MEMLOCK",)
-    )
+        "c", "s", "n", (Mount("/s", "/d", ("ro",)),), ("/dev/x",), ("A=1",), ("RLIMIT_MEMLOCK",),
+        own_users=True, memlock=1,
+    )  # fmt: skip
 
 
 def test_case_50_what_is_missing_is_empty() -> None:
