@@ -211,6 +211,9 @@ class Preparer:
     async def drop(self, record: Allocation) -> bool:
         """Drop a record that nobody needs, unless it was written anew; say whether it is gone.
 
+        Args:
+            record: as `standing` returned it.
+
         Raises:
             OSError: it cannot be removed.
         """

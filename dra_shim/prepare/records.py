@@ -3,6 +3,8 @@
 Rules:
 1. What is answered to the kubelet stands on disk first.
 2. A device is given away only while no other record has it, and the plugin no other pod's.
+3. A claim's CDI ids do not change: a kubelet may hold them, whatever became of the record. So a
+   claim is given to a pod only when the plugin has none of its devices in another one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dra_shim.allocator import Uses
 from dra_shim.claims import AllocatedClaim, PodUse
-from dra_shim.ledger import Ledger, new_nonce
+from dra_shim.ledger import Ledger, nonce_for
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.wanted import Terms, allocation_of, is_recorded
 from dranet_nri.config import lease_addresses
@@ -45,7 +47,11 @@ def record(
     if before and is_recorded(before[0], claim, pod.uid, terms):
         return before[0]
     _check_free(claim, ledger.in_use((claim.ref, pod)))
-    made = allocation_of(claim, pod, use, devices, terms, new_nonce())
+    holder = ledger.holder(claim.ref.uid, besides=pod.uid)
+    if holder is not None:
+        raise NotYetError(f"claim {claim.ref}: pod {holder} has not given its devices back")
+    nonce = before[0].nonce if before else nonce_for(claim.ref.uid)
+    made = allocation_of(claim, pod, use, devices, terms, nonce)
     made = _leased(made, ledger.addresses(besides=claim.ref.uid))
     ledger.record([made])
     return made
@@ -57,13 +63,14 @@ def forget(ledger: Ledger, claim_uid: str, judged: Allocation | None = None) -> 
     Args:
         ledger: of this transaction.
         claim_uid: of the claim.
-        judged: the record to be dropped; another one stays. None for whatever is there.
+        judged: the record to be dropped, as `standing` returned it; one that was written since
+            stays, whatever it says. None for whatever is there.
 
     Raises:
         OSError: it cannot be removed.
     """
     there = ledger.by_uid(claim_uid)
-    if judged is not None and there != (judged,):
+    if judged is not None and not any(each is judged for each in there):
         return False
     ledger.forget(claim_uid)
     return bool(there)
