@@ -56,6 +56,28 @@ def test_what_is_not_well_is_tainted_and_never_evicted() -> None:
     assert goods.features == {Feature.TAINTS}
 
 
+@pytest.mark.parametrize(
+    ("ill", "offered_without"),
+    [
+        ("NoInterface", ["a"]),
+        ("NoDriver", ["a"]),
+        ("Vanished", ["a"]),
+        ("NoCarrier", ["a", "b"]),
+        ("PortDown", ["a", "b"]),
+        ("NoRDMADevice", ["a", "b"]),
+    ],
+)
+def test_without_taints_what_cannot_be_attached_is_not_offered(
+    ill: str, offered_without: list[str]
+) -> None:
+    goods = goods_of(NODE, [device("a"), device("b")], ills={"b": ill})
+
+    offers = without(goods, frozenset({Feature.TAINTS})).offers
+
+    assert [each.name for each in offers] == offered_without
+    assert not any(each.taints for each in offers)
+
+
 def test_a_shared_device_has_its_speed_to_share() -> None:
     goods = goods_of(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"}))
 
