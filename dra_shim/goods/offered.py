@@ -106,6 +106,27 @@ def goods_of(
     )
 
 
+def rivals_of(
+    devices: Iterable[Device], shared: frozenset[str], physical: Mapping[str, str]
+) -> Mapping[str, frozenset[str]]:
+    """Return device name -> names of those that no other pod may have beside it.
+
+    The same rule as that of the counters, for servers that have none. Arguments are those of
+    `goods_of`.
+    """
+    consumed, counters = _functions(list(devices), shared, physical)
+    total = {each.set: each.value for each in counters}
+    drawn = [(name, each) for name, some in consumed.items() for each in some]
+    return {
+        name: frozenset(
+            other
+            for other, its in drawn
+            if other != name and its.set == own.set and own.value + its.value > total[own.set]
+        )
+        for name, own in drawn
+    }
+
+
 def without(goods: Goods, unknown: frozenset[Feature]) -> Goods:
     """Return what can be offered to a server that lacks some features.
 

@@ -25,6 +25,7 @@ from dra_shim.prepare.errors import NotYetError, UnavailableError
 from dra_shim.prepare.ports import (
     ClaimSource,
     DeviceSource,
+    NodeSource,
     Notify,
     PodSource,
     Prepared,
@@ -65,7 +66,7 @@ class Sources:
 
     claims: ClaimSource
     pods: PodSource
-    devices: DeviceSource
+    devices: NodeSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,9 +319,12 @@ class Preparer:
             raise _LeftError
         trial.doing = "the node's devices"
         devices = await trial.devices.devices({each.device[2] for each in claim.results})
+        # What another driver gave away is in its pod already.
+        rivals = {} if trial.adopts else self._sources.devices.rivals()
         trial.doing = "the records"
+        given = records.Given(devices, rivals)
         return await self._transact(
-            lambda ledger: records.record(ledger, claim, pod, use, devices, self._terms)
+            lambda ledger: records.record(ledger, claim, pod, use, given, self._terms)
         )
 
     async def _over(

@@ -7,11 +7,11 @@ Rules:
    claim is given to a pod only when the plugin has none of its devices in another one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dra_shim.allocator import Uses
-from dra_shim.claims import AllocatedClaim, PodUse
+from dra_shim.claims import AllocatedClaim, PodUse, Result
 from dra_shim.ledger import Ledger, nonce_for
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.wanted import Terms, allocation_of, is_recorded
@@ -28,12 +28,25 @@ class Standing:
     held: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a claim is given.
+
+    Attributes:
+        devices: of the node, by name.
+        rivals: device → those that no other pod may have beside it.
+    """
+
+    devices: Mapping[str, Device]
+    rivals: Mapping[str, frozenset[str]]
+
+
 def record(
     ledger: Ledger,
     claim: AllocatedClaim,
     pod: ObjectRef,
     use: PodUse,
-    devices: Mapping[str, Device],
+    given: Given,
     terms: Terms,
 ) -> Allocation:
     """Return the claim's record for this pod, made now unless it is there.
@@ -46,12 +59,12 @@ def record(
     before = ledger.by_uid(claim.ref.uid)
     if before and is_recorded(before[0], claim, pod.uid, terms):
         return before[0]
-    _check_free(claim, ledger.in_use((claim.ref, pod)))
+    _check_free(claim, ledger.in_use((claim.ref, pod)), given.rivals)
     holder = ledger.holder(claim.ref.uid, besides=pod.uid)
     if holder is not None:
         raise NotYetError(f"claim {claim.ref}: pod {holder} has not given its devices back")
     nonce = before[0].nonce if before else nonce_for(claim.ref.uid)
-    made = allocation_of(claim, pod, use, devices, terms, nonce)
+    made = allocation_of(claim, pod, use, given.devices, terms, nonce)
     made = _leased(made, ledger.addresses(besides=claim.ref.uid))
     ledger.record([made])
     return made
@@ -91,12 +104,20 @@ def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
     return replace(made, devices=tuple(replace(each, config=config) for each, config in given))
 
 
-def _check_free(claim: AllocatedClaim, uses: Uses) -> None:
-    held: list[str] = []
-    for each in claim.results:
-        name = each.device[2]
-        who = uses.whole.get(name) or ("" if each.share_id else uses.shares.get(name))
-        if who and not each.admin_access:
-            held.append(f"device {name}: in use by {who}")
+def _check_free(claim: AllocatedClaim, uses: Uses, rivals: Mapping[str, frozenset[str]]) -> None:
+    held = [why for each in claim.results if not each.admin_access
+            for why in _why_held(each, uses, rivals)]  # fmt: skip
     if held:
         raise NotYetError("; ".join(held))
+
+
+def _why_held(result: Result, uses: Uses, rivals: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    name = result.device[2]
+    if who := uses.whole.get(name) or ("" if result.share_id else uses.shares.get(name)):
+        yield f"device {name}: in use by {who}"
+    for rival in sorted(rivals.get(name, ())):
+        if who := uses.whole.get(rival) or uses.shares.get(rival):
+            yield (
+                f"device {name}: a PF and its functions exclude each other, and {rival} is in use "
+                f"by {who}; delete one of the pods, or select by dra.net/isSriovVf"
+            )

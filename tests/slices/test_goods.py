@@ -8,7 +8,7 @@ from dra_shim.allocator import Pool as Stand
 from dra_shim.allocator import Supply, Wanted
 from dra_shim.allocator.capacity import share_of
 from dra_shim.claims import Capacity, Counter, Offer, Policy, Taint
-from dra_shim.goods import Feature, Goods, goods_of, physical_functions, without
+from dra_shim.goods import Feature, Goods, goods_of, physical_functions, rivals_of, without
 from dranet_nri.inventory import HostFacts
 from dranet_nri.inventory.attributes import GOES_FIRST
 from dranet_nri.model import Device
@@ -141,6 +141,20 @@ def test_the_scheduler_gives_a_pf_or_its_vfs() -> None:
     assert given(supply, asked("pf")) == [("pf", "pf")]
     assert refused(supply, asked("pf", "vf-1"))
     assert refused(supply, asked("vf-1", "pf"))
+
+
+def test_where_nothing_counts_a_pf_and_its_vfs_exclude_each_other_all_the_same() -> None:
+    other = [device("pf2", "0000:8b:00.0", "eth5", n="pf2"), device("veth", "", "veth0", n="veth")]
+
+    found = rivals_of([*CARD, *other], frozenset(), PHYSICAL)
+
+    assert found == {
+        "pf": frozenset({"vf-0", "vf-1"}),
+        "vf-0": frozenset({"pf"}),
+        "vf-1": frozenset({"pf"}),
+    }
+    assert rivals_of(CARD[:2], frozenset(), PHYSICAL)["vf-0"] == {"pf"}
+    assert rivals_of(CARD, frozenset({"pf"}), PHYSICAL) == {}
 
 
 def test_a_card_without_vfs_needs_no_counters() -> None:
