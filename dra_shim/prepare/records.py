@@ -7,16 +7,16 @@ Rules:
    claim is given to a pod only when the plugin has none of its devices in another one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dra_shim.allocator import Uses
-from dra_shim.claims import AllocatedClaim, PodUse, Result
+from dra_shim.claims import AllocatedClaim, PodUse
 from dra_shim.ledger import Ledger, nonce_for
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.wanted import Terms, allocation_of, is_recorded
 from dranet_nri.config import lease_addresses
-from dranet_nri.errors import HeldError
+from dranet_nri.errors import HeldError, RefusedError
 from dranet_nri.model import Allocation, Device, ObjectRef
 
 
@@ -105,19 +105,21 @@ def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
 
 
 def _check_free(claim: AllocatedClaim, uses: Uses, rivals: Mapping[str, frozenset[str]]) -> None:
-    held = [why for each in claim.results if not each.admin_access
-            for why in _why_held(each, uses, rivals)]  # fmt: skip
+    taken = [each for each in claim.results if not each.admin_access]
+    held: list[str] = []
+    for each in taken:
+        name = each.device[2]
+        who = uses.whole.get(name) or ("" if each.share_id else uses.shares.get(name))
+        if who:
+            held.append(f"device {name}: in use by {who}")
     if held:
         raise NotYetError("; ".join(held))
-
-
-def _why_held(result: Result, uses: Uses, rivals: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    name = result.device[2]
-    if who := uses.whole.get(name) or ("" if result.share_id else uses.shares.get(name)):
-        yield f"device {name}: in use by {who}"
-    for rival in sorted(rivals.get(name, ())):
-        if who := uses.whole.get(rival) or uses.shares.get(rival):
-            yield (
-                f"device {name}: a PF and its functions exclude each other, and {rival} is in use "
-                f"by {who}; delete one of the pods, or select by dra.net/isSriovVf"
-            )
+    excluded = [
+        f"device {name}: a PF and its functions exclude each other, and {rival} is in use "
+        f"by {who}; delete one of the pods, or select by dra.net/isSriovVf"
+        for name in (each.device[2] for each in taken)
+        for rival in sorted(rivals.get(name, ()))
+        if (who := uses.whole.get(rival) or uses.shares.get(rival))
+    ]
+    if excluded:
+        raise RefusedError("; ".join(excluded))

@@ -29,8 +29,7 @@ def test_one_of_a_pf_and_its_vf_is_refused_while_the_other_is_in_a_pod(
     wanted = bench.cluster.add("wanted", "u2", second, pod="other", pod_uid="p2")
     assert bench.prepare(held)[0].error == ""
 
-    (refused,) = bench.end_of_patience(wanted)
-    assert refused.error == (
+    assert bench.error(wanted) == (
         f"device {second}: a PF and its functions exclude each other, and {first} is in use by "
         "claim ai/held of pod ai/train; delete one of the pods, or select by dra.net/isSriovVf"
     )
