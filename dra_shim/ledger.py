@@ -8,7 +8,7 @@ Rules:
 """
 
 import errno
-import secrets
+import hashlib
 import signal
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ from dranet_nri.state.store import AllocationStore
 
 _LOCK: Final = ".lock"
 _HELD_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-_NONCE_BYTES: Final = 8  # 64 random bits: a namesake's stale CDI spec must not fit
+_NONCE_DIGITS: Final = 16  # 64 bits of the UID: a stale CDI spec of a namesake must not fit
 _HOLDING: Final = frozenset({Phase.INTENT, Phase.ATTACHED, Phase.DETACHING})
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -152,7 +152,8 @@ class Ledger:
         A claim without a UID goes by its name.
 
         Raises:
-            RefusedError: the claim is another pod's, or its name another claim's.
+            RefusedError: the claim is another pod's, its name another claim's, or the plugin has
+                devices of it in another pod.
         """
         broken = self._store.broken.get(claim.uid)
         if broken is not None and broken.in_place:  # one that was moved aside can't be lost
@@ -175,6 +176,11 @@ class Ledger:
                     f"dra-shim release --claim-uid {record.claim.uid} when that pod is gone"
                 )
             return record
+        if holder := self.holder(claim.uid, besides=pod.uid):
+            raise RefusedError(
+                f"claim {claim}: pod {holder} (UID {holder.uid}) has not given its devices back; "
+                "once it has ended, dranet-nri brings them home"
+            )
         return None
 
     def in_use(self, besides: tuple[ObjectRef, ObjectRef] | None = None) -> Uses:
@@ -198,6 +204,21 @@ class Ledger:
             return attached.holds_devices
         broken = self._opened.attachments.broken.get(claim_uid)
         return broken is not None and broken.in_place
+
+    def holder(self, claim_uid: str, besides: str) -> ObjectRef | None:
+        """Return the pod that the plugin has devices of a claim in, None if there is none.
+
+        The CDI spec of the claim may be that pod's, and its ids are those of the next pod.
+
+        Args:
+            claim_uid: of the claim.
+            besides: UID of a pod that does not count.
+        """
+        assert self._opened is not None, "only inside a transaction"
+        held = self._opened.attachments.get(claim_uid)
+        if held is None or held.pod.uid == besides or not (held.holds_devices and held.devices):
+            return None
+        return held.pod
 
     def records(self) -> tuple[Allocation, ...]:
         """Return all records."""
@@ -273,9 +294,14 @@ class Ledger:
                 self._store.remove(uid)
 
 
-def new_nonce() -> str:
-    """Return the random part of a claim's CDI ids."""
-    return secrets.token_hex(_NONCE_BYTES)
+def nonce_for(claim_uid: str) -> str:
+    """Return the last part of a claim's CDI ids: 16 hexadecimal digits, the same at each call.
+
+    A kubelet of the releases up to 1.34.4, 1.35.4 and 1.36.3 appends what Prepare answers to its
+    checkpoint (kubernetes issue 140471): another id would be added to the one before, and no
+    spec would resolve that one any more.
+    """
+    return hashlib.sha256(claim_uid.encode()).hexdigest()[:_NONCE_DIGITS]
 
 
 def observe(state: State, counted: Collection[str] = ()) -> tuple[tuple[Device, ...], Uses]:

@@ -56,7 +56,7 @@ class EditOptions:
 
 
 def cdi_name(claim: ObjectRef, request: str, nonce: str) -> str:
-    """Return the CDI device name of a request: readable in the pod's event, not guessable."""
+    """Return the CDI device name of a request, readable in the pod's event."""
     return _NOT_CDI.sub("-", f"{claim.namespace}_{claim.name}_{request}_{nonce}")
 
 

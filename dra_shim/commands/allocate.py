@@ -11,7 +11,7 @@ from uuid import uuid4
 from dra_shim.allocator import Wanted, allocate
 from dra_shim.claims import DeviceClass
 from dra_shim.commands.documents import read_documents
-from dra_shim.ledger import Ledger, new_nonce, writing
+from dra_shim.ledger import Ledger, nonce_for, writing
 from dra_shim.podclaims import PodClaim, claims_of_pod, classes_of
 from dra_shim.prepare.records import check_distinct
 from dra_shim.prepare.wanted import is_gated
@@ -181,17 +181,18 @@ def _allocated(
         first_valid_config=args.first_valid_config,
     )
     boot = boot_id()
+    refs = [replace(claim.ref, uid=claim.ref.uid or str(uuid4())) for claim in claims]
     return [
         Allocation(
-            claim=replace(claim.ref, uid=claim.ref.uid or str(uuid4())),
+            claim=ref,
             pod=pod,
             devices=devices,
-            nonce=new_nonce(),
+            nonce=nonce_for(ref.uid),
             boot_id=boot,
             pod_claim_name=claim.template,
             containers=claim.containers,
         )
-        for claim, devices in zip(claims, _leased(results, ledger), strict=True)
+        for ref, claim, devices in zip(refs, claims, _leased(results, ledger), strict=True)
     ]
 
 
@@ -207,11 +208,8 @@ def _leased(
 
 
 def _current(record: Allocation) -> Allocation:
-    """Return a record of this boot: a nonce of another one might open the gate for a namesake."""
-    boot = boot_id()
-    if record.boot_id == boot:
-        return record
-    return replace(record, boot_id=boot, nonce=new_nonce())
+    """Return a record of this boot; the plugin goes by no other."""
+    return replace(record, boot_id=boot_id())
 
 
 def _warn(text: str) -> None:

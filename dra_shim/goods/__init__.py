@@ -22,6 +22,7 @@ from dra_shim.goods.offered import (
     goods_of,
     near_of,
     physical_functions,
+    rivals_of,
     without,
 )
 
@@ -41,5 +42,6 @@ __all__ = [
     "goods_of",
     "near_of",
     "physical_functions",
+    "rivals_of",
     "without",
 ]

@@ -24,6 +24,8 @@ VANISHED: Final = "Vanished"
 NO_DRIVER: Final = "NoDriver"
 NO_RDMA: Final = "NoRDMADevice"
 
+UNATTACHABLE: Final = frozenset({NO_INTERFACE, VANISHED, NO_DRIVER})  # whatever a claim wants
+
 _INFINIBAND: Final = "InfiniBand"
 
 

@@ -24,6 +24,7 @@ from typing import Final
 from dra_shim.cel import Near, numa_list
 from dra_shim.cel.values import OneOrMore
 from dra_shim.claims import Capacity, Counter, Offer, Policy, Taint
+from dra_shim.goods.health import UNATTACHABLE
 from dranet_nri.inventory import (
     MAX_ATTRIBUTES,
     NUMA_NODE,
@@ -105,11 +106,32 @@ def goods_of(
     )
 
 
+def rivals_of(
+    devices: Iterable[Device], shared: frozenset[str], physical: Mapping[str, str]
+) -> Mapping[str, frozenset[str]]:
+    """Return device name -> names of those that no other pod may have beside it.
+
+    The same rule as that of the counters, for servers that have none. Arguments are those of
+    `goods_of`.
+    """
+    consumed, counters = _functions(list(devices), shared, physical)
+    total = {each.set: each.value for each in counters}
+    drawn = [(name, each) for name, some in consumed.items() for each in some]
+    return {
+        name: frozenset(
+            other
+            for other, its in drawn
+            if other != name and its.set == own.set and own.value + its.value > total[own.set]
+        )
+        for name, own in drawn
+    }
+
+
 def without(goods: Goods, unknown: frozenset[Feature]) -> Goods:
     """Return what can be offered to a server that lacks some features.
 
     Without sharing a device of several claims is not offered at all: given to one alone, it would
-    leave the host.
+    leave the host. Without taints what cannot be attached is not offered: its pod would wait.
     """
     offers = goods.offers
     if Feature.SHARING in unknown:
@@ -117,7 +139,7 @@ def without(goods: Goods, unknown: frozenset[Feature]) -> Goods:
     if Feature.LISTS in unknown:
         offers = tuple(replace(each, attributes=_scalars(each)) for each in offers)
     if Feature.TAINTS in unknown:
-        offers = tuple(replace(each, taints=()) for each in offers)
+        offers = tuple(replace(each, taints=()) for each in offers if not _is_unattachable(each))
     if Feature.COUNTERS not in unknown:
         return Goods(offers, goods.counters)
     return Goods(tuple(replace(each, counters=()) for each in offers))
@@ -131,6 +153,10 @@ def physical_functions(facts: HostFacts) -> Mapping[str, str]:
 def near_of(facts: HostFacts) -> Near:
     """Return NUMA node -> it and those as near as can be."""
     return {each[0]: each for each in facts.numa_near}
+
+
+def _is_unattachable(offer: Offer) -> bool:
+    return any(each.key == UNHEALTHY and each.value in UNATTACHABLE for each in offer.taints)
 
 
 def _scalars(offer: Offer) -> tuple[tuple[str, OneOrMore], ...]:

@@ -53,7 +53,7 @@ class NodeOptions:
 
 
 class NodeDevices:
-    """Watches the node: a DeviceSource and a HealthSource."""
+    """Watches the node: a NodeSource and a HealthSource."""
 
     def __init__(
         self,
@@ -134,6 +134,10 @@ class NodeDevices:
             await self._look_again()
         known = self._teller.view.there
         return {name: known[name] for name in names if name in known}
+
+    def rivals(self) -> Mapping[str, frozenset[str]]:
+        """See NodeSource."""
+        return self._teller.view.rivals
 
     async def health(self, seen: int | None) -> HealthReport:
         """See HealthSource."""

@@ -32,6 +32,7 @@ from dra_shim.goods import (
     goods_of,
     near_of,
     physical_functions,
+    rivals_of,
 )
 from dra_shim.kubelet import DeviceHealth
 from dra_shim.stock import stock_of
@@ -105,6 +106,7 @@ class View:
         hardware: names of those among them that are PCI functions, or on one, or have RDMA.
         dropped: why → how many others the administrator's choice drops.
         there: those that may be given away, offered or not, by name.
+        rivals: device → those of `there` that no other pod may have beside it.
     """
 
     devices: Mapping[str, Device] = field(default_factory=dict)
@@ -115,6 +117,7 @@ class View:
     hardware: frozenset[str] = frozenset()
     dropped: Mapping[str, int] = field(default_factory=dict)
     there: Mapping[str, Device] = field(default_factory=dict)
+    rivals: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def rdma(self) -> int:
@@ -159,15 +162,18 @@ def view_of(
     left_out = (*stock.excluded, *unwanted.items())
     hardware = _hardware(facts, (*inventory.devices, *known)) & dict(left_out).keys()
     chosen = set(left_out) - set(inventory.excluded)
+    there = merge_known(inventory, known).devices
+    physical = physical_functions(facts)
     return View(
         devices,
-        goods_of(node, devices.values(), stock.shared, ills, physical_functions(facts), near),
+        goods_of(node, devices.values(), stock.shared, ills, physical, near),
         ills,
         tuple(_health(node, name, troubles.get(name, ""), name in away) for name in devices),
         tuple(sorted(left_out)),
         frozenset(hardware),
         Counter(why for name, why in chosen if name not in hardware),
-        {each.name: each for each in merge_known(inventory, known).devices},
+        {each.name: each for each in there},
+        rivals_of(there, stock.shared, physical),
     )
 
 

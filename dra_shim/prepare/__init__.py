@@ -12,6 +12,7 @@ from dra_shim.prepare.errors import NotYetError, UnavailableError
 from dra_shim.prepare.ports import (
     ClaimSource,
     DeviceSource,
+    NodeSource,
     Notice,
     Notify,
     PodSource,
@@ -32,6 +33,7 @@ __all__ = [
     "Answer",
     "ClaimSource",
     "DeviceSource",
+    "NodeSource",
     "NotYetError",
     "Notice",
     "Notify",

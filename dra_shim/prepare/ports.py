@@ -55,6 +55,16 @@ class DeviceSource(Protocol):
         """
 
 
+class NodeSource(DeviceSource, Protocol):
+    """Knows the node's devices, and which of them exclude each other."""
+
+    def rivals(self) -> Mapping[str, frozenset[str]]:
+        """Return device → those that no other pod may have beside it, as of the last look.
+
+        A PF and its virtual functions and subfunctions are such.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A claim is recorded for a pod.

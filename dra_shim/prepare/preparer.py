@@ -25,6 +25,7 @@ from dra_shim.prepare.errors import NotYetError, UnavailableError
 from dra_shim.prepare.ports import (
     ClaimSource,
     DeviceSource,
+    NodeSource,
     Notify,
     PodSource,
     Prepared,
@@ -65,7 +66,7 @@ class Sources:
 
     claims: ClaimSource
     pods: PodSource
-    devices: DeviceSource
+    devices: NodeSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,9 @@ class Preparer:
     async def drop(self, record: Allocation) -> bool:
         """Drop a record that nobody needs, unless it was written anew; say whether it is gone.
 
+        Args:
+            record: as `standing` returned it.
+
         Raises:
             OSError: it cannot be removed.
         """
@@ -315,10 +319,13 @@ class Preparer:
             raise _LeftError
         trial.doing = "the node's devices"
         devices = await trial.devices.devices({each.device[2] for each in claim.results})
+        # What another driver gave away is in its pod already.
+        rivals = {} if trial.adopts else self._sources.devices.rivals()
         trial.doing = "the records"
+        given = records.Given(devices, rivals)
         return await self._transact(
             lambda ledger: records.record(
-                ledger, claim, pod, use, devices, self._terms, runs=trial.adopts
+                ledger, claim, pod, use, given, self._terms, runs=trial.adopts
             )
         )
 

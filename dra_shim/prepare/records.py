@@ -3,6 +3,8 @@
 Rules:
 1. What is answered to the kubelet stands on disk first.
 2. A device is given away only while no other record has it, and the plugin no other pod's.
+3. A claim's CDI ids do not change: a kubelet may hold them, whatever became of the record. So a
+   claim is given to a pod only when the plugin has none of its devices in another one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +12,11 @@ from dataclasses import dataclass, replace
 
 from dra_shim.allocator import Uses
 from dra_shim.claims import AllocatedClaim, PodUse
-from dra_shim.ledger import Ledger, new_nonce
+from dra_shim.ledger import Ledger, nonce_for
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.wanted import Terms, allocation_of, is_recorded
 from dranet_nri.config import Configured, clashes, lease_addresses
-from dranet_nri.errors import ConfigError, HeldError
+from dranet_nri.errors import ConfigError, HeldError, RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 
 
@@ -26,12 +28,25 @@ class Standing:
     held: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a claim is given.
+
+    Attributes:
+        devices: of the node, by name.
+        rivals: device → those that no other pod may have beside it.
+    """
+
+    devices: Mapping[str, Device]
+    rivals: Mapping[str, frozenset[str]]
+
+
 def record(
     ledger: Ledger,
     claim: AllocatedClaim,
     pod: ObjectRef,
     use: PodUse,
-    devices: Mapping[str, Device],
+    given: Given,
     terms: Terms,
     *,
     runs: bool = False,
@@ -43,7 +58,7 @@ def record(
         claim: as the server has it.
         pod: the one that has it.
         use: what the pod does with it.
-        devices: of the node, by name.
+        given: to the claim.
         terms: what holds for all claims.
         runs: the pod has its devices already, so it is not refused what other devices have too.
 
@@ -55,8 +70,12 @@ def record(
     before = ledger.by_uid(claim.ref.uid)
     if before and is_recorded(before[0], claim, pod.uid, terms):
         return before[0]
-    _check_free(claim, ledger.in_use((claim.ref, pod)))
-    made = allocation_of(claim, pod, use, devices, terms, new_nonce())
+    _check_free(claim, ledger.in_use((claim.ref, pod)), given.rivals)
+    holder = ledger.holder(claim.ref.uid, besides=pod.uid)
+    if holder is not None:
+        raise NotYetError(f"claim {claim.ref}: pod {holder} has not given its devices back")
+    nonce = before[0].nonce if before else nonce_for(claim.ref.uid)
+    made = allocation_of(claim, pod, use, given.devices, terms, nonce)
     made = _leased(made, ledger.addresses(besides=claim.ref.uid))
     if not runs:
         check_distinct([made, *_others(ledger, made)])
@@ -103,13 +122,14 @@ def forget(ledger: Ledger, claim_uid: str, judged: Allocation | None = None) -> 
     Args:
         ledger: of this transaction.
         claim_uid: of the claim.
-        judged: the record to be dropped; another one stays. None for whatever is there.
+        judged: the record to be dropped, as `standing` returned it; one that was written since
+            stays, whatever it says. None for whatever is there.
 
     Raises:
         OSError: it cannot be removed.
     """
     there = ledger.by_uid(claim_uid)
-    if judged is not None and there != (judged,):
+    if judged is not None and not any(each is judged for each in there):
         return False
     ledger.forget(claim_uid)
     return bool(there)
@@ -130,12 +150,22 @@ def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
     return replace(made, devices=tuple(replace(each, config=config) for each, config in given))
 
 
-def _check_free(claim: AllocatedClaim, uses: Uses) -> None:
+def _check_free(claim: AllocatedClaim, uses: Uses, rivals: Mapping[str, frozenset[str]]) -> None:
+    taken = [each for each in claim.results if not each.admin_access]
     held: list[str] = []
-    for each in claim.results:
+    for each in taken:
         name = each.device[2]
         who = uses.whole.get(name) or ("" if each.share_id else uses.shares.get(name))
-        if who and not each.admin_access:
+        if who:
             held.append(f"device {name}: in use by {who}")
     if held:
         raise NotYetError("; ".join(held))
+    excluded = [
+        f"device {name}: a PF and its functions exclude each other, and {rival} is in use "
+        f"by {who}; delete one of the pods, or select by dra.net/isSriovVf"
+        for name in (each.device[2] for each in taken)
+        for rival in sorted(rivals.get(name, ()))
+        if (who := uses.whole.get(rival) or uses.shares.get(rival))
+    ]
+    if excluded:
+        raise RefusedError("; ".join(excluded))

@@ -3,7 +3,7 @@
 Rules:
 1. A device goes to one pod. Only what merely observes (adminAccess) may be of several.
 2. The allocation is immutable while the claim is prepared. A record of it is kept as it is: its
-   addresses, its nonce, its facts; unless another boot made it.
+   addresses, its nonce, its facts. Of one that another boot made only the nonce is kept.
 3. The first device of a request carries the request's CDI id, so that a container has it once.
 """
 

@@ -112,7 +112,7 @@ class Allocation:
         pod: the one pod that may use the claim.
         pod_claim_name: name of the claim in a template pod's spec, "" for a direct claim.
         containers: which containers list it; empty: none does, so every container gets it.
-        nonce: random part of the CDI ids, stable over repeated Prepares.
+        nonce: last part of the CDI ids, which tells claims of one name apart.
         boot_id: of the boot in which it was recorded.
     """
 

@@ -167,6 +167,18 @@ class FakeCluster:
         await self.open_eyes.wait()
         return {name: nic(name) for name in names if name in self.nics}
 
+    def rivals(self) -> Mapping[str, frozenset[str]]:
+        """See NodeSource. Function 0 of a card is the PF of its others, by the names."""
+        cards = {name: name.rpartition("-")[0] for name in self.nics if name.startswith("pci-")}
+        return {
+            name: frozenset(
+                other
+                for other, card in cards.items()
+                if card == own and name != other and "-0" in {name[-2:], other[-2:]}
+            )
+            for name, own in cards.items()
+        }
+
 
 def nic(name: str) -> Device:
     """Return a NIC with an interface, and with an RDMA device if it is called "hca…"."""

@@ -74,6 +74,9 @@ class FakeKubelet:
         refusal: what keeps it from registering anybody, "" for nothing.
         forgets_failures: it is one of 1.36 or later, and tries again where registering failed;
             the older ones do so only when the socket is made anew.
+        appends: it is one of 1.36.3 or older, and appends what Prepare answers to its checkpoint
+            (kubernetes issue 140471); the newer ones put it in place of what was there.
+        checkpoint: devices of prepared claims by UID; they survive a restart and a reboot.
         plugins: registered ones by driver name.
         infos: what GetInfo said, in order.
         trouble: why plugins are not registered, in order.
@@ -84,6 +87,8 @@ class FakeKubelet:
     health: Sequence[str] = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
     refusal: str = ""
     forgets_failures: bool = True
+    appends: bool = False
+    checkpoint: dict[str, list[Any]] = field(default_factory=dict)
     plugins: dict[str, Plugin] = field(default_factory=dict)
     infos: list[PluginInfo] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
@@ -195,7 +200,10 @@ class FakeKubelet:
             PrepareError: what the pod's event would say.
         """
         answered = await self._ask("Prepare", claims, driver, timeout_s)
-        return {uid: list(each.devices) for uid, each in answered.items()}
+        given = {uid: list(each.devices) for uid, each in answered.items()}
+        for uid, devices in given.items():
+            self.checkpoint[uid] = (self.checkpoint.get(uid, []) if self.appends else []) + devices
+        return given
 
     async def unprepare(self, *claims: ObjectRef, driver: str = "dra.net") -> None:
         """Call NodeUnprepareResources.
@@ -204,6 +212,8 @@ class FakeKubelet:
             PrepareError: what keeps the pod from ending.
         """
         await self._ask("Unprepare", claims, driver, CALL_S)
+        for claim in claims:
+            self.checkpoint.pop(claim.uid, None)
 
     async def _ask(
         self, verb: str, claims: Sequence[ObjectRef], driver: str, timeout_s: float

@@ -182,7 +182,11 @@ def test_a_nic_without_a_carrier_is_tainted() -> None:
 def test_a_pf_and_its_vf_draw_on_one_counter() -> None:
     facts = HostFacts((function(), function(VF, PF)), (nic("eth1"), nic("eth1v0", VF)))
 
-    assert len(view(facts).goods.counters) == 1
+    found = view(facts)
+    pf, vf = sorted(found.there)
+
+    assert len(found.goods.counters) == 1
+    assert found.rivals == {pf: frozenset({vf}), vf: frozenset({pf})}
 
 
 # --------------------------------------------------------------------------- what is wanted

@@ -9,11 +9,13 @@ import pytest
 
 from dra_shim.kubelet import Registered
 from dra_shim.kubelet.plugin import WATCH_S
-from dra_shim.prepare import Answer
+from dra_shim.prepare import Answer, Terms
+from dranet_nri.edits import cdi_ids
 from dranet_nri.model import ObjectRef
-from tests.fakes.cluster import result
+from tests.fakes.cluster import POOL, result
 from tests.fakes.kubelet import OF_1_33, OF_1_37, PrepareError, cdi_devices
 from tests.process.kubelet_bench import Node, home
+from tests.process.prepare_bench import Bench
 
 __all__ = ["home"]
 
@@ -89,6 +91,36 @@ def test_a_restarted_kubelet_finds_the_shim_and_gets_the_same_answers(node: Node
             assert node.notices == [Registered(), Registered()]
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["its record is kept", "its record is lost"])
+def test_after_a_reboot_no_container_has_an_id_that_nothing_resolves(
+    home: Path, lost: bool  # noqa: FBT001 cases
+) -> None:  # fmt: skip
+    node = Node(home)
+    node.kubelet.appends = True
+    claim = node.bench.cluster.add("nics", "u1", "a")
+
+    async def run() -> None:
+        async with node.registered():
+            await node.kubelet.prepare(claim)
+        if lost:
+            (node.bench.state.allocations / "u1.json").unlink()
+        node.bench.close()
+        node.bench = Bench(node.bench.state, Terms(POOL, "boot2"))
+        node.bench.cluster.add("nics", "u1", "a")
+        node.new_plugin()
+        async with node.registered():
+            await node.kubelet.prepare(claim)
+
+    asyncio.run(run())
+    record = node.bench.record(claim)
+    assert record is not None
+    assert record.boot_id == "boot2"
+    resolved = {cdi_id for _, cdi_id in cdi_ids(record)}
+    assert len(node.kubelet.checkpoint["u1"]) == 2
+    assert set(cdi_devices(node.kubelet.checkpoint["u1"], "nic")) == resolved
+    node.close()
 
 
 def test_a_restarted_shim_gives_the_same_answers_and_unprepares_what_it_never_prepared(

@@ -148,6 +148,24 @@ def test_a_directory_that_cannot_be_written_is_named_with_the_remedy(
     assert caught.value.errno == error.errno
 
 
+def test_a_released_claim_waits_until_the_plugin_has_its_devices_home(state: State) -> None:
+    claim, other = ObjectRef("default", "a", "u1"), ObjectRef("default", "next", "p2")
+    attached = AttachedDevice("nic", allocation("a", "u1", "d1").devices[0].device)
+    there = NetnsId("/run/netns/x", 1, 2)
+    held = Attachment(claim, POD, "sandbox1", there, Phase.ATTACHED, (attached,))
+    back = replace(held, phase=Phase.HOME, devices=(replace(attached, home=True),))
+    with AttachmentStore(state.attachments) as attachments:
+        attachments.put(held)
+        with Ledger(state) as ledger:
+            assert ledger.recorded(claim, POD) is None
+            with pytest.raises(RefusedError, match="has not given its devices back"):
+                ledger.recorded(claim, other)
+        attachments.put(back)
+
+        with Ledger(state) as ledger:
+            assert ledger.recorded(claim, other) is None
+
+
 def test_a_changed_record_is_put_back_when_a_later_one_fails(state: State) -> None:
     old = allocation("a", "u1", "d1")
     with Ledger(state) as ledger:

@@ -8,7 +8,7 @@ from dra_shim.allocator import Pool as Stand
 from dra_shim.allocator import Supply, Wanted
 from dra_shim.allocator.capacity import share_of
 from dra_shim.claims import Capacity, Counter, Offer, Policy, Taint
-from dra_shim.goods import Feature, Goods, goods_of, physical_functions, without
+from dra_shim.goods import Feature, Goods, goods_of, physical_functions, rivals_of, without
 from dranet_nri.inventory import HostFacts
 from dranet_nri.inventory.attributes import GOES_FIRST
 from dranet_nri.model import Device
@@ -54,6 +54,28 @@ def test_what_is_not_well_is_tainted_and_never_evicted() -> None:
         (Taint("dra.net/unhealthy", "NoCarrier", "NoSchedule"),),
     ]
     assert goods.features == {Feature.TAINTS}
+
+
+@pytest.mark.parametrize(
+    ("ill", "offered_without"),
+    [
+        ("NoInterface", ["a"]),
+        ("NoDriver", ["a"]),
+        ("Vanished", ["a"]),
+        ("NoCarrier", ["a", "b"]),
+        ("PortDown", ["a", "b"]),
+        ("NoRDMADevice", ["a", "b"]),
+    ],
+)
+def test_without_taints_what_cannot_be_attached_is_not_offered(
+    ill: str, offered_without: list[str]
+) -> None:
+    goods = goods_of(NODE, [device("a"), device("b")], ills={"b": ill})
+
+    offers = without(goods, frozenset({Feature.TAINTS})).offers
+
+    assert [each.name for each in offers] == offered_without
+    assert not any(each.taints for each in offers)
 
 
 def test_a_shared_device_has_its_speed_to_share() -> None:
@@ -119,6 +141,20 @@ def test_the_scheduler_gives_a_pf_or_its_vfs() -> None:
     assert given(supply, asked("pf")) == [("pf", "pf")]
     assert refused(supply, asked("pf", "vf-1"))
     assert refused(supply, asked("vf-1", "pf"))
+
+
+def test_where_nothing_counts_a_pf_and_its_vfs_exclude_each_other_all_the_same() -> None:
+    other = [device("pf2", "0000:8b:00.0", "eth5", n="pf2"), device("veth", "", "veth0", n="veth")]
+
+    found = rivals_of([*CARD, *other], frozenset(), PHYSICAL)
+
+    assert found == {
+        "pf": frozenset({"vf-0", "vf-1"}),
+        "vf-0": frozenset({"pf"}),
+        "vf-1": frozenset({"pf"}),
+    }
+    assert rivals_of(CARD[:2], frozenset(), PHYSICAL)["vf-0"] == {"pf"}
+    assert rivals_of(CARD, frozenset({"pf"}), PHYSICAL) == {}
 
 
 def test_a_card_without_vfs_needs_no_counters() -> None:
