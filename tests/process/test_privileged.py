@@ -4,6 +4,7 @@ from errno import EINVAL, EPERM
 
 import pytest
 
+from dranet_nri import bpf
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import privileged
 from dranet_nri.insight import Insight
@@ -23,7 +24,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def names() -> dict[int, tuple[str, ...]]:
         raise KernelError("ask for the TCX programs", code)
 
-    monkeypatch.setattr(privileged.bpf, "tcx_names", names)
+    monkeypatch.setattr(bpf, "tcx_names", names)
 
 
 def test_who_may_not_ask_for_programs_gets_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
