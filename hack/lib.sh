@@ -151,7 +151,8 @@ need_python() {
 ensure_venv() {
     local python name
     python=$(need_python)
-    name=venv-$(key "$("$python" -c "$PROJECT_TABLES" "$REPO/pyproject.toml")" "$("$python" -VV)" "$REPO")
+    name=venv-$(key "$("$python" -c "$PROJECT_TABLES" "$REPO/pyproject.toml")" "$(cat "$REPO/requirements/dev.txt")" \
+        "$("$python" -VV)" "$REPO")
     VENV=$CACHE/$name
     [ -e "$VENV/complete" ] || locked "$name" build_venv "$python" || die "the Python environment could not be built"
     touch -c "$VENV"
@@ -162,13 +163,21 @@ ensure_venv() {
     export VENV PATH=$VENV/bin:$PATH
 }
 
+# install_locked LOCK PIP...: let the command PIP install what the file LOCK lists; a file with another hash is refused.
+install_locked() {
+    local lock=$1
+    shift
+    "$@" install --quiet --require-hashes --requirement "$lock" >&2
+}
+
 # An environment knows its own path, so it is built in place; the file `complete` comes last.
 build_venv() {
     [ ! -e "$VENV/complete" ] || return 0
     say "building the Python environment (about a minute)"
     rm -rf --one-file-system "$VENV" &&
         confined "$1" -m venv "$VENV" &&
-        confined "$VENV/bin/pip" install --quiet --editable "${REPO}[dev]" >&2 &&
+        install_locked "$REPO/requirements/dev.txt" confined "$VENV/bin/pip" &&
+        confined "$VENV/bin/pip" install --quiet --no-deps --no-build-isolation --editable "$REPO" >&2 &&
         touch "$VENV/complete"
 }
 

@@ -68,6 +68,18 @@ def test_a_nic_that_policy_routing_uses_for_others_is_the_node_s(
     assert excluded_by(device, rule, include=(VF,)) == ""
 
 
+@pytest.mark.parametrize(
+    ("pci", "parent"), [pytest.param(VF, "", id="function"), pytest.param("", VF, id="parent")]
+)
+def test_a_nic_is_included_by_its_function_or_its_parent(pci: str, parent: str) -> None:
+    device = nic("eth1", 3, VF)
+    device = replace(device, pci=pci, link=replace(device.link, parent=parent))
+    rule = PolicyRoute(2, frozenset({3}), "10.7.0.1/32")
+
+    assert excluded_by(device, rule) != ""
+    assert excluded_by(device, rule, include=(VF,)) == ""
+
+
 def test_what_is_no_guess_cannot_be_included() -> None:
     port, bridge = nic("eth1", 3, VF), virtual("cni0", 4, "bridge")
     port = replace(port, link=replace(port.link, master=4))

@@ -123,13 +123,14 @@ def test_a_bridge_is_reported_as_bound_to_its_namespace(netns: Namespace) -> Non
     assert ("br0", reason) in inventory.excluded
 
 
-def test_addresses_of_both_families_are_read_with_their_own_side_of_a_peer(
+def test_addresses_of_both_families_are_read_with_scope_and_their_own_side_of_a_peer(
     netns: Namespace,
 ) -> None:
     netns.run(
         "ip link add left type veth peer right",
         "ip addr add 192.0.2.5/24 dev left",
         "ip addr add 10.0.0.1 peer 10.0.0.2/32 dev left",
+        "ip addr add 192.0.3.5/24 scope link dev left",
         "ip addr add 2001:db8::5/64 dev left nodad",
     )
 
@@ -138,6 +139,7 @@ def test_addresses_of_both_families_are_read_with_their_own_side_of_a_peer(
     assert set(found) == {
         Address("192.0.2.5/24"),
         Address("10.0.0.1/32"),
+        Address("192.0.3.5/24", scope=253),
         Address("2001:db8::5/64"),
     }
 

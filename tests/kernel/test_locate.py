@@ -84,6 +84,16 @@ def test_a_device_with_a_parent_is_found_by_it(
             id="by its permanent address",
         ),
         pytest.param(
+            [
+                replace(FIRST, mac=MAC, dev_port=None),
+                replace(SECOND, name="x", mac=OTHER, dev_port=None),
+            ],
+            [],
+            KNOWN,
+            ("x", None),
+            id="by its permanent address, while the other port has its address",
+        ),
+        pytest.param(
             [link(2, "eth0", OTHER), link(3, "x", GIVEN)], [], ONCE, ("x", None), id="by an address"
         ),
         pytest.param(

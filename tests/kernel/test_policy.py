@@ -23,6 +23,7 @@ def wired(nsfd: int) -> Iterator[Namespace]:
             "ip route add 10.7.0.0/16 via 10.5.0.1 dev eth1 table 200",
             "ip route add unreachable 10.8.0.0/16 table 200",
             "ip route add 10.7.0.0/16 via 10.5.0.1 dev eth1 table 1000",
+            "ip -6 route add unreachable 2001:db8:a::/64 table 200",
         )
         yield netns
 
@@ -56,6 +57,13 @@ def test_a_rule_for_all_uses_default_routes_alone(wired: Namespace) -> None:
         (300, 1),
         (200, 0),
     ]
+
+
+@pytest.mark.parametrize("action", ["prohibit", "unreachable", "blackhole"])
+def test_a_rule_that_ends_the_lookup_uses_no_link(wired: Namespace, action: str) -> None:
+    wired.run(f"ip rule add {action} from 10.9.0.0/16 lookup 200 prio 100")
+
+    assert wired.read(policy_routes) == ()
 
 
 def test_ipv6_has_tables_of_its_own_and_one_without_routes_leads_nowhere(wired: Namespace) -> None:

@@ -155,6 +155,13 @@ def test_the_route_of_its_own_address_is_there_with_that(route: Route) -> None:
     assert (inherited.routes, inherited.told) == ((), ())
 
 
+def test_the_route_of_an_address_has_the_metric_of_the_address() -> None:
+    address, route = replace(ADDRESS, metric=50), Route(V4, scope=253, metric=50)
+
+    assert alone(route, addresses=(address,)).routes == ()
+    assert alone(replace(route, metric=0), addresses=(address,)).routes == (Route(V4, scope=253),)
+
+
 @pytest.mark.parametrize(
     "route",
     [

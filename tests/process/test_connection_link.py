@@ -229,6 +229,25 @@ def test_case_36_in_time_or_without_limit_the_list_is_handled() -> None:
     finish(scene())
 
 
+def test_the_deadline_of_a_hook_counts_from_its_arrival_though_it_is_begun_later() -> None:
+    async def scene() -> None:
+        wire = Wire()
+        wire.handshake()
+        wire.transport.full = True
+        wire.runtime.synchronize(timeout_nano=0)
+        wire.runtime.pod_event(PodEventKind.RUN, pod("s1"), timeout_nano=2_000_000_000)
+        wire.carry()
+        arrival = wire.clock()
+
+        wire.clock.pass_time(1)
+        wire.link.resume_writing()
+        await wire.handler.logged("run s1 done")
+
+        assert wire.handler.deadlines == {("run", "s1"): pytest.approx(arrival + 1.6)}
+
+    finish(scene())
+
+
 def test_a_list_is_not_handled_once_the_connection_is_over() -> None:
     async def scene() -> None:
         wire = Wire()

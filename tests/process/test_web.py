@@ -223,6 +223,10 @@ def test_one_too_many_takes_the_place_of_who_asked_nothing_for_longest() -> None
             again = await hello_of(held[0])  # it is not the second that has waited longest
             newcomer = await talking(port)
             answered = await hello_of(newcomer)
+            others = await asyncio.gather(
+                *(hello_of(stream) for stream in (held[0], *held[2:])), return_exceptions=True
+            )
+            assert [each for each in others if isinstance(each, BaseException)] == []
             hung_up_on = await held[1][0].read()
             for _, writer in (*held, newcomer):
                 writer.close()

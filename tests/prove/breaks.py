@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tests.prove.breaks_field import FIELD
 from tests.prove.promise import Break
 
 _EXECUTOR: Final = "dranet_nri/executor.py"
@@ -395,4 +396,4 @@ _RDMA: Final = (
     ),
 )
 
-BREAKS: Final = (*_TRANSACTIONS, *_NO_NIC_LOST, *_FAIL_CLOSED, *_RUNTIME, *_RDMA)
+BREAKS: Final = (*_TRANSACTIONS, *_NO_NIC_LOST, *_FAIL_CLOSED, *_RUNTIME, *_RDMA, *FIELD)

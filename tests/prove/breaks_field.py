@@ -1,0 +1,131 @@
+"""Promises about reports from the field, each broken on purpose, and the test that must notice."""
+
+from typing import Final
+
+from tests.prove.promise import Break
+
+_GUARD: Final = "dranet_nri/guard.py"
+_HAZARDS: Final = "dranet_nri/inventory/hazards.py"
+_HOST: Final = "dranet_nri/kernel/host.py"
+_PRIVILEGED: Final = "dranet_nri/facts/privileged.py"
+
+_TEST_GUESSES: Final = "tests/inventory/test_guesses.py"
+_TEST_HOST: Final = "tests/process/test_kernel_host.py"
+_TEST_PRIVILEGED: Final = "tests/process/test_privileged.py"
+_TEST_BESIDE: Final = "tests/plan/test_network_beside.py"
+
+FIELD: Final = (
+    Break(
+        "the youngest connection is closed for a new one, not the longest idle one",
+        "dra_shim/web/server.py",
+        "return not self._served, self._since",
+        "return not self._served, -self._since",
+        "tests/process/test_web.py"
+        "::test_one_too_many_takes_the_place_of_who_asked_nothing_for_longest",
+    ),
+    Break(
+        "hardware is identified by its settable address before its permanent one",
+        "dranet_nri/kernel/locate.py",
+        "        lambda _, link: known.has_perm_mac(link),\n"
+        "        lambda _, link: known.has_mac(link),\n",
+        "        lambda _, link: known.has_mac(link),\n"
+        "        lambda _, link: known.has_perm_mac(link),\n",
+        "tests/kernel/test_locate.py"
+        "::test_of_several_ports_it_is_the_one_that_the_record_was_made_for",
+    ),
+    Break(
+        "an IPv6 route of a claim keeps its host bits",
+        "dranet_nri/config/values.py",
+        "    return ip_network((address, length), strict=False)",
+        "    network = ip_network((address, length), strict=False)\n"
+        "    if address.version == 6:\n"
+        "        network.network_address = address\n"
+        "    return network",
+        "tests/config/test_network.py::test_every_supported_field_is_read_into_its_canonical_form",
+    ),
+    Break(
+        "the deadline of a hook counts from its submission, not its arrival",
+        "dranet_nri/connection/hooks.py",
+        "deadline_of(event.call, arrival)",
+        "deadline_of(event.call, self._clock())",
+        "tests/process/test_connection_link.py"
+        "::test_the_deadline_of_a_hook_counts_from_its_arrival_though_it_is_begun_later",
+    ),
+    Break(
+        "a device without a net device is not checked at attach",
+        _GUARD,
+        "        if reason:",
+        "        if reason and index is not None:",
+        "tests/process/test_boundary.py::test_a_compromised_shim_can_take_no_unpublished_device",
+    ),
+    Break(
+        "a NIC below a tunnel of the node is published",
+        _HAZARDS,
+        "        or carried.get(device.link.index)\n",
+        "",
+        "tests/inventory/test_build.py::test_the_nic_below_a_tunnel_of_the_node_is_excluded",
+    ),
+    Break(
+        "--include does not match the PCI function of a NIC",
+        _HAZARDS,
+        "device.link.name, device.pci, device.link.parent",
+        "device.link.name, device.link.parent",
+        f"{_TEST_GUESSES}::test_a_nic_is_included_by_its_function_or_its_parent",
+    ),
+    Break(
+        "a link that cannot leave its namespace is attached",
+        _HOST,
+        "pinned=u8(seen.attrs.get(IFLA_NETNS_IMMUTABLE)) == 1",
+        "pinned=False",
+        f"{_TEST_HOST}::test_a_link_that_cannot_leave_its_namespace_is_pinned",
+    ),
+    Break(
+        "a port of an embedded switch is attached",
+        _HOST,
+        "port_name=text(seen.attrs.get(IFLA_PHYS_PORT_NAME))",
+        'port_name=""',
+        f"{_TEST_HOST}::test_the_port_of_a_switch_is_named",
+    ),
+    Break(
+        "a kernel that reports no parents makes every device unknown at attach",
+        _HOST,
+        "parents = {} if told else sysfs_parents(sys_root, links)",
+        "parents: Parents = {}",
+        f"{_TEST_HOST}::test_where_the_kernel_tells_no_parent_sysfs_does",
+    ),
+    Break(
+        "a failure to list TCX programs is taken for none",
+        _PRIVILEGED,
+        "if error.code != EPERM:",
+        "if False:",
+        f"{_TEST_PRIVILEGED}::test_another_failure_is_not_taken_for_no_programs",
+    ),
+    Break(
+        "a plugin without a capability reports no TCX programs",
+        _PRIVILEGED,
+        "return Insight(bpf.tcx_names(), _above())",
+        "return look_if_allowed()",
+        f"{_TEST_PRIVILEGED}::test_the_plugin_takes_no_refusal_for_no_programs",
+    ),
+    Break(
+        "two devices of a pod get one route with one metric",
+        "dranet_nri/plan/beside.py",
+        "        places.given.add(place)\n",
+        "",
+        f"{_TEST_BESIDE}::test_a_later_device_gets_the_next_metric",
+    ),
+    Break(
+        "the connected route of an address has no metric of the address",
+        "dranet_nri/plan/routes.py",
+        "address.metric or (IP6",
+        "(IP6",
+        f"{_TEST_BESIDE}::test_the_route_of_an_address_has_the_metric_of_the_address",
+    ),
+    Break(
+        "a deprecated address of the host becomes permanent in the pod",
+        "dranet_nri/plan/inherit.py",
+        'return "it is deprecated" if address.preferred_s == 0 else ""',
+        'return ""',
+        "tests/plan/test_network.py::test_addresses_of_a_while_are_left_out_and_told",
+    ),
+)
