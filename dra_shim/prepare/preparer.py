@@ -321,12 +321,10 @@ class Preparer:
         devices = await trial.devices.devices({each.device[2] for each in claim.results})
         # What another driver gave away is in its pod already.
         rivals = {} if trial.adopts else self._sources.devices.rivals()
-        trial.doing = "the records"
+        trial.doing, runs = "the records", trial.adopts
         given = records.Given(devices, rivals)
         return await self._transact(
-            lambda ledger: records.record(
-                ledger, claim, pod, use, given, self._terms, runs=trial.adopts
-            )
+            lambda ledger: records.record(ledger, claim, pod, use, given, self._terms, runs=runs)
         )
 
     async def _over(
