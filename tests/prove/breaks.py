@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.prove.promise import Break
+from tests.prove.reported import REPORTED
 
 _EXECUTOR: Final = "dranet_nri/executor.py"
 _ATTACHER: Final = "dranet_nri/attacher.py"
@@ -395,4 +396,4 @@ _RDMA: Final = (
     ),
 )
 
-BREAKS: Final = (*_TRANSACTIONS, *_NO_NIC_LOST, *_FAIL_CLOSED, *_RUNTIME, *_RDMA)
+BREAKS: Final = (*_TRANSACTIONS, *_NO_NIC_LOST, *_FAIL_CLOSED, *_RUNTIME, *_RDMA, *REPORTED)
