@@ -70,7 +70,7 @@ REPORTED: Final = (
         _SAFETY,
         "        if elsewhere.get(lower):\n",
         "        if False:\n",
-        "tests/inventory/test_safety.py::test_what_carries_a_link_of_another_namespace_says_so",
+        "tests/inventory/test_safety.py::test_what_a_leaving_nic_would_take_the_network_from_keeps_it",
     ),
     Break(
         "a NIC is published that policy routing uses for others' packets",
