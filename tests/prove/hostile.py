@@ -7,7 +7,9 @@ reported; and if another NIC of the node goes to a pod and comes home in the mea
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +20,6 @@ from typing import Final
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.model import Allocation, ObjectRef
-from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.store import AllocationStore
 from dranet_nri.wire.nri import PodEventKind
 from tests.box.nics import ip
@@ -147,14 +148,17 @@ class Row:
         """Return why the loss of the NIC is not reported, "" if it is."""
         if looks.links() & {self.hostile.nic}:
             return f"a link {self.hostile.nic} is on the host"
-        with AttachmentReader(self.site.settings.attachments, owner=None) as attachments:
-            found = [
-                record.failure.message if record.failure else ""
-                for record in attachments.records()
-                if record.claim.uid == self.hostile.claim.claim.uid
-            ]
-        reported = any(self.hostile.nic in text for text in found)
-        return "" if reported else f"the record says {found}"
+        settings = self.site.settings
+        directories = ("--allocations-dir", settings.allocations, "--run-dir", settings.run)
+        command = ("dranet-nri", "status", "--output", "json", *directories)
+        # It exits 1 where the plugin is in trouble: rows are looked for anyhow.
+        shown = subprocess.run(command, check=False, capture_output=True, text=True).stdout
+        reasons = [
+            row["REASON"]
+            for row in json.loads(shown)["devices"]
+            if row["CLAIM"] == str(self.hostile.claim.claim)
+        ]
+        return "" if any("lsns" in reason for reason in reasons) else f"the status says {reasons}"
 
 
 async def _until(problem: Callable[[], str], what: str) -> None:
