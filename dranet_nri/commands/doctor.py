@@ -14,6 +14,7 @@ from typing import Final, assert_never
 
 from dranet_nri import heartbeat
 from dranet_nri.facts.checkup import Checkup, Places, look
+from dranet_nri.facts.host import PCI_IDS
 from dranet_nri.facts.runtime_files import CONTAINERD, CRIO, ContainerdFile
 from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, is_installed, probe
@@ -76,6 +77,7 @@ def main(args: argparse.Namespace) -> int:
         *runtime_findings(seen, args.nri_socket, heartbeat.judge(args.run_dir)),
         *findings(rdma, seen),
         *azure_findings(facts.azure),
+        *(names_findings() if facts.functions else ()),
     ]
     probed: list[VerbsDevice | VerbsFailure] = []
     if rdma and not args.no_probe:
@@ -244,6 +246,21 @@ def _unlinked(seen: Checkup) -> Iterator[Finding]:
         return
     for path in seen.unlinked:
         yield Finding(path, Grade.BAD, "the kernel has it and /dev has not: udev makes it")
+
+
+def names_findings(paths: Sequence[Path] = PCI_IDS) -> Iterator[Finding]:
+    """Yield that there is no PCI ID database, if there is none.
+
+    Args:
+        paths: where it may be.
+    """
+    if not any(path.exists() for path in paths):
+        text = (
+            f"no PCI ID database ({', '.join(map(str, paths))}): the attributes pciVendor and"
+            ' pciDevice are "unknown", so that a class or filter that compares them matches no'
+            " device; install pci.ids (Debian) or hwdata (Fedora)"
+        )
+        yield Finding("PCI names", Grade.WARNING, text)
 
 
 def _memlock(limit: int | None) -> Finding:

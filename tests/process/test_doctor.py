@@ -10,6 +10,7 @@ import pytest
 from dranet_nri.commands.doctor import (
     azure_findings,
     findings,
+    names_findings,
     print_report,
     verbs_findings,
 )
@@ -18,7 +19,7 @@ from dranet_nri.facts.runtime_files import ContainerdFile, CrioFiles
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, VerbsPort
 from dranet_nri.inventory import AzureHost, RdmaDevice, RdmaPort
 from dranet_nri.model import RdmaMode
-from dranet_nri.report import Finding
+from dranet_nri.report import Finding, Grade
 from tests.fakes.sysfs import FakeSysfs
 
 PORT = RdmaPort(1, "ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand", phys_state="LinkUp")
@@ -300,3 +301,15 @@ def test_scripts_get_findings_and_typed_values(capsys: pytest.CaptureFixture[str
     assert document["findings"][0]["grade"] == "ok"
     assert document["verbs"][0]["max_qp"] == 131072
     assert document["verbs"][0]["ports"][0]["active_mtu"] == 4096
+
+
+def test_a_node_without_pci_names_says_what_matches_nothing(tmp_path: Path) -> None:
+    database = tmp_path / "pci.ids"
+
+    (found,) = names_findings((database,))
+
+    assert (found.grade, found.subject) == (Grade.WARNING, "PCI names")
+    assert f"no PCI ID database ({database})" in found.text
+    assert "install pci.ids" in found.text
+    database.touch()
+    assert list(names_findings((database,))) == []
