@@ -87,8 +87,18 @@ def _rows(
         reason = record.failure.message if record.failure else ""
         for device in record.devices:
             state = "home" if device.home else str(record.phase)
-            rows.append((device.device.name, state, *owner, device.pod_name, reason))
+            waiting = record.phase is Phase.DETACHING and not device.home
+            why = reason or (_away(record) if waiting else "")
+            rows.append((device.device.name, state, *owner, device.pod_name, why))
     return sorted(rows)
+
+
+def _away(record: Attachment) -> str:
+    """Return where to look for a device of a pod that has ended without it on the host."""
+    return (
+        "it is not back on the host; if that lasts, a process keeps the network namespace that it"
+        f" is in (the pod's was {record.netns.inode}): lsns --type net lists them; end that process"
+    )
 
 
 def _warnings(attachments: tuple[Attachment, ...]) -> dict[str, list[str]]:

@@ -97,7 +97,7 @@ class Ethtool:
                 tuple(name for bit, name in names if changeable & wanted & bit),
                 tuple(name for bit, name in names if changeable & ~wanted & bit),
             ),
-            active=tuple(name for bit, name in names if changeable & active & bit),
+            active=tuple(name for bit, name in names if active & bit),
             private_flags=self._private_flags(what, index),
         )
 

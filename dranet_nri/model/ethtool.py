@@ -65,7 +65,7 @@ class EthtoolState:
 
     Attributes:
         features: those that can be changed, as they were asked for last ("wanted").
-        active: those of them that are at work: what a feature needs may be off.
+        active: those that are at work, changeable or not: what a feature needs may be off.
         private_flags: the driver's own.
     """
 

@@ -4,7 +4,9 @@ Rules:
 1. They are the device's own, and a move keeps them. They are switched on the host, before the
    device leaves and after it is back.
 2. A name of a feature wins over an alias that covers it.
-3. In the pod a feature must be at work, or not, as the claim says. At home it is asked for as it
+3. A feature that an alias names and that the device cannot change is left alone if it is as the
+   claim says: large receive offload that is off on a device without it.
+4. In the pod a feature must be at work, or not, as the claim says. At home it is asked for as it
    was before; whether it then is at work is the device's affair.
 """
 
@@ -27,7 +29,7 @@ def features_of(config: EthtoolConfig, host: LinkState) -> Switches:
     """Return the features that the claim's names and aliases mean on the device.
 
     Raises:
-        RefusedError: the device has no such feature that can be changed.
+        RefusedError: the device has no such feature that can be changed, or it is not as claimed.
     """
     if host.ethtool is None:
         return Switches()
@@ -36,7 +38,7 @@ def features_of(config: EthtoolConfig, host: LinkState) -> Switches:
     for exact in (False, True):
         for name, on in states(config.features):
             if (name in known) is exact:
-                wanted |= dict.fromkeys(_meant(name, known, host), on)
+                wanted |= dict.fromkeys(_meant(name, known, host, on=on), on)
     return switches(wanted)
 
 
@@ -109,14 +111,20 @@ def _names(named: Switches) -> frozenset[str]:
     return frozenset((*named.on, *named.off))
 
 
-def _meant(name: str, known: frozenset[str], host: LinkState) -> tuple[str, ...]:
+def _meant(name: str, known: frozenset[str], host: LinkState, *, on: bool) -> tuple[str, ...]:
+    """Return the features to switch for a name; none if the device has it so without a switch."""
     if name in known:
         return (name,)
-    pattern = FEATURE_ALIASES.get(name, "")
-    found = tuple(each for each in known if fnmatchcase(each, pattern))
-    if not found:
+    pattern = FEATURE_ALIASES.get(name, name if name in FEATURE_ALIASES.values() else "")
+    found = tuple(feature for feature in known if fnmatchcase(feature, pattern))
+    active = any(fnmatchcase(feature, pattern) for feature in _active(host))
+    if not found and (not pattern or active is not on):
         raise RefusedError(_unknown("features", "feature", name, known, host))
     return found
+
+
+def _active(host: LinkState) -> tuple[str, ...]:
+    return host.ethtool.active if host.ethtool else ()
 
 
 def _unknown(field: str, what: str, name: str, known: frozenset[str], host: LinkState) -> str:

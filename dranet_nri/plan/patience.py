@@ -31,7 +31,10 @@ DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not back, or n
 RESTORE_FAILED: Final = "NetworkDeviceRestoreFailed"  # all are, but for what the host refuses
 MAX_RESTORE_TRIES: Final = 10  # before what the host no longer takes stops keeping a NIC from pods
 MAX_MESSAGE: Final = 2000  # characters; so that no failure outgrows its record
-GONE: Final = "it was deleted, moved to another namespace, or went with that of its pod"
+GONE: Final = (
+    "it was deleted, moved to another namespace, or went with that of its pod; a process can keep"
+    " such a namespace: lsns --type net lists them, and nsenter --net enters one"
+)
 
 
 @dataclass(frozen=True, slots=True)

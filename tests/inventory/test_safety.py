@@ -138,6 +138,16 @@ def test_the_reason_names_the_uplink_and_the_direction() -> None:
             id="subfunction-representor",
         ),
         pytest.param(
+            NetDevice(Link(1, "eth2", bus="pci"), port_name="pf1hpf"),
+            "represents pf1hpf in the NIC's embedded switch",
+            id="host-representor",
+        ),
+        pytest.param(
+            NetDevice(Link(1, "eth2", bus="pci"), port_name="c1pf0"),
+            "represents c1pf0 in the NIC's embedded switch",
+            id="function-representor",
+        ),
+        pytest.param(
             NetDevice(Link(5, "br7", kind="bridge")), "a bridge with ports", id="bridge-with-ports"
         ),
         pytest.param(

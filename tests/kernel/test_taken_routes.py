@@ -2,7 +2,14 @@
 
 import pytest
 
-from dranet_nri.model import InterfaceConfig, NetworkConfig, Phase, RouteConfig
+from dranet_nri.model import (
+    EthtoolConfig,
+    InterfaceConfig,
+    NetworkConfig,
+    Phase,
+    RouteConfig,
+    Switches,
+)
 from tests.kernel.rails import Rails, rails
 
 
@@ -81,3 +88,29 @@ def test_an_inherited_route_that_the_pod_has_is_left_out_and_told(prefix: str) -
         assert "dev eth0" in way
         assert host.detach(record).phase is Phase.HOME
         assert host.routes(prefix) == before
+
+
+def test_the_documented_claim_of_dranet_attaches_and_comes_home() -> None:
+    off = ("generic-receive-offload", "large-receive-offload", "tcp-segmentation-offload")
+    config = NetworkConfig(
+        InterfaceConfig(
+            name="dranet0",
+            addresses=("169.254.169.14/24",),
+            mtu=4321,
+            hardware_addr="00:11:22:33:44:55",
+        ),
+        (
+            RouteConfig("169.254.169.0/24", gateway="169.254.169.1"),
+            RouteConfig("169.254.169.1/32", scope=253),
+        ),
+        ethtool=EthtoolConfig(features=Switches(off=off)),
+    )
+    with rails(1) as host:
+        before = host.shown("-d link show nic0")
+
+        record = host.attach("nic0", config=config)
+
+        assert record.phase is Phase.ATTACHED
+        assert any("mtu 4321" in line for line in host.shown("link show dranet0", pod=0))
+        assert host.detach(record).phase is Phase.HOME
+        assert host.shown("-d link show nic0") == before

@@ -23,7 +23,7 @@ from tests.plan.examples import PLAIN, away, kinds, on_host
 TSO = ("tx-tcp-segmentation", "tx-tcp6-segmentation")
 STATE = EthtoolState(
     features=Switches(on=("tx-scatter-gather", *TSO), off=("rx-gro", "rx-lro")),
-    active=("tx-scatter-gather", *TSO),
+    active=("rx-vlan-hw-parse", "tx-scatter-gather", *TSO),
     private_flags=Switches(on=("legacy-rx",), off=("rx-pause",)),
 )
 HOST = replace(PLAIN, ethtool=STATE)
@@ -96,13 +96,31 @@ def test_private_flags_come_before_features() -> None:
             config(on=("warp",)),
             "ethtool.features.warp: device eth1 has no such feature that",
         ),
-        (config(off=("ufo",)), "use one of: rx-gro, rx-lro, tx-scatter-gather"),
+        (config(on=("ufo",)), "use one of: rx-gro, rx-lro, tx-scatter-gather"),
+        (config(off=("ufo1",)), "ethtool.features.ufo1: device eth1 has no such feature that"),
+        (config(off=("rxvlan",)), "ethtool.features.rxvlan: device eth1 has no such feature that"),
         (flags(on=("warp",)), "ethtool.privateFlags.warp: device eth1 has no such private flag"),
     ],
 )
 def test_what_the_device_lacks_is_refused(wanted: NetworkConfig, text: str) -> None:
     with pytest.raises(RefusedError, match=text):
         pod_network(wanted, HOST)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        config(off=("large-receive-offload",)),  # dranet's documented claim, on a dummy device
+        config(off=("rx-lro",)),
+        config(on=("rx-vlan-offload",)),
+    ],
+)
+def test_what_the_device_cannot_change_and_has_as_claimed_is_left_alone(
+    wanted: NetworkConfig,
+) -> None:
+    host = replace(HOST, ethtool=replace(STATE, features=Switches(on=TSO)))
+
+    assert switched(into_pod(wanted, host)) == []
 
 
 def test_a_device_without_private_flags_says_so() -> None:

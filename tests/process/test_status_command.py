@@ -1,14 +1,17 @@
 """`dranet-nri status`: a table without rows is no health."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dranet_nri.cli import main
 from dranet_nri.heartbeat import Stuck
-from dranet_nri.state.store import AllocationStore
+from dranet_nri.model import Phase
+from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.process.heartbeat_bench import ago, beat
+from tests.state.examples import ATTACHMENT
 
 HEADER = "DEVICE  STATE  POD  CLAIM  IN POD AS  REASON"
 
@@ -162,3 +165,18 @@ def test_both_records_of_a_claim_are_told(run: Path, capsys: pytest.CaptureFixtu
     for told in (text, json.loads(document)["broken"]["u7"]):
         assert "allocations/u7.json" in told
         assert "attachments/u7.json" in told
+
+
+def test_a_device_that_is_not_back_on_the_host_says_where_to_look(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(run)
+    away = replace(ATTACHMENT, phase=Phase.DETACHING, failure=None)
+    with AttachmentStore(run / "attachments") as store:
+        store.put(away)
+
+    _, text = shown(run, capsys, "--output", "json")
+
+    reasons = {row["STATE"]: row["REASON"] for row in json.loads(text)["devices"]}
+    assert reasons["home"] == ""
+    assert f"(the pod's was {away.netns.inode}): lsns --type net" in reasons["detaching"]

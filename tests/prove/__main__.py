@@ -1,4 +1,5 @@
-"""Prove one thing in the box: matrix, rdma, rdma-shared [WORD...], runtime, soak, rdma-soak.
+"""Prove one thing in the box: matrix, rdma, rdma-shared, hostile, hostile-wires [WORD...], runtime,
+soak, rdma-soak.
 
 See hack/prove.
 """
@@ -22,7 +23,7 @@ from tests.box.nics import (
     make_wires,
 )
 from tests.box.waiting import wait_until
-from tests.prove import fabric, outfit, runtime, soak
+from tests.prove import fabric, hostile, outfit, runtime, soak
 from tests.prove.matrix import rows
 from tests.prove.shapes import HARDWARE_ONLY, SHAPES, Shape
 from tests.prove.stage import After, Loss, Stage
@@ -121,6 +122,8 @@ def main(what: str, *words: str) -> int:
     if what == "rdma-shared":
         with fabric.movable("shared"):
             return prove(what, Stage("vm rdma shared", fabrics(), fabrics), list(words))
+    if what == "hostile-wires":
+        return prove("hostile", Stage("vm wires", wires(), wires), list(words))
     rebuild = functions if tier == "vm" else wires
     return prove(what, Stage(tier, rebuild(), rebuild), list(words))
 
@@ -132,6 +135,8 @@ def prove(what: str, stage: Stage, words: list[str]) -> int:
             held = soak.run(stage)
         case "rdma-soak":
             held = soak.run(stage, RDMA_CYCLES)
+        case "hostile":
+            held = hostile.run(stage, words)
         case _:
             held = matrix(stage, words)
     return 0 if held else 1

@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.prove.promise import Break
+from tests.prove.reported import REPORTED
 
 _GUARD: Final = "dranet_nri/guard.py"
 _HAZARDS: Final = "dranet_nri/inventory/hazards.py"
@@ -128,4 +129,5 @@ FIELD: Final = (
         'return ""',
         "tests/plan/test_network.py::test_addresses_of_a_while_are_left_out_and_told",
     ),
+    *REPORTED,
 )

@@ -45,7 +45,7 @@ class Stage:
     Attributes:
         tier: "vm" has virtual functions, which come back when their namespace dies, "vm rdma"
             with an RDMA device each that moves with them, "vm rdma shared" with one that stays;
-            "host" wires.
+            "host" wires, and "vm wires" the same in a machine.
         rebuild: makes the NICs anew after a row lost one.
     """
 
@@ -64,18 +64,16 @@ class Stage:
     @property
     def hardware(self) -> bool:
         """Whether a NIC whose namespace dies comes back to the host."""
-        return self.tier != "host"
+        return self.tier not in {"host", "vm wires"}
 
-    def changed(self) -> str:
-        """Return the first that is not as it was of what the host shows, "" if all is."""
-        return next(filter(None, map(self._changed, looks.parts())), "")
+    def changed(self, since: dict[str, object] | None = None) -> str:
+        """Return the first that is not as it was of what the host shows, "" if all is.
 
-    def _changed(self, part: dict[str, object]) -> str:
-        return "; ".join(
-            f"{kind}: {differences(frozenset(_rows(self.before[kind])), frozenset(_rows(now)))}"
-            for kind, now in part.items()
-            if self.before[kind] != now
-        )
+        Args:
+            since: the host as it was; None for how it was before any row.
+        """
+        before = self.before if since is None else since
+        return next(filter(None, (_changed(before, part) for part in looks.parts())), "")
 
     def restore(self) -> None:
         """Make the NICs anew."""
@@ -101,6 +99,14 @@ def differences(wanted: looks.Facts, found: looks.Facts) -> str:
     if wanted == found:
         return ""
     return f"missing {sorted(wanted - found)}, beside {sorted(found - wanted)}"
+
+
+def _changed(before: dict[str, object], part: dict[str, object]) -> str:
+    return "; ".join(
+        f"{kind}: {differences(frozenset(_rows(before[kind])), frozenset(_rows(now)))}"
+        for kind, now in part.items()
+        if before[kind] != now
+    )
 
 
 def _rows(dumped: object) -> list[str]:

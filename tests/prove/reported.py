@@ -1,0 +1,91 @@
+"""Promises that reports from the field showed broken; see breaks.py."""
+
+from typing import Final
+
+from tests.prove.promise import Break
+
+_SAFETY: Final = "dranet_nri/inventory/safety.py"
+_TEST_BESIDE: Final = "tests/plan/test_network_beside.py"
+REPORTED: Final = (
+    Break(
+        "a device that the inventory would withhold is attached",
+        "dranet_nri/guard.py",
+        "        if reason:\n",
+        "        if False:\n",
+        "tests/process/test_boundary.py::test_a_compromised_shim_can_take_no_unpublished_device",
+    ),
+    Break(
+        "a route with another leg is taken for the host's",
+        "dranet_nri/plan/routes.py",
+        "frozenset((leg.gateway, leg.device, leg.weight) for leg in legs),",
+        "frozenset((leg.device, leg.weight) for leg in legs),",
+        "tests/plan/test_routes.py::test_another_route_does_not_stand_for_one",
+    ),
+    Break(
+        "an IPv6 route is restored with the legs of other devices",
+        "dranet_nri/plan/routes.py",
+        "            if not leg.device:\n",
+        "            if True:\n",
+        "tests/plan/test_routes.py::test_of_an_ipv6_route_a_device_gives_its_own_legs_back",
+    ),
+    Break(
+        "a claimed route wants the place that a route of the cluster network has",
+        "dranet_nri/plan/beside.py",
+        "        place = places.next_free(slot, device)\n",
+        "        place = slot\n",
+        f"{_TEST_BESIDE}::test_a_claimed_route_stands_by_where_the_pod_has_one",
+    ),
+    Break(
+        "the connected route of a claimed address is added a second time",
+        "dranet_nri/plan/beside.py",
+        "if _is_plain(route) and (slot, route.source) in with_addresses:",
+        "if False:",
+        f"{_TEST_BESIDE}::test_the_route_of_its_own_address_is_there_with_that",
+    ),
+    Break(
+        "a pod starts without an address or a route that its claim asks for",
+        "dranet_nri/plan/lacking.py",
+        "        case AddAddress(address=what) | AddRoute(route=what):\n"
+        "            return what in inherited and error.code in LASTING\n",
+        "        case AddAddress(address=what) | AddRoute(route=what):\n"
+        "            return error.code in LASTING\n",
+        "tests/plan/test_lacking.py::test_what_is_claimed_or_may_pass_fails_the_attach",
+    ),
+    Break(
+        "an address that the host has for a while becomes permanent in the pod",
+        "dranet_nri/plan/inherit.py",
+        "        why = _passing(address)\n",
+        '        why = ""\n',
+        "tests/plan/test_network.py::test_addresses_of_a_while_are_left_out_and_told",
+    ),
+    Break(
+        "a client of the public port reads why a page failed",
+        "dra_shim/web/server.py",
+        'return Page("internal error: the log of dra-shim has the reason\\n", 500)',
+        "return Page(repr(error), 500)",
+        "tests/process/test_web.py::test_what_is_not_served_is_said_in_one_line",
+    ),
+    Break(
+        "a NIC is published below a link of another network namespace",
+        _SAFETY,
+        "        if elsewhere.get(lower):\n",
+        "        if False:\n",
+        "tests/inventory/test_safety.py::test_what_a_leaving_nic_would_take_the_network_from_keeps_it",
+    ),
+    Break(
+        "a NIC is published that policy routing uses for others' packets",
+        _SAFETY,
+        "if link.index in rule.links and",
+        "if False and",
+        "tests/inventory/test_guesses.py"
+        "::test_a_nic_that_policy_routing_uses_for_others_is_the_node_s",
+    ),
+    Break(
+        "router advertisements make uplinks of rails beside the node's own link",
+        "dranet_nri/inventory/uplinks.py",
+        "frozenset() if firm or reached else",
+        "frozenset() if firm else",
+        "tests/inventory/test_uplinks.py"
+        "::test_where_a_link_has_the_node_s_address_no_advertisement_makes_an_uplink",
+    ),
+)
