@@ -4,9 +4,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from dranet_nri.component.cli import Program
+from dranet_nri.component.findings import say
 from dranet_nri.errors import DranetError
-from dranet_nri.report import say
-from dranet_nri.verbs import Program
 
 PROGRAM: Final = Program(
     name="dra-shim",
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["run"]:
-        from dra_shim.run_settings import without_dranet  # as late as the verb itself
+        from dra_shim.settings.run import without_dranet  # as late as the verb itself
 
         words[1:] = without_dranet(words[1:])
     verb, args = PROGRAM.parse(words)

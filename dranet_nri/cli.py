@@ -4,9 +4,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from dranet_nri.component.cli import Program
+from dranet_nri.component.findings import say
 from dranet_nri.errors import DranetError
-from dranet_nri.report import say
-from dranet_nri.verbs import Program
 
 PROGRAM: Final = Program(
     name="dranet-nri",

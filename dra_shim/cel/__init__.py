@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final, Protocol
 
 from dra_shim.cel.attribute import MEMBERS, attribute
-from dra_shim.cel.library import (
+from dra_shim.cel.environment import (
     Environment,
     Program,
     filter_environment,
@@ -29,7 +29,7 @@ from dra_shim.cel.mistaken import (
     unknown_attribute,
     unknown_attributes,
 )
-from dra_shim.cel.seen import names_in
+from dra_shim.cel.references import names_in
 from dra_shim.cel.values import OneOrMore, semver, tagged
 from dranet_nri.errors import DranetError
 from dranet_nri.inventory import DEFAULT_FILTER, NUMA_NODE

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from dra_shim.cel.seen import names_in
+from dra_shim.cel.references import names_in
 from dranet_nri.config import did_you_mean
 from dranet_nri.inventory import ATTRIBUTE_NAMES
 from dranet_nri.model import DRIVER_NAME

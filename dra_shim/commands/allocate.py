@@ -8,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
-from dra_shim.allocator import Wanted, allocate
-from dra_shim.claims import DeviceClass
+from dra_shim.checkpoint.transaction import Ledger, nonce_for, writing
 from dra_shim.commands.documents import read_documents
-from dra_shim.ledger import Ledger, nonce_for, writing
-from dra_shim.podclaims import PodClaim, claims_of_pod, classes_of
-from dra_shim.prepare.records import check_distinct
-from dra_shim.prepare.wanted import is_gated
-from dra_shim.settings import (
+from dra_shim.pool import near_in, stock_of
+from dra_shim.prepare.allocation import is_gated
+from dra_shim.prepare.transactions import check_distinct
+from dra_shim.resourceapi import DeviceClass
+from dra_shim.scheduling.allocator import Wanted, allocate
+from dra_shim.scheduling.inputs import read_inventory
+from dra_shim.scheduling.pod_claims import PodClaim, claims_of_pod, classes_of
+from dra_shim.settings.common import (
     State,
     add_azure_flag,
     add_gates_flag,
@@ -27,14 +29,13 @@ from dra_shim.settings import (
     state_from,
     uid,
 )
-from dra_shim.stock import near_in, read_inventory, stock_of
+from dranet_nri.cdi.edits import cdi_ids
+from dranet_nri.component.findings import say, table
 from dranet_nri.config import lease_addresses, network_config_to_object
-from dranet_nri.edits import cdi_ids
 from dranet_nri.errors import RefusedError
 from dranet_nri.facts.host import boot_id, node_name
 from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.model import AllocatedDevice, Allocation, ObjectRef
-from dranet_nri.report import say, table
 from dranet_nri.state.lock import PluginLock
 
 _COLUMNS = ("CLAIM", "REQUEST", "DEVICE", "INTERFACE", "CDI DEVICE")

@@ -6,12 +6,12 @@ import json
 import os
 from dataclasses import asdict
 
-from dra_shim.run_settings import add_access_flags, add_address_flag
-from dra_shim.settings import state_from
+from dra_shim.settings.common import state_from
+from dra_shim.settings.run import add_access_flags, add_address_flag
+from dranet_nri.component.findings import Finding, Grade, lines_of, say
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
 from dranet_nri.model import DRIVER_NAME
-from dranet_nri.report import Finding, Grade, lines_of, say
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -37,9 +37,9 @@ def main(args: argparse.Namespace) -> int:
 
 async def _findings(args: argparse.Namespace) -> list[Finding]:
     # gRPC and the API client cost the other verbs a quarter of a second.
-    from dra_shim import checkup
-    from dra_shim.api import Api, access_of, connect
-    from dra_shim.kubelet import sockets_of
+    from dra_shim.commands import doctor_checks
+    from dra_shim.kubeapi import Api, access_of, connect
+    from dra_shim.kubeletplugin import sockets_of
 
     found: list[Finding] = []
     try:
@@ -49,15 +49,15 @@ async def _findings(args: argparse.Namespace) -> list[Finding]:
     else:
         try:
             node = node_name(args.hostname_override)
-            found += [each async for each in checkup.server_findings(api, node)]
-            found += [each async for each in checkup.right_findings(api)]
+            found += [each async for each in doctor_checks.server_findings(api, node)]
+            found += [each async for each in doctor_checks.right_findings(api)]
         finally:
             await api.close()
-    said = [each async for each in checkup.shim_findings(args.bind_address)]
+    said = [each async for each in doctor_checks.shim_findings(args.bind_address)]
     ready = all(each.grade is Grade.OK for each in said)
     root = args.kubelet_root_dir
     sockets = sockets_of(root, DRIVER_NAME)
     found += said
-    found += [each async for each in checkup.kubelet_findings(sockets, root, ready=ready)]
-    found += checkup.record_findings(state_from(args))
+    found += [each async for each in doctor_checks.kubelet_findings(sockets, root, ready=ready)]
+    found += doctor_checks.record_findings(state_from(args))
     return found

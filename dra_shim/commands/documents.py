@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dra_shim.claims import Document, parse_manifests
+from dra_shim.resourceapi import Document, parse_manifests
 from dranet_nri.errors import ConfigError
 
 STDIN = "-"

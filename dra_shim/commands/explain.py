@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from dra_shim.allocator import (
+from dra_shim.cel.values import show_amount
+from dra_shim.checkpoint.transaction import observe
+from dra_shim.commands.documents import read_files
+from dra_shim.pool import near_in, stock_of
+from dra_shim.resourceapi import DeviceClass, Document, ResourceClaim, ResourceClaimTemplate
+from dra_shim.scheduling.allocator import (
     Check,
     Grant,
     Outcome,
@@ -21,12 +26,9 @@ from dra_shim.allocator import (
     supply_of,
     without,
 )
-from dra_shim.cel.values import show_amount
-from dra_shim.claims import DeviceClass, Document, ResourceClaim, ResourceClaimTemplate
-from dra_shim.commands.documents import read_files
-from dra_shim.ledger import observe
-from dra_shim.podclaims import classes_of
-from dra_shim.settings import (
+from dra_shim.scheduling.inputs import node_of_slices, read_inventory, slices_among
+from dra_shim.scheduling.pod_claims import classes_of
+from dra_shim.settings.common import (
     DEFAULT_NAMESPACE,
     add_azure_flag,
     add_gates_flag,
@@ -34,13 +36,12 @@ from dra_shim.settings import (
     add_state_flags,
     state_from,
 )
-from dra_shim.stock import near_in, node_of_slices, read_inventory, slices_among, stock_of
+from dranet_nri.component.findings import say
 from dranet_nri.config import Configured, clashes, network_config_to_object
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.model import DRIVER_NAME
-from dranet_nri.report import say
 
 _SAME_ROOT: Final = "matchAttribute resource.kubernetes.io/pcieRoot"
 _ROOT_REMEDY: Final = (

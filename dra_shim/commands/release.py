@@ -3,11 +3,11 @@
 import argparse
 import sys
 
-from dra_shim.ledger import Ledger
-from dra_shim.settings import add_state_flags, namespaced_name, state_from, uid
+from dra_shim.checkpoint.transaction import Ledger
+from dra_shim.settings.common import add_state_flags, namespaced_name, state_from, uid
+from dranet_nri.component.findings import say
 from dranet_nri.model import Allocation
-from dranet_nri.report import say
-from dranet_nri.state.damage import Damage, kept_in
+from dranet_nri.state.corrupt import Damage, kept_in
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -4,8 +4,8 @@ import argparse
 import asyncio
 import os
 
-from dra_shim.run_settings import add_run_flags, settings_from
-from dranet_nri.log import configure, patient_stderr
+from dra_shim.settings.run import add_run_flags, settings_from
+from dranet_nri.component.log import configure, patient_stderr
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def main(args: argparse.Namespace) -> int:
         OSError: a directory of ours can't be used.
     """
     # gRPC and the API client cost the other verbs a quarter of a second.
-    from dra_shim.daemon import Daemon
+    from dra_shim.daemon.process import Daemon
 
     settings = settings_from(args)
     with patient_stderr():

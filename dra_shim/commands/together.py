@@ -9,9 +9,8 @@ Rules:
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dra_shim.allocator import Wanted, config_for
 from dra_shim.cel import unknown_attribute, unknown_attributes
-from dra_shim.claims import (
+from dra_shim.resourceapi import (
     Cel,
     ClaimSpec,
     DeviceClass,
@@ -24,7 +23,8 @@ from dra_shim.claims import (
     ResourceClaimTemplate,
     Workload,
 )
-from dra_shim.podclaims import classes_of
+from dra_shim.scheduling.allocator import Wanted, config_for
+from dra_shim.scheduling.pod_claims import classes_of
 from dranet_nri.config import Configured, clashes, did_you_mean
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME

@@ -4,7 +4,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from dra_shim.claims import (
+from dra_shim.commands.documents import STDIN, read_text
+from dra_shim.commands.together import Together, checked_together, title_of
+from dra_shim.resourceapi import (
     DeviceClass,
     Document,
     OtherObject,
@@ -15,10 +17,8 @@ from dra_shim.claims import (
     Workload,
     parse_manifests,
 )
-from dra_shim.commands.documents import STDIN, read_text
-from dra_shim.commands.together import Together, checked_together, title_of
+from dranet_nri.component.findings import say
 from dranet_nri.errors import ConfigError
-from dranet_nri.report import say
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

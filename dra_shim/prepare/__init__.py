@@ -1,15 +1,16 @@
 """Claims made ready for pods, as a kubelet asks for it.
 
-errors.py    trouble that may pass
-ports.py     what is needed of the API server and the inventory; what is told
-wanted.py    what is recorded and answered, decided from what server, pod and node say
-records.py   the transactions on the records
-preparer.py  Prepare and Unprepare: patience, one call at a time for each claim, an answer for all
-sweep.py     records that nobody will unprepare, and pods that nobody will prepare them for
+errors.py        trouble that may pass
+interfaces.py    what is needed of the API server and the inventory; what is told
+allocation.py    what is recorded and answered, decided from what server, pod and node say
+transactions.py  the transactions on the records
+preparer.py      Prepare and Unprepare: patience, one call at a time for each claim, an answer for all
+orphans.py       records that nobody will unprepare, and pods that nobody will prepare them for
 """
 
+from dra_shim.prepare.allocation import PreparedDevice, Terms
 from dra_shim.prepare.errors import NotYetError, UnavailableError
-from dra_shim.prepare.ports import (
+from dra_shim.prepare.interfaces import (
     ClaimSource,
     DeviceSource,
     NodeSource,
@@ -25,9 +26,8 @@ from dra_shim.prepare.ports import (
     Unprepared,
     UnprepareFailed,
 )
+from dra_shim.prepare.orphans import Sweeper
 from dra_shim.prepare.preparer import Answer, Preparer, Sources
-from dra_shim.prepare.sweep import Sweeper
-from dra_shim.prepare.wanted import PreparedDevice, Terms
 
 __all__ = [
     "Answer",

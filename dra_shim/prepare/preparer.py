@@ -18,11 +18,20 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from dra_shim.claims import AllocatedClaim, is_over, read_pod_use
-from dra_shim.ledger import Ledger
-from dra_shim.prepare import records
+from dra_shim.checkpoint.transaction import Ledger
+from dra_shim.prepare import transactions
+from dra_shim.prepare.allocation import (
+    PreparedDevice,
+    Terms,
+    claim_asked_for,
+    consumer_of,
+    is_gated,
+    pod_asked_for,
+    prepared_devices,
+    takes_devices,
+)
 from dra_shim.prepare.errors import NotYetError, UnavailableError
-from dra_shim.prepare.ports import (
+from dra_shim.prepare.interfaces import (
     ClaimSource,
     DeviceSource,
     NodeSource,
@@ -34,21 +43,12 @@ from dra_shim.prepare.ports import (
     Unprepared,
     UnprepareFailed,
 )
-from dra_shim.prepare.wanted import (
-    PreparedDevice,
-    Terms,
-    claim_asked_for,
-    consumer_of,
-    is_gated,
-    pod_asked_for,
-    prepared_devices,
-    takes_devices,
-)
-from dra_shim.settings import State
+from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
+from dra_shim.settings.common import State
+from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.threads import in_thread
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import Allocation, ObjectRef
-from dranet_nri.pauses import pause_after
-from dranet_nri.threads import in_thread
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
@@ -220,16 +220,16 @@ class Preparer:
         """
         uid = record.claim.uid
         async with self._turns.of(uid):
-            return await self._transact(lambda ledger: records.forget(ledger, uid, record))
+            return await self._transact(lambda ledger: transactions.forget(ledger, uid, record))
 
-    async def standing(self) -> tuple[records.Standing, ...]:
+    async def standing(self) -> tuple[transactions.Standing, ...]:
         """Return all records, and whether pods have their devices.
 
         Raises:
             StateError: inotify is not to be had.
             OSError: a directory cannot be read.
         """
-        return await self._transact(records.standing)
+        return await self._transact(transactions.standing)
 
     def close(self) -> None:
         """Let the records go; no call may be at work."""
@@ -321,10 +321,10 @@ class Preparer:
         devices = await trial.devices.devices({each.device[2] for each in claim.results})
         # What another driver gave away is in its pod already.
         rivals = {} if trial.adopts else self._sources.devices.rivals()
-        trial.doing, runs = "the records", trial.adopts
-        given = records.Given(devices, rivals)
+        trial.doing = "the records"
+        given = transactions.Given(devices, rivals, runs=trial.adopts)
         return await self._transact(
-            lambda ledger: records.record(ledger, claim, pod, use, given, self._terms, runs=runs)
+            lambda ledger: transactions.record(ledger, claim, pod, use, given, self._terms)
         )
 
     async def _over(
@@ -353,7 +353,7 @@ class Preparer:
         self._turns.end(claim.uid)
         try:
             async with self._turns.of(claim.uid):
-                known = await self._transact(lambda ledger: records.forget(ledger, claim.uid))
+                known = await self._transact(lambda ledger: transactions.forget(ledger, claim.uid))
         except (DranetError, OSError) as error:
             return self._kept(claim, str(error), _kind(error))
         except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all

@@ -10,8 +10,8 @@ Rules:
 from hashlib import sha256
 from typing import Final
 
-from dra_shim.api import Document, Object
-from dra_shim.status.occurrences import Occurrence
+from dra_shim.kubeapi import Document, Object
+from dra_shim.status.reasons import Occurrence
 from dra_shim.status.text import seconds_of, stamp_of
 from dranet_nri.model import DRIVER_NAME
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dra_shim.api import ApiError
+from dra_shim.kubeapi import ApiError
 from dranet_nri.model import ObjectRef
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from dra_shim import kubelet, node, prepare, slices, status
-from dra_shim.kubelet import Driver
-from dra_shim.parts import PartFailed
+from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status
+from dra_shim.kubeletplugin import Driver
 from dra_shim.prepare import Answer
-from dra_shim.web.process import process_text
+from dra_shim.web.process_collector import process_text
+from dranet_nri.component.metrics import Counter, Gauge, Histogram, exposition
+from dranet_nri.component.supervisor import PartFailed
 from dranet_nri.model import ObjectRef
-from dranet_nri.prometheus import Counter, Gauge, Histogram, exposition
 
 PREPARE: Final = "PrepareResourceClaims"
 UNPREPARE: Final = "UnprepareResourceClaims"
@@ -92,16 +92,16 @@ class CallCounts:
             case _:
                 assert_never(notice)
 
-    def on_kubelet(self, notice: kubelet.Notice) -> None:
+    def on_kubelet(self, notice: kubeletplugin.Notice) -> None:
         """Count what became of our sockets and our registration."""
         match notice:
-            case kubelet.Registered():
+            case kubeletplugin.Registered():
                 self._registered.set(int(not notice.reason))
-            case kubelet.SocketReplaced():
+            case kubeletplugin.SocketReplaced():
                 self._sockets.add("replaced")
                 if notice.forgotten:
                     self._registered.set(0)
-            case kubelet.SocketFailed():
+            case kubeletplugin.SocketFailed():
                 self._sockets.add("failed")
             case _:
                 assert_never(notice)
@@ -152,22 +152,22 @@ class ServerCounts:
         """Take in how many devices with RDMA the node offers."""
         self._rdma = rdma
 
-    def on_slices(self, notice: slices.Notice) -> None:
+    def on_slices(self, notice: resourceslice.Notice) -> None:
         """Count what became of the node's slices."""
         match notice:
-            case slices.Published():
+            case resourceslice.Published():
                 self.published = True
                 self._devices.set_all({("total",): notice.devices, ("rdma",): self._rdma})
                 self._at.set(round(self._wall(), 3))
                 self._slices.set(notice.slices)
                 self._writes.add(by=notice.writes)
-            case slices.DeviceRefused():
+            case resourceslice.DeviceRefused():
                 self._refused.add()
-            case slices.FeaturesMissing():
+            case resourceslice.FeaturesMissing():
                 self._lacking.set_all({(gate.value,): 1 for gate in notice.features})
-            case slices.Trouble():
+            case resourceslice.Trouble():
                 self.errors.add("slices", notice.error.kind)
-            case slices.FieldsDropped():
+            case resourceslice.FieldsDropped():
                 pass  # the log names them
             case _:
                 assert_never(notice)
@@ -242,25 +242,25 @@ class NodeCounts:
         )
         self.families = (self._devices, self._looks, self._deaf, self._parts)
 
-    def on_node(self, notice: node.Notice) -> None:
+    def on_node(self, notice: discovery.Notice) -> None:
         """Count what became of the node's devices."""
         match notice:
-            case node.Seen():
+            case discovery.Seen():
                 self._seen = notice.devices
                 self._ailing -= {name for name, _ in notice.withdrawn}
-            case node.LeftOut():
+            case discovery.LeftOut():
                 pass  # hardware that is not for pods is no trouble
-            case node.Ailing():
+            case discovery.Ailing():
                 self._ailing.add(notice.device)
-            case node.Recovered():
+            case discovery.Recovered():
                 self._ailing.discard(notice.device)
-            case node.LookFailed():
+            case discovery.LookFailed():
                 self._looks.add("failed")
-            case node.LookStuck():
+            case discovery.LookStuck():
                 self._looks.add("stuck")
-            case node.Deaf():
+            case discovery.Deaf():
                 self._deaf.add(notice.source)
-            case node.Untold():
+            case discovery.Untold():
                 self._looks.add("untold")
             case _:
                 assert_never(notice)
@@ -282,9 +282,9 @@ class Metrics:
         self.status = StatusCounts(self.server.errors)
         self.node = NodeCounts()
 
-    def on_node(self, notice: node.Notice) -> None:
+    def on_node(self, notice: discovery.Notice) -> None:
         """Count what became of the node's devices, published or not."""
-        if isinstance(notice, node.Seen):
+        if isinstance(notice, discovery.Seen):
             self.server.offers(notice.rdma)
         self.node.on_node(notice)
 

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from dra_shim.web.checks import Checks
+from dra_shim.web.healthz import Checks
 from dra_shim.web.metrics import Metrics
-from dra_shim.web.plugin import PluginSigns
+from dra_shim.web.plugin_metrics import PluginSigns
 from dra_shim.web.server import MakePage, Page
-from dranet_nri.prometheus import CONTENT_TYPE
+from dranet_nri.component.metrics import CONTENT_TYPE
 
 
 def pages(metrics: Metrics, plugin: PluginSigns, checks: Checks) -> Mapping[str, MakePage]:

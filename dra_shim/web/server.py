@@ -20,7 +20,7 @@ from typing import Final
 
 import h11
 
-from dra_shim.address import Address
+from dra_shim.settings.listen_address import Address
 
 REQUEST_S: Final = 30.0  # for a request to arrive
 ANSWER_S: Final = 5.0  # for an answer to leave

@@ -12,18 +12,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final, assert_never
 
-from dranet_nri import heartbeat
-from dranet_nri.facts.checkup import Checkup, Places, look
+from dranet_nri.component.findings import Finding, Grade, lines_of, say
+from dranet_nri.facts.diagnostics import Checkup, Places, look
 from dranet_nri.facts.host import PCI_IDS
-from dranet_nri.facts.runtime_files import CONTAINERD, CRIO, ContainerdFile
+from dranet_nri.facts.runtime_config import CONTAINERD, CRIO, ContainerdFile
 from dranet_nri.facts.scan import read_host
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, is_installed, probe
-from dranet_nri.heartbeat import Verdict
 from dranet_nri.inventory import AzureHost, PciFunction, RdmaDevice, placements
-from dranet_nri.inventory.observed import UNKNOWN_NAME
+from dranet_nri.inventory.host_facts import UNKNOWN_NAME
 from dranet_nri.model import RdmaMode
-from dranet_nri.report import Finding, Grade, lines_of, say
 from dranet_nri.settings import NRI_SOCKET, RUN
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import Verdict
 
 SAME_HOST_IPOIB: Final = (5, 8)  # enhanced IPoIB delivers between pods of one host from there on
 DMA_BUF: Final = (5, 12)  # ib_reg_user_mr_dmabuf

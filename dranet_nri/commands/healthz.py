@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
-from dranet_nri import heartbeat
+from dranet_nri.component.findings import say
 from dranet_nri.errors import InvalidValueError
-from dranet_nri.report import say
 from dranet_nri.settings import RUN
+from dranet_nri.state import heartbeat
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

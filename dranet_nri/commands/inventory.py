@@ -5,10 +5,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from dranet_nri.component.findings import say, table
 from dranet_nri.facts.scan import read_host
 from dranet_nri.inventory import Inventory, RdmaDevice, RdmaPort, inventory_from_facts
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
-from dranet_nri.report import say, table
 
 _COLUMNS = ("DEVICE", "INTERFACE", "STATE", "DRIVER", "NUMA", "PCIE ROOT", "RDMA", "ADDRESSES")
 _RDMA_COLUMNS = ("RDMA", "PORT", "PROTOCOL", "STATE", "PHYSICAL", "RATE", "SUBNET", "LID", "PKEYS")

@@ -4,8 +4,8 @@ import argparse
 import asyncio
 import os
 
-from dranet_nri.daemon import Daemon
-from dranet_nri.log import configure, patient_stderr
+from dranet_nri.component.log import configure, patient_stderr
+from dranet_nri.daemon.process import Daemon
 from dranet_nri.settings import add_run_flags, settings_from
 
 

@@ -8,12 +8,12 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from dranet_nri import heartbeat
-from dranet_nri.heartbeat import Verdict
+from dranet_nri.component.findings import say, table
 from dranet_nri.model import Allocation, Attachment, Phase
-from dranet_nri.report import say, table
 from dranet_nri.settings import ALLOCATIONS, RUN
-from dranet_nri.state.damage import Damage, of_allocations, of_attachments
+from dranet_nri.state import heartbeat
+from dranet_nri.state.corrupt import Damage, of_allocations, of_attachments
+from dranet_nri.state.heartbeat import Verdict
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
 COLUMNS = ("DEVICE", "STATE", "POD", "CLAIM", "IN POD AS", "REASON")

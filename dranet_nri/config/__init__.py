@@ -1,20 +1,21 @@
 """The claim's opaque parameters: parse, validate, merge, and write them back.
 
-document.py   a cursor over JSON that collects every violation with its path
-text.py       JSON text → plain values, duplicate keys remembered
-values.py     one string → one canonical value (address, MAC, interface name …)
-network.py    document → NetworkConfig, or every rule it breaks
-infiniband.py the `rdma` and `ipoib` blocks; the partition key of a port's table
-ranges.py     an address of this node's in place of a range
-refused.py    fields of dranet's that are checked, then refused
-devices.py    what a device or node cannot do of a configuration; what to warn of
-clashes.py    what several devices of a pod would have, and one can
-encode.py     NetworkConfig → canonical JSON
-select.py     which entries of a claim apply to a request, and how they merge
+json_cursor.py     a cursor over JSON that collects every violation with its path
+json_text.py       JSON text → plain values, duplicate keys remembered
+scalars.py         one string → one canonical value (address, MAC, interface name …)
+network.py         document → NetworkConfig, or every rule it breaks
+rdma.py            the `rdma` and `ipoib` blocks; the partition key of a port's table
+address_ranges.py  an address of this node's in place of a range
+unsupported.py     fields of dranet's that are checked, then refused
+device_rules.py    what a device or node cannot do of a configuration; what to warn of
+clashes.py         what several devices of a pod would have, and one can
+encode.py          NetworkConfig → canonical JSON
+merge.py           which entries of a claim apply to a request, and how they merge
 """
 
+from dranet_nri.config.address_ranges import lease_addresses
 from dranet_nri.config.clashes import Configured, clashes
-from dranet_nri.config.devices import (
+from dranet_nri.config.device_rules import (
     SHARED_MODE_WARNING,
     char_kinds,
     missing_warning,
@@ -23,13 +24,12 @@ from dranet_nri.config.devices import (
     violations_for_share,
     why_bare,
 )
-from dranet_nri.config.document import Findings, Node, did_you_mean, show
 from dranet_nri.config.encode import network_config_to_json, network_config_to_object
-from dranet_nri.config.infiniband import choose_pkey
+from dranet_nri.config.json_cursor import Findings, Node, did_you_mean, show
+from dranet_nri.config.json_text import JsonObject, load_json
+from dranet_nri.config.merge import ConfigEntry, ConfigSource, select_config
 from dranet_nri.config.network import MAX_PARAMETERS, parse_network_config
-from dranet_nri.config.ranges import lease_addresses
-from dranet_nri.config.select import ConfigEntry, ConfigSource, select_config
-from dranet_nri.config.text import JsonObject, load_json
+from dranet_nri.config.rdma import choose_pkey
 
 __all__ = [
     "MAX_PARAMETERS",

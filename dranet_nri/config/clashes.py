@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import ip_interface
 from typing import Final
 
-from dranet_nri.config.document import show
+from dranet_nri.config.json_cursor import show
 from dranet_nri.model import NetworkConfig
 
 _NAME: Final = "interface.name"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from dranet_nri.config.ethtool import ETHTOOL, ethtool_to_object
-from dranet_nri.config.infiniband import IPOIB, pkey_word
+from dranet_nri.config.rdma import IPOIB, pkey_word
 from dranet_nri.model import (
     InterfaceConfig,
     IpoibConfig,

@@ -5,7 +5,7 @@ Which of them a device has is known where it is; a name is only held to the kern
 
 from typing import Final
 
-from dranet_nri.config.document import Fields, Node
+from dranet_nri.config.json_cursor import Fields, Node
 from dranet_nri.model import FEATURE_ALIASES, EthtoolConfig, Switches, switches
 
 ETHTOOL: Final = "ethtool"

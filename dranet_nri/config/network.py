@@ -12,13 +12,12 @@ from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeVar
 
-from dranet_nri.config.document import INT32, Fields, Findings, Node, given, without_blank
+from dranet_nri.config.address_ranges import parse_address_or_range
 from dranet_nri.config.ethtool import ETHTOOL, read_ethtool
-from dranet_nri.config.infiniband import read_ipoib, read_rdma
-from dranet_nri.config.ranges import parse_address_or_range
-from dranet_nri.config.refused import REFUSED_INTERFACE, REFUSED_TOP, check_interface, check_top
-from dranet_nri.config.text import load_json
-from dranet_nri.config.values import (
+from dranet_nri.config.json_cursor import INT32, Fields, Findings, Node, given, without_blank
+from dranet_nri.config.json_text import load_json
+from dranet_nri.config.rdma import read_ipoib, read_rdma
+from dranet_nri.config.scalars import (
     IpAddress,
     IpNetwork,
     parse_address,
@@ -29,6 +28,7 @@ from dranet_nri.config.values import (
     parse_own_mac,
     parse_source,
 )
+from dranet_nri.config.unsupported import REFUSED_INTERFACE, REFUSED_TOP, check_interface, check_top
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import (
     EthtoolConfig,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri.inventory import AzureHost
-from dranet_nri.tree import Folder
+from dranet_nri.linux.dirfd import Folder
 
 _ASSET_TAG: Final = "7783-7084-3265-9085-8269-3286-77"  # of every machine of Azure, and no other
 # Display controllers and accelerators of NVIDIA and AMD (Documentation/ABI/testing/sysfs-bus-pci).

@@ -18,9 +18,9 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.facts.sysfs import nearest_pci
 from dranet_nri.inventory import RdmaDevice, RdmaPort
-from dranet_nri.rdma import values
-from dranet_nri.rdma.socket import RdmaSocket, open_here
-from dranet_nri.tree import Folder
+from dranet_nri.linux.dirfd import Folder
+from dranet_nri.linux.rdma import types
+from dranet_nri.linux.rdma.socket import RdmaSocket, open_here
 
 _NUMBERED_WORD: Final = re.compile(r"[0-9]{1,3}: ([A-Za-z<][A-Za-z0-9_<> ]{0,31})")
 _WORDS: Final = re.compile(r"[!-~]+( [!-~]+)*")
@@ -50,8 +50,8 @@ class Told:
         ports: by name and number.
     """
 
-    devices: Mapping[str, values.RdmaDevice] = field(default_factory=dict)
-    ports: Mapping[tuple[str, int], values.RdmaPort] = field(default_factory=dict)
+    devices: Mapping[str, types.RdmaDevice] = field(default_factory=dict)
+    ports: Mapping[tuple[str, int], types.RdmaPort] = field(default_factory=dict)
 
 
 def told(sysfs: Path) -> Told:
@@ -138,7 +138,7 @@ def are_all_seen(sysfs: Path) -> bool:
         return not folder.names() or folder.text("parameters/netns_mode") == "Y"
 
 
-def _told_ports(netlink: RdmaSocket, device: values.RdmaDevice) -> tuple[values.RdmaPort, ...]:
+def _told_ports(netlink: RdmaSocket, device: types.RdmaDevice) -> tuple[types.RdmaPort, ...]:
     try:
         return netlink.ports(f"dump the ports of {device.name}", device.index)
     except KernelError as error:

@@ -11,9 +11,8 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory.attributes import readable
-from dranet_nri.model import Link
-from dranet_nri.netlink.codec import attributes, fixed, text, u8
-from dranet_nri.netlink.links import (
+from dranet_nri.linux.netlink.codec import attributes, fixed, text, u8
+from dranet_nri.linux.netlink.links import (
     IFLA_NETNS_IMMUTABLE,
     IFLA_PHYS_PORT_NAME,
     Seen,
@@ -21,7 +20,8 @@ from dranet_nri.netlink.links import (
     link_at,
     link_from,
 )
-from dranet_nri.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.model import Link
 
 RTM_GETQDISC: Final = 38
 RTM_GETTFILTER: Final = 46

@@ -5,11 +5,11 @@ from contextlib import closing
 from errno import EPERM
 from typing import Final
 
-from dranet_nri import bpf
 from dranet_nri.errors import KernelError
-from dranet_nri.insight import Above, Insight, Programs
-from dranet_nri.netlink.elsewhere import above_elsewhere
-from dranet_nri.netlink.rtnetlink import open_here
+from dranet_nri.linux import bpf
+from dranet_nri.linux.netlink.other_netns import above_elsewhere
+from dranet_nri.linux.netlink.rtnetlink import open_here
+from dranet_nri.state.tcx import Above, Insight, Programs
 
 _OWN: Final = "/proc/thread-self/ns/net"
 

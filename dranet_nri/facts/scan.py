@@ -16,8 +16,7 @@ from typing import Final, TypeVar
 
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import azure, host, infiniband, links, privileged, sysfs
-from dranet_nri.facts.touched import NOTHING, Event, Touched, touched_by
-from dranet_nri.insight import Insight
+from dranet_nri.facts.invalidation import NOTHING, Event, Touched, touched_by
 from dranet_nri.inventory import (
     HostFacts,
     Inventory,
@@ -27,13 +26,14 @@ from dranet_nri.inventory import (
     inventory_from_facts,
     parse_vm_size,
 )
+from dranet_nri.linux.dirfd import Folder
+from dranet_nri.linux.netlink.addresses import addresses
+from dranet_nri.linux.netlink.links import TOO_LARGE
+from dranet_nri.linux.netlink.policy_routing import policy_routes
+from dranet_nri.linux.netlink.routes import default_routes
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink, open_here
 from dranet_nri.model import Address, DefaultRoute, Link
-from dranet_nri.netlink.addresses import addresses
-from dranet_nri.netlink.links import TOO_LARGE
-from dranet_nri.netlink.policy import policy_routes
-from dranet_nri.netlink.routes import default_routes
-from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
-from dranet_nri.tree import Folder
+from dranet_nri.state.tcx import Insight
 
 MANY_LINKS: Final = 64  # above it, dumps of everything are faster than one question for each
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri.inventory import PciFunction, near_nodes
-from dranet_nri.inventory.observed import UNKNOWN_NAME
+from dranet_nri.inventory.host_facts import UNKNOWN_NAME
+from dranet_nri.linux.dirfd import Folder
 from dranet_nri.model import Link
-from dranet_nri.tree import Folder
 
 SYSFS: Final = Path("/sys")
 

@@ -14,9 +14,7 @@ from dranet_nri.inventory.build import (
     merge_known,
 )
 from dranet_nri.inventory.hazards import hazards, why_unpublished
-from dranet_nri.inventory.names import pci_device_name
-from dranet_nri.inventory.numa import near_nodes
-from dranet_nri.inventory.observed import (
+from dranet_nri.inventory.host_facts import (
     AzureHost,
     HostFacts,
     NetDevice,
@@ -24,7 +22,9 @@ from dranet_nri.inventory.observed import (
     RdmaDevice,
     RdmaPort,
 )
-from dranet_nri.inventory.owners import own_rdma
+from dranet_nri.inventory.names import pci_device_name
+from dranet_nri.inventory.numa import near_nodes
+from dranet_nri.inventory.rdma_owner import own_rdma
 from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
 
 __all__ = [

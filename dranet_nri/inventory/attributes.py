@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from dranet_nri.inventory.azure import Placement
-from dranet_nri.inventory.observed import NetDevice, PciFunction, RdmaDevice, RdmaPort
+from dranet_nri.inventory.host_facts import NetDevice, PciFunction, RdmaDevice, RdmaPort
 from dranet_nri.model import Address, AttributeValue
 
 MAX_STRING_BYTES: Final = 64

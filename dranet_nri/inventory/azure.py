@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dranet_nri.errors import InvalidValueError
-from dranet_nri.inventory.observed import AzureHost
+from dranet_nri.inventory.host_facts import AzureHost
 
 
 @dataclass(frozen=True, slots=True)

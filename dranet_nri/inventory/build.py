@@ -7,7 +7,7 @@ Rules:
    a virtual link. Each describes its own port of an RDMA device that several have; such a device
    says so, because RDMA devices move as a whole.
 3. An RDMA device is found by its place in the device tree, or by the net device that the kernel
-   names (owners.py), never by its GUID. Sub-devices (SMI) come after what they are part of.
+   names (rdma_owner.py), never by its GUID. Sub-devices (SMI) come after what they are part of.
 4. What is unsafe is listed with the reason. One unusable device never spoils the others.
 """
 
@@ -28,11 +28,11 @@ from dranet_nri.inventory.attributes import (
     within_budget,
 )
 from dranet_nri.inventory.azure import Placement, placements
+from dranet_nri.inventory.exclusions import bare_hazards, function_hazard
 from dranet_nri.inventory.hazards import hazards
+from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction, RdmaDevice
 from dranet_nri.inventory.names import interface_device_name, pci_device_name, port_device_name
-from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction, RdmaDevice
-from dranet_nri.inventory.owners import own_rdma
-from dranet_nri.inventory.safety import bare_hazards, function_hazard
+from dranet_nri.inventory.rdma_owner import own_rdma
 from dranet_nri.inventory.uplinks import Uplinks
 from dranet_nri.model import ARPHRD_INFINIBAND, AttributeValue, Device, DeviceKey
 

@@ -1,14 +1,13 @@
 """Links that no pod may have, with the reason: one function for the inventory and for attach.
 
-The rules are those of safety.py and uplinks.py; here they are put together.
+The rules are those of exclusions.py and uplinks.py; here they are put together.
 """
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
-from dranet_nri.inventory.observed import HostFacts, NetDevice
-from dranet_nri.inventory.safety import (
+from dranet_nri.inventory.exclusions import (
     accelerated_hazard,
     carrier_hazards,
     guess,
@@ -16,6 +15,7 @@ from dranet_nri.inventory.safety import (
     link_hazard,
     uplink_tree,
 )
+from dranet_nri.inventory.host_facts import HostFacts, NetDevice
 from dranet_nri.inventory.uplinks import Uplinks, uplinks_of
 from dranet_nri.model import ARPHRD_INFINIBAND, DeviceKey, Link
 

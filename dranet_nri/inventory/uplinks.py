@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from dranet_nri.inventory.observed import HostFacts
+from dranet_nri.inventory.host_facts import HostFacts
 from dranet_nri.model import Link, best_legs
 
 _ROUTED: Final = "the node's default route goes through it"

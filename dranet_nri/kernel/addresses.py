@@ -8,9 +8,8 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.messages import AddressMessage
-from dranet_nri.model import FOREVER, Address
-from dranet_nri.netlink import codec
-from dranet_nri.netlink.codec import (
+from dranet_nri.linux.netlink import codec
+from dranet_nri.linux.netlink.codec import (
     attributes,
     encode,
     family_of,
@@ -21,7 +20,8 @@ from dranet_nri.netlink.codec import (
     u8,
     u32,
 )
-from dranet_nri.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.model import FOREVER, Address
 
 RTM_NEWADDR: Final = 20
 RTM_DELADDR: Final = 21

@@ -12,9 +12,9 @@ from errno import ENOENT, EOPNOTSUPP
 from typing import Final, TypeVar
 
 from dranet_nri.errors import KernelError
+from dranet_nri.linux.netlink.codec import attribute, attributes, text, u32, walk
+from dranet_nri.linux.netlink.socket import Netlink, demand_answers
 from dranet_nri.model import EthtoolState, Switches, switches
-from dranet_nri.netlink.codec import attribute, attributes, text, u32, walk
-from dranet_nri.netlink.socket import Netlink, demand_answers
 
 NETLINK_GENERIC: Final = 16
 GENL_ID_CTRL: Final = 16

@@ -4,20 +4,20 @@ from collections.abc import Iterator
 
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts, NetDevice
+from dranet_nri.kernel.namespace import Space
 from dranet_nri.kernel.observe import sysfs_parents
-from dranet_nri.kernel.space import Space
-from dranet_nri.model import Link
-from dranet_nri.netlink.addresses import addresses
-from dranet_nri.netlink.codec import text, u8
-from dranet_nri.netlink.elsewhere import above_elsewhere
-from dranet_nri.netlink.links import (
+from dranet_nri.linux.netlink.addresses import addresses
+from dranet_nri.linux.netlink.codec import text, u8
+from dranet_nri.linux.netlink.links import (
     IFLA_NETNS_IMMUTABLE,
     IFLA_PHYS_PORT_NAME,
     Parents,
     outline,
 )
-from dranet_nri.netlink.policy import policy_routes
-from dranet_nri.netlink.routes import default_routes
+from dranet_nri.linux.netlink.other_netns import above_elsewhere
+from dranet_nri.linux.netlink.policy_routing import policy_routes
+from dranet_nri.linux.netlink.routes import default_routes
+from dranet_nri.model import Link
 
 
 def host_facts(host: Space, sys_root: str) -> HostFacts:

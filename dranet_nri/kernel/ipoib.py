@@ -10,20 +10,20 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.links import NLM_F_EXCL_CREATE, RTM_NEWLINK, ipoib_info, set_settings
 from dranet_nri.kernel.messages import LinkMessage
-from dranet_nri.kernel.space import Space
-from dranet_nri.model import Link, LinkState, Observed
-from dranet_nri.netlink.codec import Value, encode
-from dranet_nri.netlink.links import (
+from dranet_nri.kernel.namespace import Space
+from dranet_nri.linux.netlink.codec import Value, encode
+from dranet_nri.linux.netlink.links import (
     INFO,
     IPOIB_MODE_CONNECTED,
     IPOIB_MODE_DATAGRAM,
     index_of,
     links_from,
 )
-from dranet_nri.netlink.rtnetlink import Rtnetlink
-from dranet_nri.plan.child import is_child, is_ours_on_host
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.rdma import errors
+from dranet_nri.model import Link, LinkState, Observed
+from dranet_nri.plan.ipoib import is_child, is_ours_on_host
 from dranet_nri.plan.ops import AddIpoib, LinkSettings
-from dranet_nri.rdma import remedies
 
 RTM_DELLINK: Final = 17
 
@@ -47,8 +47,8 @@ def add(netlink: Rtnetlink, what: str, op: AddIpoib) -> None:
         netlink.do(what, RTM_NEWLINK, NLM_F_EXCL_CREATE, encode(LinkMessage, {}, attrs))
     except KernelError as error:
         if error.code != EEXIST:
-            meant = remedies.ADD_CONNECTED if op.connected else remedies.ADD_IPOIB
-            raise remedies.explained(error, meant) from error
+            meant = errors.ADD_CONNECTED if op.connected else errors.ADD_IPOIB
+            raise errors.explained(error, meant) from error
     index = index_of(netlink, what, op.name)
     set_settings(netlink, what, index, LinkSettings(alias=op.alias))
 

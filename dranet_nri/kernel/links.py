@@ -10,9 +10,8 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.messages import LinkMessage
-from dranet_nri.model import IpoibState, XdpMode
-from dranet_nri.netlink.codec import Value, attribute, encode, octets
-from dranet_nri.netlink.links import (
+from dranet_nri.linux.netlink.codec import Value, attribute, encode, octets
+from dranet_nri.linux.netlink.links import (
     IFF_UP,
     IFLA_XDP,
     INFO,
@@ -23,7 +22,8 @@ from dranet_nri.netlink.links import (
     find_link,
     link_at,
 )
-from dranet_nri.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.model import IpoibState, XdpMode
 from dranet_nri.plan.ops import LinkSettings, MoveLink
 
 RTM_NEWLINK: Final = 16

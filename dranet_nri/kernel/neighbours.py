@@ -7,10 +7,10 @@ from typing import Final
 
 from dranet_nri.kernel.links import link_layer
 from dranet_nri.kernel.messages import NeighbourMessage
+from dranet_nri.linux.netlink import codec
+from dranet_nri.linux.netlink.codec import attribute, attributes, encode, family_of, fixed
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
 from dranet_nri.model import Neighbour
-from dranet_nri.netlink import codec
-from dranet_nri.netlink.codec import attribute, attributes, encode, family_of, fixed
-from dranet_nri.netlink.rtnetlink import Rtnetlink
 
 RTM_NEWNEIGH: Final = 28
 RTM_GETNEIGH: Final = 30

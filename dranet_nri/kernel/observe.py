@@ -6,8 +6,15 @@ from errno import E2BIG
 from pathlib import Path
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.locate import locate, lost_with
-from dranet_nri.kernel.space import Space
+from dranet_nri.kernel.find_link import locate, lost_with
+from dranet_nri.kernel.namespace import Space
+from dranet_nri.linux.netlink.codec import text
+from dranet_nri.linux.netlink.links import (
+    IFLA_PHYS_PORT_NAME,
+    Parents,
+    Seen,
+    links_from,
+)
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     DeviceKey,
@@ -17,14 +24,7 @@ from dranet_nri.model import (
     is_representor,
     is_spare,
 )
-from dranet_nri.netlink.codec import text
-from dranet_nri.netlink.links import (
-    IFLA_PHYS_PORT_NAME,
-    Parents,
-    Seen,
-    links_from,
-)
-from dranet_nri.plan.known import Known
+from dranet_nri.plan.identity import Known
 
 
 def observe(

@@ -3,7 +3,7 @@
 Rules:
 1. Everything is asked and sent by a thread inside the namespace that has the device: the kernel
    compares the sender's namespace with the device's.
-2. What a device of the host hangs on, its sysfs tells. Which ones are a NIC's: see owned.py.
+2. What a device of the host hangs on, its sysfs tells. Which ones are a NIC's: see find_rdma.py.
 3. No lock of ours is held over a move: it may hang as long as the device's users do, and the
    kernel lines moves up by itself.
 """
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from dranet_nri.errors import KernelError
+from dranet_nri.kernel.find_rdma import Shown, owned
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.kernel.owned import Shown, owned
+from dranet_nri.linux.rdma.chardev import in_sysfs
+from dranet_nri.linux.rdma.socket import RdmaSocket, open_here
+from dranet_nri.linux.rdma.types import CharDevKind, RdmaDevice
 from dranet_nri.model import CharDevice, Ns, ObservedRdma, RdmaLink, RdmaMode
-from dranet_nri.plan.known import KnownRdma
-from dranet_nri.rdma.charfiles import in_sysfs
-from dranet_nri.rdma.socket import RdmaSocket, open_here
-from dranet_nri.rdma.values import CharDevKind, RdmaDevice
+from dranet_nri.plan.identity import KnownRdma
 
 T = TypeVar("T")
 

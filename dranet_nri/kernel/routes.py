@@ -19,9 +19,8 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.messages import RouteMessage
-from dranet_nri.model import Address, NextHop, Route
-from dranet_nri.netlink import codec
-from dranet_nri.netlink.codec import (
+from dranet_nri.linux.netlink import codec
+from dranet_nri.linux.netlink.codec import (
     attribute,
     attributes,
     encode,
@@ -32,7 +31,8 @@ from dranet_nri.netlink.codec import (
     u32,
     walk,
 )
-from dranet_nri.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.model import Address, NextHop, Route
 from dranet_nri.plan.routes import Slot, connected, legs_of, lost_routes, slot_of
 
 RTM_NEWROUTE: Final = 24

@@ -8,9 +8,8 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.messages import RuleMessage
-from dranet_nri.model import Rule
-from dranet_nri.netlink import codec
-from dranet_nri.netlink.codec import (
+from dranet_nri.linux.netlink import codec
+from dranet_nri.linux.netlink.codec import (
     attributes,
     encode,
     family_number,
@@ -20,7 +19,8 @@ from dranet_nri.netlink.codec import (
     u8,
     u32,
 )
-from dranet_nri.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.model import Rule
 
 RTM_NEWRULE: Final = 32
 RTM_DELRULE: Final = 33

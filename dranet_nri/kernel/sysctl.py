@@ -20,8 +20,8 @@ from weakref import finalize
 
 from dranet_nri.errors import InvalidValueError, KernelError
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.linux.netlink.codec import attributes
 from dranet_nri.model import Sysctl
-from dranet_nri.netlink.codec import attributes
 
 # What a move resets to net/<family>/conf/default of the namespace the link enters, and where each
 # is in the array of values that IFLA_AF_SPEC of a link holds for a family (linux/if_link.h). The

@@ -25,8 +25,7 @@ from dranet_nri.model import (
     RdmaLink,
     Rule,
 )
-from dranet_nri.plan.child import Child, make_child, remove_child
-from dranet_nri.plan.difference import (
+from dranet_nri.plan.diff import (
     drop_altnames,
     link_with,
     missing_addresses,
@@ -34,9 +33,8 @@ from dranet_nri.plan.difference import (
     settle,
     taken_down,
 )
-from dranet_nri.plan.features import before_the_pod
-from dranet_nri.plan.home import AtHome, plan_home
-from dranet_nri.plan.network import PodNetwork
+from dranet_nri.plan.ipoib import Child, make_child, remove_child
+from dranet_nri.plan.offloads import before_the_pod
 from dranet_nri.plan.ops import (
     AddAddress,
     AddIpoib,
@@ -55,7 +53,9 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
+from dranet_nri.plan.pod_network import PodNetwork
 from dranet_nri.plan.rdma import rdma_home, rdma_into_pod, rdma_problem
+from dranet_nri.plan.restore import AtHome, plan_home
 from dranet_nri.plan.routes import missing_routes
 
 

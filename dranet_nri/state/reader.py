@@ -17,8 +17,9 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Generic, Self, TypeVar
 
+from dranet_nri.component.files import read_record_bytes
 from dranet_nri.errors import StateCorruptError, StateError
-from dranet_nri.files import read_record_bytes
+from dranet_nri.linux.inotify import Watch
 from dranet_nri.model import Allocation, Attachment
 from dranet_nri.state.record import (
     MAX_RECORD,
@@ -27,7 +28,6 @@ from dranet_nri.state.record import (
     salvage_devices,
     salvage_pod_uid,
 )
-from dranet_nri.state.watch import Watch
 
 ALLOCATIONS: Final = Path("/var/lib/dranet-nri/allocations")
 ATTACHMENTS: Final = Path("/run/dranet-nri/attachments")

@@ -17,8 +17,8 @@ from typing import Final, NoReturn, TypeVar, cast
 
 from dranet_nri.errors import InvalidValueError, StateCorruptError, StateVersionError
 from dranet_nri.model import Allocation, Attachment, Phase, parse_uid
-from dranet_nri.state.codec import Codec, MisfitError, RepeatedKey, codec_of, json_object
-from dranet_nri.state.rules import RULES
+from dranet_nri.state.json_codec import Codec, MisfitError, RepeatedKey, codec_of, json_object
+from dranet_nri.state.validation import RULES
 
 R = TypeVar("R", Allocation, Attachment)
 Json = dict[str, object]

@@ -18,8 +18,8 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar, Final, Generic, TypeVar
 
+from dranet_nri.component.files import Fs, RealFs, remove, save, sweep
 from dranet_nri.errors import StateCorruptError
-from dranet_nri.files import Fs, RealFs, remove, save, sweep
 from dranet_nri.model import Allocation, Attachment, parse_uid
 from dranet_nri.state.lock import OperationLock
 from dranet_nri.state.reader import ALLOCATIONS, ATTACHMENTS, QUARANTINE, RecordReader, name_of

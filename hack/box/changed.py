@@ -38,50 +38,31 @@ _TABLE: Final = (
         "check pure process kernel host vm cluster",
         "dranet_nri/__init__.py dranet_nri/errors.py dranet_nri/model dranet_nri/py.typed",
     ),
-    (
-        "check pure process host cluster",
-        "dranet_nri/config dranet_nri/edits.py dranet_nri/pauses.py dranet_nri/prometheus.py"
-        " dranet_nri/runtimes.py dranet_nri/wire",
-    ),
+    ("check pure process host cluster", "dranet_nri/config"),
     ("check pure process kernel host vm", "dranet_nri/plan dranet_nri/state"),
     ("check pure process kernel vm cluster", "dranet_nri/inventory"),
     # The kernel
-    (
-        "check pure process kernel host vm",
-        "dranet_nri/bpf.py dranet_nri/children.py dranet_nri/fabric.py dranet_nri/facts"
-        " dranet_nri/files.py dranet_nri/kernel dranet_nri/netlink dranet_nri/rdma"
-        " dranet_nri/tree.py",
-    ),
+    ("check pure process kernel host vm", "dranet_nri/facts dranet_nri/kernel dranet_nri/linux"),
     # Hooks of the runtime
-    (
-        "check process host vm",
-        "dranet_nri/attacher.py dranet_nri/connection dranet_nri/containers.py"
-        " dranet_nri/executor.py dranet_nri/gate.py dranet_nri/holders.py dranet_nri/holding.py"
-        " dranet_nri/journal.py dranet_nri/lookout.py dranet_nri/meter.py dranet_nri/overseer.py"
-        " dranet_nri/plugin.py dranet_nri/presence.py dranet_nri/pulse.py dranet_nri/sandboxes.py"
-        " dranet_nri/targets.py dranet_nri/guard.py dranet_nri/wayhome.py",
-    ),
+    ("check process kernel host vm", "dranet_nri/attach dranet_nri/hooks"),
+    ("check pure process host vm cluster", "dranet_nri/cdi dranet_nri/nri"),
     # Programs
     (
-        "check process kernel host cluster",
-        "dranet_nri/__main__.py dranet_nri/cli.py dranet_nri/commands dranet_nri/daemon.py"
-        " dranet_nri/heartbeat.py dranet_nri/insight.py dranet_nri/locks.py"
-        " dranet_nri/log.py dranet_nri/report.py dranet_nri/settings.py dranet_nri/threads.py"
-        " dranet_nri/verbs.py",
+        "check pure process kernel host vm cluster",
+        "dranet_nri/__main__.py dranet_nri/cli.py dranet_nri/commands dranet_nri/component"
+        " dranet_nri/daemon dranet_nri/settings.py dranet_nri/telemetry",
     ),
     # The shim; the nodes of host and vm allocate with it
     (
         "check pure process host cluster",
-        "dra_shim/__init__.py dra_shim/__main__.py dra_shim/allocator dra_shim/cel dra_shim/claims"
-        " dra_shim/cli.py dra_shim/commands dra_shim/gates.py dra_shim/goods dra_shim/ledger.py"
-        " dra_shim/podclaims.py dra_shim/py.typed dra_shim/settings.py dra_shim/stock.py",
+        "dra_shim/__init__.py dra_shim/__main__.py dra_shim/cel dra_shim/checkpoint dra_shim/cli.py"
+        " dra_shim/commands dra_shim/pool dra_shim/py.typed dra_shim/resourceapi"
+        " dra_shim/scheduling dra_shim/settings",
     ),
     (
         "check pure process kernel cluster",
-        "dra_shim/address.py dra_shim/adoption.py dra_shim/api dra_shim/assembly.py"
-        " dra_shim/before.py dra_shim/checkup.py dra_shim/daemon.py dra_shim/kubelet dra_shim/node"
-        " dra_shim/parts.py dra_shim/prepare dra_shim/run_settings.py dra_shim/slices"
-        " dra_shim/sources.py dra_shim/status dra_shim/telling.py dra_shim/timing.py dra_shim/web",
+        "dra_shim/daemon dra_shim/discovery dra_shim/kubeapi dra_shim/kubeletplugin"
+        " dra_shim/migration dra_shim/prepare dra_shim/resourceslice dra_shim/status dra_shim/web",
     ),
     # Manifests; hack/box/demo.py claims an example
     ("check pure cluster cluster-vm", "manifests/base manifests/components manifests/overlays"),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.api import requests
-from dra_shim.api.errors import (
+from dra_shim.kubeapi import requests
+from dra_shim.kubeapi.errors import (
     ApiError,
     Cause,
     ConflictError,
@@ -21,7 +21,8 @@ from dra_shim.api.errors import (
     RejectedError,
     UnavailableError,
 )
-from dra_shim.api.replies import (
+from dra_shim.kubeapi.requests import SLICE, Place
+from dra_shim.kubeapi.responses import (
     Change,
     Event,
     Reply,
@@ -33,7 +34,6 @@ from dra_shim.api.replies import (
     uid_of,
     version_of,
 )
-from dra_shim.api.requests import SLICE, Place
 
 ASKED = requests.replacing(Place(SLICE, "v1", name="s-0"), {})
 GROUP = "resource.k8s.io"

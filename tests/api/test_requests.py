@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from dra_shim.api import requests
-from dra_shim.api.requests import CLAIM, NODE, SLICE, Place
+from dra_shim.kubeapi import requests
+from dra_shim.kubeapi.requests import CLAIM, NODE, SLICE, Place
 
 SLICES = Place(SLICE, "v1")
 ONE = Place(SLICE, "v1beta1", name="node-1-dra.net-0")

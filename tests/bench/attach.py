@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.daemon import SystemClock
-from dranet_nri.executor import Executor
-from dranet_nri.fabric import RdmaOptions
-from dranet_nri.journal import SharedAttachments
-from dranet_nri.kernel.netlink import NetlinkKernel
+from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.daemon.process import SystemClock
+from dranet_nri.kernel.session import NetlinkKernel
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
 from dranet_nri.model import Allocation, Attachment, NetnsId, Phase
 from dranet_nri.model import Pod as SandboxPod
-from dranet_nri.netlink.rtnetlink import Rtnetlink
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.bench.floor import MESSAGES, Side, Wire, transfer
 from tests.bench.nics import allocation, make_wires

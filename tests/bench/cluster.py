@@ -17,10 +17,10 @@ from typing import Final
 
 import httpx2
 
-from dra_shim.api import NODE, Api, connect
-from dra_shim.api.kubeconfig import from_kubeconfig
-from dra_shim.goods import Goods, goods_of
-from dra_shim.slices import Notice, Published, Publisher, Trouble
+from dra_shim.kubeapi import NODE, Api, connect
+from dra_shim.kubeapi.kubeconfig import from_kubeconfig
+from dra_shim.pool import Goods, goods_of
+from dra_shim.resourceslice import Notice, Published, Publisher, Trouble
 from dranet_nri.model import Device, DeviceKey
 from tests.bench.table import Row, machine, render, say
 from tests.cluster.control_plane import ControlPlane

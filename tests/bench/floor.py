@@ -13,8 +13,8 @@ from ipaddress import ip_interface
 from typing import Final
 
 from dranet_nri.kernel.netns import sockets_in
-from dranet_nri.netlink.codec import attribute
-from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE
+from dranet_nri.linux.netlink.codec import attribute
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE
 
 RTM_NEWLINK: Final = 16
 RTM_NEWADDR: Final = 20

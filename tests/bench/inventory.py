@@ -11,17 +11,17 @@ from pathlib import Path
 from struct import pack
 from typing import Final
 
-from dra_shim.node import Choice
-from dra_shim.node.view import view_of
+from dra_shim.discovery import Choice
+from dra_shim.discovery.snapshot import view_of
 from dranet_nri.facts.links import RTM_GETQDISC, RTM_GETTFILTER
-from dranet_nri.facts.netevents import NetEvent, NetEventKind
+from dranet_nri.facts.netlink_events import NetEvent, NetEventKind
 from dranet_nri.facts.scan import Scanner
 from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.netlink.addresses import RTM_GETADDR
-from dranet_nri.netlink.links import RTM_GETLINK, index_of
-from dranet_nri.netlink.routes import RTM_GETROUTE
-from dranet_nri.netlink.rtnetlink import open_here
+from dranet_nri.linux.netlink.addresses import RTM_GETADDR
+from dranet_nri.linux.netlink.links import RTM_GETLINK, index_of
+from dranet_nri.linux.netlink.routes import RTM_GETROUTE
+from dranet_nri.linux.netlink.rtnetlink import open_here
 from tests.bench.table import Row, ms, say
 from tests.fakes.sysfs import FakeSysfs
 from tests.kernel.namespaces import open_netns

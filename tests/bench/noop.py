@@ -13,26 +13,26 @@ from pathlib import Path
 from typing import Final, cast
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.attacher import Attacher
-from dranet_nri.connection import Outcome
-from dranet_nri.connection.hooks import Hooks
-from dranet_nri.connection.link import Link
-from dranet_nri.daemon import SystemClock
-from dranet_nri.edits import EditOptions
-from dranet_nri.executor import Executor
-from dranet_nri.fabric import RdmaOptions
+from dranet_nri.attach.controller import Attacher
+from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.cdi.edits import EditOptions
+from dranet_nri.cdi.gate import Gate
+from dranet_nri.component.files import RealFs
+from dranet_nri.component.log import logger
+from dranet_nri.daemon.process import SystemClock
 from dranet_nri.facts.host import boot_id
-from dranet_nri.files import RealFs
-from dranet_nri.gate import Gate
-from dranet_nri.journal import SharedAttachments
-from dranet_nri.kernel.netlink import NetlinkKernel
-from dranet_nri.log import logger
+from dranet_nri.hooks.handler import Plugin
+from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.model import Attachment, Container, NetnsId, ObjectRef, Phase, Pod
-from dranet_nri.plugin import Plugin
+from dranet_nri.nri.stub import Outcome
+from dranet_nri.nri.stub.dispatcher import Hooks
+from dranet_nri.nri.stub.transport import Link
+from dranet_nri.nri.wire.messages import PodEventKind
+from dranet_nri.nri.wire.session import ContainerEvent, Event, PluginSession, PodEvent
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AllocationStore, AttachmentStore
-from dranet_nri.wire.nri import PodEventKind
-from dranet_nri.wire.session import ContainerEvent, Event, PluginSession, PodEvent
 from tests.bench.nics import allocation, make_wires
 from tests.bench.table import Row, ms, percentile, say, spread
 from tests.box.cri import Cri

@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from dra_shim.settings import State
-from dranet_nri.files import RealFs, save
+from dra_shim.settings.common import State
+from dranet_nri.component.files import RealFs, save
 from dranet_nri.state.record import encode_allocation
 from tests.bench.table import Row, ms, say, spread
 from tests.fakes.cluster import config

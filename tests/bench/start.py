@@ -24,7 +24,7 @@ DEPENDENCIES: Final = (
     "import google.protobuf.descriptor_pool;"
     "import dranet_nri.kernel.messages"  # the part of pyroute2 that is needed
 )
-IMPORTS: Final = "import dranet_nri.cli, dranet_nri.commands.run, dranet_nri.daemon"
+IMPORTS: Final = "import dranet_nri.cli, dranet_nri.commands.run, dranet_nri.daemon.process"
 TIMED: Final = (
     "import time; begin = time.perf_counter(); {}; print(time.perf_counter() - begin);"
     "print(next(w for w in open('/proc/self/status') if w.startswith('VmRSS')).split()[1])"

@@ -6,8 +6,8 @@ from typing import Final
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.model import Edits
-from dranet_nri.wire.nri import PodEventKind
-from dranet_nri.wire.session import ContainerEvent, PluginSession, PodEvent, Synchronized
+from dranet_nri.nri.wire.messages import PodEventKind
+from dranet_nri.nri.wire.session import ContainerEvent, PluginSession, PodEvent, Synchronized
 from tests.bench.table import Row, ms, say
 from tests.fakes.full_node import full_node, pieces
 from tests.fakes.runtime import FakeRuntime, pod_message

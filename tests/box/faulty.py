@@ -18,13 +18,14 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from dranet_nri import cli, daemon
-from dranet_nri.attacher import Attacher
+from dranet_nri import cli
+from dranet_nri.attach.controller import Attacher
+from dranet_nri.daemon import process
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.netlink import NetlinkSession
-from dranet_nri.kernel.space import Space
+from dranet_nri.hooks.handler import Plugin
+from dranet_nri.kernel.namespace import Space
+from dranet_nri.kernel.session import NetlinkSession
 from dranet_nri.model import Ns, Pod
-from dranet_nri.plugin import Plugin
 
 FAULTS: Final = Path("/run/faults")
 HELD: Final = Path("/run/held")
@@ -74,8 +75,8 @@ def lay() -> None:
 
     NetlinkSession._space = space  # type: ignore[method-assign, assignment]
     Plugin.stop_pod_sandbox = stopped  # type: ignore[method-assign, assignment]
-    daemon.Attacher = partial(Attacher, stuck_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
-    daemon.Plugin = partial(Plugin, patience_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
+    process.Attacher = partial(Attacher, stuck_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
+    process.Plugin = partial(Plugin, patience_s=PATIENCE_S)  # type: ignore[assignment, attr-defined]
 
 
 if __name__ == "__main__":

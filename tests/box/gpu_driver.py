@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from dra_shim.api import SLICE, Api, ConflictError, connect
-from dra_shim.api.kubeconfig import from_kubeconfig
-from dra_shim.kubelet import KubeletPlugin, Sockets, dra_services, sockets_of
+from dra_shim.daemon.sources import ServerSource
+from dra_shim.kubeapi import SLICE, Api, ConflictError, connect
+from dra_shim.kubeapi.kubeconfig import from_kubeconfig
+from dra_shim.kubeletplugin import KubeletPlugin, Sockets, dra_services, sockets_of
 from dra_shim.prepare import Answer, ClaimSource, PreparedDevice
-from dra_shim.sources import ServerSource
-from dranet_nri.edits import METADATA_ROOT
+from dranet_nri.cdi.edits import METADATA_ROOT
 from dranet_nri.errors import DranetError
 from dranet_nri.model import ObjectRef
 from tests.fakes import machines

@@ -18,7 +18,7 @@ def refused(cri: Cri, name: str, reason: str, *, host_network: bool = False) -> 
     """Assert that a pod with a claim of its name is refused, and why; return what was said.
 
     Its sandbox is rejected; or its container, where the runtime keeps a record of such sandboxes,
-    as containerd 2.1 does but not 1.7, nor CRI-O (dranet_nri.runtimes).
+    as containerd 2.1 does but not 1.7, nor CRI-O (dranet_nri.nri.runtime_quirks).
     """
     told = cri.version()
     if (told.runtime_name, told.runtime_version.lstrip("v")[:2]) != ("containerd", "2."):

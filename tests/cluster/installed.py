@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from dra_shim.api import Api, connect, in_cluster
+from dra_shim.kubeapi import Api, connect, in_cluster
 from tests.cluster.api import Object
 from tests.cluster.control_plane import ControlPlane
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from dra_shim.kubelet import KubeletPlugin, dra_services, sockets_of
+from dra_shim.kubeletplugin import KubeletPlugin, dra_services, sockets_of
 from dra_shim.prepare import Answer
 from dranet_nri.model import DRIVER_NAME, ObjectRef
 

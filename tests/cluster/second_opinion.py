@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dra_shim.allocator import AllocationError, Supply, Wanted, choose, pools_of, without
-from dra_shim.claims import ResourceClaim, Taken, parse_document
+from dra_shim.resourceapi import ResourceClaim, Taken, parse_document
+from dra_shim.scheduling.allocator import AllocationError, Supply, Wanted, choose, pools_of, without
 from tests.cluster.api import Object
 from tests.cluster.site import Placed, Site
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.cel import matching_devices
-from dra_shim.claims import DeviceClass, Offer, ResourceSlice, parse_document
-from dra_shim.goods import goods_of, physical_functions
+from dra_shim.pool import goods_of, physical_functions
+from dra_shim.resourceapi import DeviceClass, Offer, ResourceSlice, parse_document
 from tests.box.gpu_driver import publish_gpus
 from tests.box.waiting import wait_until
 from tests.cluster.api import Api, ApiError, Object

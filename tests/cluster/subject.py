@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from dra_shim.api import Api, connect
-from dra_shim.api.kubeconfig import from_kubeconfig
+from dra_shim.kubeapi import Api, connect
+from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from tests.cluster.control_plane import ControlPlane
 
 

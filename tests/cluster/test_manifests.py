@@ -12,9 +12,18 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from dra_shim.api import CLAIM, EVENT, SLICE, Api, ApiError, ConflictError, RejectedError, uid_of
-from dra_shim.checkup import RIGHTS
-from dra_shim.sources import ServerSource
+from dra_shim.commands.doctor_checks import RIGHTS
+from dra_shim.daemon.sources import ServerSource
+from dra_shim.kubeapi import (
+    CLAIM,
+    EVENT,
+    SLICE,
+    Api,
+    ApiError,
+    ConflictError,
+    RejectedError,
+    uid_of,
+)
 from dranet_nri.model import ObjectRef
 from tests.box.waiting import wait_until
 from tests.cluster.control_plane import ControlPlane

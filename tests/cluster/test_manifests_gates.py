@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.api import CLAIM, RejectedError
+from dra_shim.kubeapi import CLAIM, RejectedError
 from tests.box.waiting import wait_until
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.installed import Installed

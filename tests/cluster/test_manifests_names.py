@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dra_shim.api import SLICE, RejectedError
-from dra_shim.slices.layout import slice_name
+from dra_shim.kubeapi import SLICE, RejectedError
+from dra_shim.resourceslice.layout import slice_name
 from tests.cluster.installed import Installed, Shim
 from tests.cluster.test_manifests import fresh, installed, nodes, ours
 from tests.cluster.workload import Workload

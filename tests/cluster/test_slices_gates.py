@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.goods import Feature, goods_of
-from dra_shim.slices import FeaturesMissing
+from dra_shim.pool import Feature, goods_of
+from dra_shim.resourceslice import FeaturesMissing
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.subject import RealSubject
 from tests.process.plugin_bench import finish

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from dra_shim.api import CLAIM, Api
-from dra_shim.settings import State
+from dra_shim.kubeapi import CLAIM, Api
+from dra_shim.settings.common import State
 from dra_shim.status import Applied, Notice, Posted, Trouble
-from dra_shim.status.agenda import REST_S
-from dra_shim.status.verdict import DEPARTURE_S
+from dra_shim.status.summary import DEPARTURE_S
+from dra_shim.status.workqueue import REST_S
 from dranet_nri.model import Allocation, ObjectRef
 from tests.cluster.installed import Shim
 from tests.cluster.test_manifests import allocated, installed, nodes, ours

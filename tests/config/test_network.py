@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dranet_nri.config import MAX_PARAMETERS, parse_network_config
-from dranet_nri.config.refused import REFUSED_INTERFACE, REFUSED_TOP
+from dranet_nri.config.unsupported import REFUSED_INTERFACE, REFUSED_TOP
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import (
     InterfaceConfig,

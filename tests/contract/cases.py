@@ -21,6 +21,7 @@ from dranet_nri.model import (
     Sysctl,
     XdpMode,
 )
+from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -38,7 +39,6 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.port import Session
 
 KEY = DeviceKey("", "", "eth1")
 NODAD = 0x02  # IFA_F_NODAD

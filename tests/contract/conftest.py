@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.model import NetnsId
-from dranet_nri.plan.port import Session
+from dranet_nri.plan.kernel import Session
 from tests.contract.worlds import FakeWorld, RealWorld, World
 
 

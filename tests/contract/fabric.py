@@ -13,9 +13,9 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import CharDevice, DeviceKey, NetnsId, Ns, ObservedRdma, RdmaLink, RdmaMode
-from dranet_nri.plan.known import KnownRdma
+from dranet_nri.plan.identity import KnownRdma
+from dranet_nri.plan.kernel import Kernel, Session
 from dranet_nri.plan.ops import MoveRdma, Op
-from dranet_nri.plan.port import Kernel, Session
 from tests.fakes.kernel import FakeKernel
 
 NAMES = ("soft0", "soft1")

@@ -6,8 +6,8 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import EthtoolState, Ns, Switches
+from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import MoveLink, SetFeatures, SetPrivateFlags
-from dranet_nri.plan.port import Session
 from tests.contract.cases import in_pod, index, move_in, refused
 
 TSO, TSO6, SG = "tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-scatter-gather"

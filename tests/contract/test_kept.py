@@ -6,8 +6,8 @@ from errno import EINVAL
 import pytest
 
 from dranet_nri.model import Ns, Route, Sysctl, XdpMode
+from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import AddRoute, DetachXdp, LinkSettings, SetLink, SetSysctl
-from dranet_nri.plan.port import Session
 from tests.contract.cases import (
     ALLMULTI,
     NOARP,

@@ -28,6 +28,7 @@ from dranet_nri.model import (
     Rule,
     Sysctl,
 )
+from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -45,7 +46,6 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.port import Session
 from tests.contract.cases import (
     CASES,
     KEY,

@@ -10,12 +10,12 @@ from typing import Protocol
 
 import pytest
 
-from dra_shim.node.host import Host, LiveHost
-from dra_shim.node.notices import Notice
-from dranet_nri.insight import Insight
+from dra_shim.discovery.host import Host, LiveHost
+from dra_shim.discovery.notices import Notice
+from dranet_nri.component.threads import in_thread
 from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.threads import in_thread
+from dranet_nri.state.tcx import Insight
 from tests.capability import lacking
 from tests.fakes.host import FakeHost
 from tests.kernel.namespaces import open_netns

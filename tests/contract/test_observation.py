@@ -19,7 +19,8 @@ from dranet_nri.model import (
     Rule,
     Sysctl,
 )
-from dranet_nri.plan.known import Known
+from dranet_nri.plan.identity import Known
+from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -32,7 +33,6 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.port import Session
 from tests.contract.cases import (
     KEY,
     MAC,

@@ -11,7 +11,7 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Ns, ObservedRdma, RdmaLink, RdmaMode
-from dranet_nri.plan.known import KnownRdma
+from dranet_nri.plan.identity import KnownRdma
 from dranet_nri.plan.ops import MoveRdma, RenameRdma
 from tests.box.waiting import wait_until
 from tests.contract.fabric import NAMES, Bench, Fabric, FakeFabric, bench, fixed, movable, shared

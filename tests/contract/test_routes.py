@@ -6,8 +6,8 @@ from errno import EEXIST
 import pytest
 
 from dranet_nri.model import Address, NetnsId, NextHop, Ns, Route
+from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import AddAddress, AddRoute, MoveLink, SetDown, SetUp
-from dranet_nri.plan.port import Session
 from dranet_nri.plan.routes import legs_of
 from tests.contract.cases import KEY, UP, V4, V6, apply, in_pod, index, move_in, on_host, refused
 from tests.contract.worlds import World

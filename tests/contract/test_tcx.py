@@ -4,8 +4,8 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Ns, TcxProgram
+from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import DetachTcx, LinkSettings, MoveLink
-from dranet_nri.plan.port import Session
 from tests.contract.cases import apply, in_pod, index, move_in, refused
 from tests.contract.worlds import World
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.model import Link, NetnsId, TcxProgram, TcxSide, XdpMode, XdpProgram
-from dranet_nri.plan.port import Kernel
+from dranet_nri.plan.kernel import Kernel
 from tests.capability import lacking
 from tests.fakes.kernel import FakeKernel
 from tests.kernel import bpf, namespaces, xdp

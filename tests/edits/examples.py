@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from dranet_nri.edits import (
+from dranet_nri.cdi.edits import (
     EditOptions,
     cdi_spec,
     edits,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.edits import (
+from dranet_nri.cdi.edits import (
     RLIM_INFINITY,
     EditOptions,
     cdi_id,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.edits import (
+from dranet_nri.cdi.edits import (
     EditOptions,
     carried_claims,
     carried_namespaces,

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from dranet_nri.connection import Handler
 from dranet_nri.model import Container, Edits, Pod
+from dranet_nri.nri.stub import Handler
 
 Key = tuple[str, str]  # hook, sandbox id
 

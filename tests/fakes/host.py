@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event
 
-from dra_shim.node.host import Stir
-from dra_shim.node.notices import Notify
-from dranet_nri.insight import Insight
+from dra_shim.discovery.host import Stir
+from dra_shim.discovery.notices import Notify
 from dranet_nri.inventory import HostFacts, NetDevice, PciFunction
 from dranet_nri.model import Address, DefaultRoute, Link
+from dranet_nri.state.tcx import Insight
 
 
 class FakeAddresses:

@@ -21,7 +21,7 @@ from itertools import count
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.locate import locate, lost_with
+from dranet_nri.kernel.find_link import locate, lost_with
 from dranet_nri.kernel.observe import own_names
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
@@ -37,8 +37,8 @@ from dranet_nri.model import (
     Route,
     Rule,
 )
-from dranet_nri.plan.child import is_child
-from dranet_nri.plan.known import Known
+from dranet_nri.plan.identity import Known
+from dranet_nri.plan.ipoib import is_child
 from dranet_nri.plan.ops import AddIpoib, MoveLink, MoveRdma, Op, RenameRdma
 from tests.fakes import operations
 from tests.fakes.faults import Fault

@@ -10,14 +10,15 @@ from typing import TypeVar
 
 import structlog
 
-from dranet_nri.attacher import Attacher
-from dranet_nri.edits import EditOptions
-from dranet_nri.executor import Executor
-from dranet_nri.fabric import RdmaOptions
-from dranet_nri.files import RealFs
-from dranet_nri.gate import Gate
-from dranet_nri.journal import SharedAttachments
-from dranet_nri.log import logger
+from dranet_nri.attach.controller import Attacher
+from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.cdi.edits import EditOptions
+from dranet_nri.cdi.gate import Gate
+from dranet_nri.component.files import RealFs
+from dranet_nri.component.log import logger
+from dranet_nri.hooks.handler import Plugin
 from dranet_nri.model import (
     Address,
     AllocatedDevice,
@@ -35,7 +36,6 @@ from dranet_nri.model import (
     Phase,
     Pod,
 )
-from dranet_nri.plugin import Plugin
 from dranet_nri.state.reader import AllocationReader
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.fakes.kernel import FakeKernel

@@ -7,7 +7,8 @@ from itertools import count
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.owned import Shown, owned
+from dranet_nri.kernel.find_rdma import Shown, owned
+from dranet_nri.linux.rdma.types import RdmaDevice
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     CharDevice,
@@ -18,9 +19,8 @@ from dranet_nri.model import (
     RdmaLink,
     RdmaMode,
 )
-from dranet_nri.plan.known import KnownRdma
+from dranet_nri.plan.identity import KnownRdma
 from dranet_nri.plan.ops import MoveRdma, RenameRdma
-from dranet_nri.rdma.values import RdmaDevice
 
 IB_MAJOR: Final = 231  # Documentation/admin-guide/devices.txt
 FIRST_MINOR: Final = {"uverbs": 192, "umad": 0, "issm": 64}

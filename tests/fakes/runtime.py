@@ -10,9 +10,9 @@ from typing import Protocol
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.errors import ProtocolError
-from dranet_nri.wire import mux, ttrpc
-from dranet_nri.wire.nri import PLUGIN_SERVICE, RUNTIME_SERVICE, PodEventKind
-from dranet_nri.wire.ttrpc import Answer, Code
+from dranet_nri.nri.wire import mux, ttrpc
+from dranet_nri.nri.wire.messages import PLUGIN_SERVICE, RUNTIME_SERVICE, PodEventKind
+from dranet_nri.nri.wire.ttrpc import Answer, Code
 
 REQUEST_TIMEOUT_NANO = 2_000_000_000
 ACCEPTING = 10  # turns of the loop; asyncio takes five from a connection to its callback

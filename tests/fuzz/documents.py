@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dra_shim.claims import parse_manifests
-from dra_shim.claims.allocated import AllocatedClaim, read_allocated
-from dra_shim.claims.pods import is_over, read_pod_use
-from dranet_nri import insight
+from dra_shim.resourceapi import parse_manifests
+from dra_shim.resourceapi.allocated_claim import AllocatedClaim, read_allocated
+from dra_shim.resourceapi.pod import is_over, read_pod_use
 from dranet_nri.config import (
     ConfigEntry,
     ConfigSource,
@@ -22,6 +21,7 @@ from dranet_nri.config import (
 )
 from dranet_nri.errors import ConfigError, StateError
 from dranet_nri.model import DRIVER_NAME, ObjectRef
+from dranet_nri.state import tcx
 from dranet_nri.state.record import (
     MAX_ALLOCATION,
     MAX_RECORD,
@@ -122,8 +122,8 @@ def read_record(data: bytes) -> None:
     salvage_pod_uid(data)
     salvage_devices(data)
     with suppress(StateError):
-        programs = insight.decoded(data)
-        assert insight.decoded(insight.encoded(programs)) == programs
+        programs = tcx.decoded(data)
+        assert tcx.decoded(tcx.encoded(programs)) == programs
     with suppress(StateError):
         allocation = decode_allocation(data)
         written = encode_allocation(allocation)

@@ -7,10 +7,10 @@ from errno import ECONNRESET
 from typing import cast
 
 from dranet_nri.errors import KernelError
-from dranet_nri.netlink.codec import ATTRIBUTE, attribute, walk
-from dranet_nri.netlink.links import INFO, dump_links, link_from
-from dranet_nri.netlink.rtnetlink import Rtnetlink
-from dranet_nri.netlink.socket import NLMSG_DONE, NLMSG_ERROR
+from dranet_nri.linux.netlink.codec import ATTRIBUTE, attribute, walk
+from dranet_nri.linux.netlink.links import INFO, dump_links, link_from
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.socket import NLMSG_DONE, NLMSG_ERROR
 from tests.fuzz.target import Target, pieces
 
 _RTM_NEWLINK = 16

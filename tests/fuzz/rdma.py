@@ -6,10 +6,10 @@ from contextlib import suppress
 from typing import cast
 
 from dranet_nri.errors import KernelError
-from dranet_nri.netlink.socket import NLMSG_DONE, NLMSG_ERROR, Netlink
-from dranet_nri.rdma import codec
-from dranet_nri.rdma.socket import RdmaSocket
-from dranet_nri.rdma.values import CharDevKind
+from dranet_nri.linux.netlink.socket import NLMSG_DONE, NLMSG_ERROR, Netlink
+from dranet_nri.linux.rdma import codec
+from dranet_nri.linux.rdma.socket import RdmaSocket
+from dranet_nri.linux.rdma.types import CharDevKind
 from tests.fuzz.netlink import UNIT, Recorded, message
 from tests.fuzz.target import Target, pieces
 from tests.rdma.conversation import answers

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from dranet_nri._gen import nri_pb2, ttrpc_pb2
 from dranet_nri.errors import ProtocolError
 from dranet_nri.model import Container, Edits
-from dranet_nri.wire import mux, nri
-from dranet_nri.wire import ttrpc as rpc
-from dranet_nri.wire.session import (
+from dranet_nri.nri.wire import messages, mux
+from dranet_nri.nri.wire import ttrpc as rpc
+from dranet_nri.nri.wire.session import (
     ContainerEvent,
     Event,
     PluginSession,
@@ -157,7 +157,7 @@ def converse_as_plugin(data: bytes) -> None:
 
 # --------------------------------------------------------------------------- NRI
 
-_METHODS = sorted(nri.PLUGIN_METHODS)
+_METHODS = sorted(messages.PLUGIN_METHODS)
 
 
 def decode_request(data: bytes) -> None:
@@ -165,13 +165,13 @@ def decode_request(data: bytes) -> None:
     if not data:
         return
     try:
-        request = nri.decode_request(_METHODS[data[0] % len(_METHODS)], data[1:])
+        request = messages.decode_request(_METHODS[data[0] % len(_METHODS)], data[1:])
     except ProtocolError:
         return
-    if not isinstance(request, nri.CreateContainerRequest):
+    if not isinstance(request, messages.CreateContainerRequest):
         return
     edits = _edits_of(request.container)
-    answer = nri_pb2.CreateContainerResponse.FromString(nri.encode_create_container(edits))
+    answer = nri_pb2.CreateContainerResponse.FromString(messages.encode_create_container(edits))
     assert {mount.destination for mount in answer.adjust.mounts} == {
         mount.destination for mount in edits.mounts
     }
@@ -218,7 +218,7 @@ _FRAMES = (
     mux.HEADER.pack(2, 1),
 )
 _CALLS = tuple(
-    call_bytes(2 * number + 1, nri.PLUGIN_SERVICE, method, message.SerializeToString())
+    call_bytes(2 * number + 1, messages.PLUGIN_SERVICE, method, message.SerializeToString())
     for number, (method, message) in enumerate(PAYLOADS)
 )
 _ANSWERS = tuple(_answer_bytes(stream, code) for stream in (1, 3) for code in (0, 2, 12))

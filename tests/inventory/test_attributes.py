@@ -20,7 +20,7 @@ from dranet_nri.inventory.attributes import (
     within_budget,
 )
 from dranet_nri.inventory.azure import Placement
-from dranet_nri.inventory.observed import NetDevice, PciFunction, RdmaDevice, RdmaPort
+from dranet_nri.inventory.host_facts import NetDevice, PciFunction, RdmaDevice, RdmaPort
 from dranet_nri.model import Address, AttributeValue, Link
 
 FUNCTION = PciFunction(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dranet_nri.inventory import inventory_from_facts
-from dranet_nri.inventory.observed import HostFacts, NetDevice
+from dranet_nri.inventory.host_facts import HostFacts, NetDevice
 from dranet_nri.model import Address, DefaultRoute, PolicyRoute
 from tests.inventory.parts import VF, function, nic, virtual
 

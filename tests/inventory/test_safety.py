@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from dranet_nri.inventory import inventory_from_facts
-from dranet_nri.inventory.observed import HostFacts, NetDevice, PciFunction
-from dranet_nri.inventory.safety import function_hazard, link_hazard, uplink_tree
+from dranet_nri.inventory.exclusions import function_hazard, link_hazard, uplink_tree
+from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction
 from dranet_nri.model import Address, Link
 from tests.inventory.parts import VF, function, nic, virtual
 

@@ -5,10 +5,10 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dranet_nri.executor import Executor
-from dranet_nri.fabric import RdmaOptions
-from dranet_nri.kernel.netlink import NetlinkKernel
+from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,

@@ -7,8 +7,8 @@ from contextlib import aclosing
 
 import pytest
 
-from dra_shim.api import SLICE, Access, Api, UnavailableError, connect
-from dra_shim.api.client import Pulse
+from dra_shim.kubeapi import SLICE, Access, Api, UnavailableError, connect
+from dra_shim.kubeapi.client import Pulse
 from dranet_nri.kernel.netns import run_inside
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.http import served

@@ -12,14 +12,14 @@ from typing import Final
 
 import pytest
 
+from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.guard import Guard
+from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.errors import RefusedError
-from dranet_nri.executor import Executor
-from dranet_nri.fabric import RdmaOptions
 from dranet_nri.facts.scan import read_host
-from dranet_nri.guard import Guard
 from dranet_nri.inventory import inventory_from_facts, uplinks_of
-from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,

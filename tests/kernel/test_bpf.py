@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.bpf import detach, programs_on, tcx_names
 from dranet_nri.errors import KernelError
 from dranet_nri.facts.scan import read_host
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.linux.bpf import detach, programs_on, tcx_names
 from dranet_nri.model import TcxProgram, TcxSide
 from tests.capability import lacking
 from tests.kernel import bpf

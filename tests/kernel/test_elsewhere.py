@@ -8,11 +8,11 @@ from contextlib import closing
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.insight import Above
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.netlink.elsewhere import above_elsewhere
-from dranet_nri.netlink.links import RTM_GETLINK, index_of
-from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
+from dranet_nri.linux.netlink.links import RTM_GETLINK, index_of
+from dranet_nri.linux.netlink.other_netns import above_elsewhere
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink, open_here
+from dranet_nri.state.tcx import Above
 from tests.kernel.namespaces import add_veth, new_netns
 
 

@@ -13,14 +13,14 @@ from pyroute2 import IPRoute
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import links
 from dranet_nri.facts.scan import scan
-from dranet_nri.facts.udev import OVERFLOW, DeviceEvent, DeviceEvents
+from dranet_nri.facts.uevents import OVERFLOW, DeviceEvent, DeviceEvents
 from dranet_nri.inventory import Inventory
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.linux.netlink.addresses import addresses
+from dranet_nri.linux.netlink.links import RTM_GETLINK
+from dranet_nri.linux.netlink.routes import default_routes
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink, open_here
 from dranet_nri.model import Address, DefaultRoute
-from dranet_nri.netlink.addresses import addresses
-from dranet_nri.netlink.links import RTM_GETLINK
-from dranet_nri.netlink.routes import default_routes
-from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
 from tests.capability import lacking
 from tests.kernel import bpf
 from tests.kernel.namespaces import open_netns

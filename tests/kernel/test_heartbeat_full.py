@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri import heartbeat
-from dranet_nri.files import RealFs
-from dranet_nri.heartbeat import Heartbeat
+from dranet_nri.component.files import RealFs
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import Heartbeat
 from dranet_nri.state.lock import PluginLock
 from tests.capability import lacking
 from tests.unwritable import full, readonly

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel import space
-from dranet_nri.kernel.netlink import NetlinkKernel
+from dranet_nri.kernel import namespace
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.kernel.sysctl import NEIGHBOUR_KEYS, ONLY_IN_FILES, RESET_BY_A_MOVE
 from dranet_nri.model import DeviceKey, LinkState, NetnsId, NetworkConfig, XdpMode
-from dranet_nri.plan.home import AtHome
-from dranet_nri.plan.known import Known
-from dranet_nri.plan.network import pod_network
+from dranet_nri.plan.identity import Known
+from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.planner import InPod, Wanted, plan
-from dranet_nri.plan.port import Session
+from dranet_nri.plan.pod_network import pod_network
+from dranet_nri.plan.restore import AtHome
 from tests.kernel import xdp
 from tests.kernel.namespaces import add_veth, new_netns
 
@@ -330,7 +330,7 @@ def test_a_nic_comes_home_from_among_more_links_than_are_looked_through(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot = attach(host)
-    monkeypatch.setattr(space, "MOST_IN_POD", 8192)
+    monkeypatch.setattr(namespace, "MOST_IN_POD", 8192)
     for inside in (False, True):
         for number in range(10):
             words = (f"wire{number}", "type", "veth", "peer", f"end{number}")

@@ -15,13 +15,13 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel import ipoib
 from dranet_nri.kernel.links import set_settings
+from dranet_nri.kernel.namespace import Space
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.kernel.space import Space
+from dranet_nri.linux.netlink.codec import walk
+from dranet_nri.linux.netlink.links import INFO
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink, open_here
 from dranet_nri.model import IpoibState, Ns
-from dranet_nri.netlink.codec import walk
-from dranet_nri.netlink.links import INFO
-from dranet_nri.netlink.rtnetlink import Rtnetlink, open_here
-from dranet_nri.plan.child import alias_of, first_name
+from dranet_nri.plan.ipoib import alias_of, first_name
 from dranet_nri.plan.ops import AddIpoib, LinkSettings
 from tests.kernel.namespaces import add_veth, new_netns
 

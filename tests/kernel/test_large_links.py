@@ -11,16 +11,15 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import links as facts
-from dranet_nri.facts.netevents import NetEvent, NetEventKind, open_events
+from dranet_nri.facts.netlink_events import NetEvent, NetEventKind, open_events
 from dranet_nri.facts.scan import scan
 from dranet_nri.kernel.ipoib import children
-from dranet_nri.kernel.netlink import NetlinkKernel
+from dranet_nri.kernel.namespace import Space
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import observe
-from dranet_nri.kernel.space import Space
-from dranet_nri.model import DeviceKey, NetnsId, Ns
-from dranet_nri.netlink.codec import ATTRIBUTE, attribute
-from dranet_nri.netlink.links import (
+from dranet_nri.kernel.session import NetlinkKernel
+from dranet_nri.linux.netlink.codec import ATTRIBUTE, attribute
+from dranet_nri.linux.netlink.links import (
     IFLA_ALT_IFNAME,
     IFLA_IFNAME,
     IFLA_MTU,
@@ -32,12 +31,13 @@ from dranet_nri.netlink.links import (
     dump_links,
     link_from,
 )
-from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, open_here, prepared
-from dranet_nri.netlink.socket import open_socket
-from dranet_nri.plan.home import AtHome
-from dranet_nri.plan.known import Known
-from dranet_nri.plan.network import PodNetwork
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, open_here, prepared
+from dranet_nri.linux.netlink.socket import open_socket
+from dranet_nri.model import DeviceKey, NetnsId, Ns
+from dranet_nri.plan.identity import Known
 from dranet_nri.plan.planner import InPod, plan
+from dranet_nri.plan.pod_network import PodNetwork
+from dranet_nri.plan.restore import AtHome
 from tests.kernel.namespaces import add_veth, new_netns
 
 MOST: Final = 496  # altnames of that length that Linux takes

@@ -5,10 +5,10 @@ import pytest
 
 from dranet_nri.kernel.links import link_layer
 from dranet_nri.kernel.messages import LinkMessage
+from dranet_nri.linux.netlink import links
+from dranet_nri.linux.netlink.codec import attribute, encode
+from dranet_nri.linux.netlink.links import Seen, link_from, outline
 from dranet_nri.model import IpoibState, Link, OffloadSizes, XdpMode, XdpProgram
-from dranet_nri.netlink import links
-from dranet_nri.netlink.codec import attribute, encode
-from dranet_nri.netlink.links import Seen, link_from, outline
 
 IPOIB_MAC = "00:00:10:29:fe:80:00:00:00:00:00:00:00:15:5d:ff:fd:33:ff:05"
 

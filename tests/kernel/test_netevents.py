@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.facts.netevents import NetEvent, NetEventKind, NetEvents, open_events
+from dranet_nri.facts.netlink_events import NetEvent, NetEventKind, NetEvents, open_events
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.netlink.links import index_of
-from dranet_nri.netlink.rtnetlink import open_here
+from dranet_nri.linux.netlink.links import index_of
+from dranet_nri.linux.netlink.rtnetlink import open_here
 from tests.capability import lacking
 from tests.kernel.namespaces import open_netns
 

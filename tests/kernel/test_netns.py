@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.netlink import NetlinkKernel
 from dranet_nri.kernel.netns import (
     HOST_PATH,
     identify,
@@ -19,6 +18,7 @@ from dranet_nri.kernel.netns import (
     same_namespace,
     sockets_in,
 )
+from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.model import NetnsId
 from tests.kernel.descriptors import open_descriptors
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.goods import Goods
-from dra_shim.node import Choice, NodeDevices, NodeOptions, Notice
-from dra_shim.settings import State
+from dra_shim.discovery import Choice, NodeDevices, NodeOptions, Notice
+from dra_shim.pool import Goods
+from dra_shim.settings.common import State
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 from dranet_nri.state.store import AllocationStore

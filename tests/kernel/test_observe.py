@@ -15,22 +15,12 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import hazards
 from dranet_nri.kernel.host import host_facts
-from dranet_nri.kernel.netlink import NetlinkKernel
+from dranet_nri.kernel.namespace import Space
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import observe
-from dranet_nri.kernel.space import Space
+from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.kernel.sysctl import ONLY_IN_FILES, RESET_BY_A_MOVE
-from dranet_nri.model import (
-    ARPHRD_INFINIBAND,
-    DeviceKey,
-    Link,
-    LinkState,
-    NetnsId,
-    Ns,
-    Rule,
-    Sysctl,
-)
-from dranet_nri.netlink.links import (
+from dranet_nri.linux.netlink.links import (
     IFLA_ADDRESS,
     IFLA_INFO_KIND,
     IFLA_LINK,
@@ -43,9 +33,19 @@ from dranet_nri.netlink.links import (
     Seen,
     link_from,
 )
-from dranet_nri.plan.known import Known
+from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
+    DeviceKey,
+    Link,
+    LinkState,
+    NetnsId,
+    Ns,
+    Rule,
+    Sysctl,
+)
+from dranet_nri.plan.identity import Known
+from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import AddRoute, MoveLink, RenameLink, SetSysctl
-from dranet_nri.plan.port import Session
 from tests.kernel.namespaces import add_veth, new_netns
 
 KEY = DeviceKey("pci", "0000:8a:00.0", "eth1", "0000:8a:00.0")

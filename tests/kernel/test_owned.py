@@ -16,10 +16,10 @@ from dranet_nri.facts import sysfs
 from dranet_nri.facts.infiniband import Told, rdma_devices
 from dranet_nri.inventory import HostFacts, NetDevice, inventory_from_facts
 from dranet_nri.kernel import rdma
+from dranet_nri.linux.dirfd import Folder
+from dranet_nri.linux.rdma.types import RdmaDevice, RdmaPort, RdmaSystem
 from dranet_nri.model import Device, DeviceKey, Link, ObservedRdma, RdmaLink, RdmaMode
-from dranet_nri.plan.known import KnownRdma
-from dranet_nri.rdma.values import RdmaDevice, RdmaPort, RdmaSystem
-from dranet_nri.tree import Folder
+from dranet_nri.plan.identity import KnownRdma
 from tests.fakes.sysfs import FakeSysfs
 from tests.kernel.namespaces import new_netns
 

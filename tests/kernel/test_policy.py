@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from dranet_nri.linux.netlink.links import index_of
+from dranet_nri.linux.netlink.policy_routing import policy_routes
 from dranet_nri.model import PolicyRoute
-from dranet_nri.netlink.links import index_of
-from dranet_nri.netlink.policy import policy_routes
 from tests.kernel.namespaces import add_veth, open_netns
 from tests.kernel.test_facts_links import Namespace
 

@@ -9,9 +9,9 @@ from typing import cast
 import pytest
 
 from dranet_nri.kernel.rdma import files_of
-from dranet_nri.rdma.monitor import open_monitor
-from dranet_nri.rdma.socket import NETLINK_RDMA, RdmaSocket, open_here
-from dranet_nri.rdma.values import CharDev, CharDevKind, RdmaDevice, RdmaPort
+from dranet_nri.linux.rdma.multicast import open_monitor
+from dranet_nri.linux.rdma.socket import NETLINK_RDMA, RdmaSocket, open_here
+from dranet_nri.linux.rdma.types import CharDev, CharDevKind, RdmaDevice, RdmaPort
 from tests.fakes.sysfs import FakeSysfs
 
 

@@ -10,8 +10,8 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.links import RTM_NEWLINK
 from dranet_nri.kernel.netns import sockets_in
-from dranet_nri.netlink.codec import attribute
-from dranet_nri.netlink.links import (
+from dranet_nri.linux.netlink.codec import attribute
+from dranet_nri.linux.netlink.links import (
     IFLA_IFNAME,
     IFLA_INFO_KIND,
     IFLA_LINKINFO,
@@ -19,8 +19,8 @@ from dranet_nri.netlink.links import (
     dump_links,
     find_link,
 )
-from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, prepared
-from dranet_nri.netlink.socket import (
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, prepared
+from dranet_nri.linux.netlink.socket import (
     DUMP_S,
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,

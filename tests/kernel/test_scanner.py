@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from dranet_nri.facts.netevents import open_events
+from dranet_nri.facts.netlink_events import open_events
 from dranet_nri.facts.scan import Scanner
 from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel.netns import run_inside

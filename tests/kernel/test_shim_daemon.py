@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from httpx2 import AsyncClient
 
-from dra_shim.api import CLAIM, NODE, POD, SLICE, Api
-from dra_shim.settings import State
+from dra_shim.kubeapi import CLAIM, NODE, POD, SLICE, Api
+from dra_shim.settings.common import State
 from dranet_nri.model import ObjectRef
 from dranet_nri.state.reader import AllocationReader
 from tests.fakes.apiserver import FakeApiServer

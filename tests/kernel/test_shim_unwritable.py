@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from tests.capability import lacking
 from tests.process.prepare_bench import Bench
 from tests.process.shim_bench import Shim

@@ -12,11 +12,11 @@ from dranet_nri.kernel.addresses import dump_addresses
 from dranet_nri.kernel.neighbours import dump_neighbours
 from dranet_nri.kernel.routes import dump_routes
 from dranet_nri.kernel.rules import dump_rules
-from dranet_nri.netlink.addresses import addresses
-from dranet_nri.netlink.codec import attribute
-from dranet_nri.netlink.links import INFO, dump_links, link_from
-from dranet_nri.netlink.routes import default_routes
-from dranet_nri.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.addresses import addresses
+from dranet_nri.linux.netlink.codec import attribute
+from dranet_nri.linux.netlink.links import INFO, dump_links, link_from
+from dranet_nri.linux.netlink.routes import default_routes
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
 
 Read = Callable[[Rtnetlink], object]
 

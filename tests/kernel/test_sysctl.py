@@ -18,8 +18,8 @@ from dranet_nri.kernel.sysctl import (
     told,
     write_value,
 )
+from dranet_nri.linux.netlink.codec import attribute
 from dranet_nri.model import Sysctl
-from dranet_nri.netlink.codec import attribute
 from tests.kernel.descriptors import open_descriptors
 from tests.kernel.namespaces import open_netns
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from dranet_nri.kernel.links import IFLA_XDP_FD, IFLA_XDP_FLAGS, NLA_F_NESTED, XDP_FLAGS
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.linux.netlink.codec import attribute
+from dranet_nri.linux.netlink.links import IFLA_XDP, INFO
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, prepared
 from dranet_nri.model import XdpMode
-from dranet_nri.netlink.codec import attribute
-from dranet_nri.netlink.links import IFLA_XDP, INFO
-from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, prepared
 from tests.kernel import bpf
 
 PASS: Final = 2  # XDP_PASS

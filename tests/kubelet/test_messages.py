@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim._gen.dra_v1_pb2 import NodePrepareResourcesRequest, NodeUnprepareResourcesRequest
-from dra_shim.kubelet.messages import (
+from dra_shim.kubeletplugin.messages import (
     VERSIONS,
     claims_from,
     prepare_response,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.kubelet import Sockets, sockets_of
-from dra_shim.kubelet.sockets import MAX_PATH
+from dra_shim.kubeletplugin import Sockets, sockets_of
+from dra_shim.kubeletplugin.sockets import MAX_PATH
 from dranet_nri.errors import InvalidValueError
 
 ROOT = Path("/var/lib/kubelet")

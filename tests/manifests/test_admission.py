@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dra_shim.slices.documents import Pool, new_document, spec_of
-from dra_shim.slices.layout import Part, counters_name, slice_name
+from dra_shim.resourceslice.documents import Pool, new_document, spec_of
+from dra_shim.resourceslice.layout import Part, counters_name, slice_name
 from tests.cluster.policies import denied
 from tests.manifests.test_base import MANIFESTS, documents
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from dra_shim.kubelet.sockets import sockets_of
-from dra_shim.settings import KUBELET_ROOT, STATE
+from dra_shim.kubeletplugin.sockets import sockets_of
+from dra_shim.settings.common import KUBELET_ROOT, STATE
 from dranet_nri.model import DRIVER_NAME
 from dranet_nri.settings import CDI, NRI_SOCKET, RUN
 

@@ -4,7 +4,7 @@ from math import inf, nan
 
 import pytest
 
-from dranet_nri.prometheus import Counter, Gauge, Histogram, exposition
+from dranet_nri.component.metrics import Counter, Gauge, Histogram, exposition
 from tests.fakes.scrape import Scrape
 
 

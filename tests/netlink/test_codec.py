@@ -6,7 +6,7 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.messages import AddressMessage, RouteMessage
-from dranet_nri.netlink.codec import (
+from dranet_nri.linux.netlink.codec import (
     ATTRIBUTE,
     REMEMBERED,
     address,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dranet_nri.errors import KernelError
-from dranet_nri.facts.netevents import NetEvent, NetEventKind, NetEvents
+from dranet_nri.facts.netlink_events import NetEvent, NetEventKind, NetEvents
 
 LOST = NetEvent(NetEventKind.LOST)
 ROUTE = NetEvent(NetEventKind.ROUTE)

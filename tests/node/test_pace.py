@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.node.pace import FIRST_PAUSE_S, LONGEST_PAUSE_S, LONGEST_S, QUIET_S, Pace
+from dra_shim.discovery.schedule import FIRST_PAUSE_S, LONGEST_PAUSE_S, LONGEST_S, QUIET_S, Pace
 
 RESCAN_S = 60.0
 

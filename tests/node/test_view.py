@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from dra_shim.cel import SelectorError
-from dra_shim.goods import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, VANISHED
-from dra_shim.kubelet import DeviceHealth
-from dra_shim.node.view import AWAY, WORDS, Choice, View, view_of, with_rdma
+from dra_shim.discovery.snapshot import AWAY, WORDS, Choice, View, view_of, with_rdma
+from dra_shim.kubeletplugin import DeviceHealth
+from dra_shim.pool import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, VANISHED
 from dranet_nri.inventory import NUMA_NODE, HostFacts, NetDevice, RdmaDevice, RdmaPort
 from dranet_nri.model import ARPHRD_INFINIBAND, DefaultRoute, Device, DeviceKey, Link
 from tests.fakes.host import FakeHost

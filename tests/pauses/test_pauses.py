@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dranet_nri.pauses import pause_after
+from dranet_nri.component.backoff import pause_after
 
 SECONDS = st.floats(0.01, 1000)
 

@@ -15,9 +15,9 @@ from dranet_nri.model import (
     Rule,
     Sysctl,
 )
-from dranet_nri.plan.network import PodNetwork, pod_network
 from dranet_nri.plan.ops import Op
 from dranet_nri.plan.planner import InPod
+from dranet_nri.plan.pod_network import PodNetwork, pod_network
 
 NIC = Link(
     index=7,

@@ -20,9 +20,9 @@ from dranet_nri.model import (
     RouteConfig,
     RuleConfig,
 )
-from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.ops import Plan
 from dranet_nri.plan.planner import plan
+from dranet_nri.plan.restore import AtHome
 from tests.plan.examples import FULL, GKE, NIC, PLAIN, RENAMED, in_pod, on_host
 
 EVERYTHING = NetworkConfig(

@@ -18,7 +18,7 @@ from dranet_nri.model import (
     XdpMode,
     XdpProgram,
 )
-from dranet_nri.plan.adopt import adopted, adopted_rdma
+from dranet_nri.plan.adoption import adopted, adopted_rdma
 from tests.plan.examples import FULL, NIC
 
 PUBLISHED = Device(

@@ -14,10 +14,10 @@ from dranet_nri.model import (
     Observed,
     Switches,
 )
-from dranet_nri.plan.home import AtHome
-from dranet_nri.plan.network import pod_network
 from dranet_nri.plan.ops import MoveLink, Op, Plan, SetDown, SetFeatures, SetPrivateFlags
 from dranet_nri.plan.planner import InPod, is_cut, is_home, is_usable, plan
+from dranet_nri.plan.pod_network import pod_network
+from dranet_nri.plan.restore import AtHome
 from tests.plan.examples import PLAIN, away, kinds, on_host
 
 TSO = ("tx-tcp-segmentation", "tx-tcp6-segmentation")

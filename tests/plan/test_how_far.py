@@ -20,9 +20,9 @@ from dranet_nri.model import (
     Route,
     Sysctl,
 )
-from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.ops import AddRoute, Op, SetSysctl
-from dranet_nri.plan.patience import Return, how_far
+from dranet_nri.plan.restore import AtHome
+from dranet_nri.plan.retry import Return, how_far
 
 MLX5 = RdmaLink(3, "mlx5_2", "0c42:a103:0065:5a1e")
 NIC = Device("nic-2", DeviceKey("pci", "0000:02:00.0", "eth2", "0000:02:00.0"))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, LinkState, Observed, RdmaLink
-from dranet_nri.plan.known import Known, KnownRdma, known_as, rdma_known_as, why_unclear
+from dranet_nri.plan.identity import Known, KnownRdma, known_as, rdma_known_as, why_unclear
 
 VETH = Link(7, "nic0", kind="veth", mac="02:00:00:00:00:07")
 DEVICE = AttachedDevice(

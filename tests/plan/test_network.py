@@ -18,8 +18,8 @@ from dranet_nri.model import (
     RuleConfig,
     Sysctl,
 )
-from dranet_nri.plan.network import PodNetwork, pod_network
 from dranet_nri.plan.ops import LinkSettings
+from dranet_nri.plan.pod_network import PodNetwork, pod_network
 from tests.plan.examples import FULL, PLAIN, RENAMED, with_addresses, with_routes
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h

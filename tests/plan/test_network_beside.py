@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dranet_nri.model import Address, Route
-from dranet_nri.plan.beside import beside_each_other
-from dranet_nri.plan.network import PodNetwork
+from dranet_nri.plan.pod_network import PodNetwork
+from dranet_nri.plan.route_conflicts import beside_each_other
 from dranet_nri.plan.routes import IFA_F_NOPREFIXROUTE as NOPREFIXROUTE
 from dranet_nri.plan.routes import slot_of
 

@@ -16,7 +16,7 @@ from dranet_nri.model import (
     RouteConfig,
     Sysctl,
 )
-from dranet_nri.plan.network import pod_network
+from dranet_nri.plan.pod_network import pod_network
 from tests.plan.examples import FULL, PLAIN
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h

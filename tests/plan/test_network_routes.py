@@ -10,7 +10,7 @@ from dranet_nri.model import (
     Route,
     RouteConfig,
 )
-from dranet_nri.plan.network import pod_network
+from dranet_nri.plan.pod_network import pod_network
 from dranet_nri.plan.routes import direct_first
 from tests.plan.examples import GKE, PLAIN, RENAMED, with_addresses, with_routes
 

@@ -6,9 +6,9 @@ from itertools import accumulate
 
 import pytest
 
+from dranet_nri.component.backoff import FIRST_DELAY_S, pause_after
 from dranet_nri.model import Failure
-from dranet_nri.pauses import FIRST_DELAY_S, pause_after
-from dranet_nri.plan.patience import (
+from dranet_nri.plan.retry import (
     DETACH_FAILED,
     MAX_MESSAGE,
     MAX_RESTORE_TRIES,

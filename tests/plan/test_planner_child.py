@@ -4,11 +4,11 @@ import pytest
 
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import Address, Link, LinkState, Ns, Observed
-from dranet_nri.plan.child import ALIAS, Child, alias_of, first_name, is_child
-from dranet_nri.plan.home import AtHome
-from dranet_nri.plan.network import PodNetwork
+from dranet_nri.plan.ipoib import ALIAS, Child, alias_of, first_name, is_child
 from dranet_nri.plan.ops import AddAddress, AddIpoib, DelLink, MoveLink, SetUp
 from dranet_nri.plan.planner import InPod, is_cut, is_home, is_usable, plan
+from dranet_nri.plan.pod_network import PodNetwork
+from dranet_nri.plan.restore import AtHome
 
 CHILD = Child(alias_of("uid-1", "pci-0000-8a-00-0"), 5, 0x8001)
 NET = PodNetwork("net1", addresses=(Address("192.168.0.5/24"),))

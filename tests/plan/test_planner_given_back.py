@@ -17,7 +17,6 @@ from dranet_nri.model import (
     Rule,
     Sysctl,
 )
-from dranet_nri.plan.home import AtHome
 from dranet_nri.plan.ops import (
     AddAddress,
     AddRoute,
@@ -27,6 +26,7 @@ from dranet_nri.plan.ops import (
     SetMaster,
 )
 from dranet_nri.plan.planner import is_home, is_usable, plan
+from dranet_nri.plan.restore import AtHome
 from tests.plan.examples import FULL, HOST_NAMES, NIC, PLAIN, on_host
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h

@@ -19,7 +19,6 @@ from dranet_nri.model import (
     XdpMode,
     XdpProgram,
 )
-from dranet_nri.plan.home import AtHome, in_vain
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -40,6 +39,7 @@ from dranet_nri.plan.ops import (
     SetUp,
 )
 from dranet_nri.plan.planner import is_home, plan
+from dranet_nri.plan.restore import AtHome, in_vain
 from tests.plan.examples import FULL, HOST_NAMES, NIC, PLAIN, away, kinds, on_host
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h

@@ -18,9 +18,9 @@ from dranet_nri.model import (
     RdmaMode,
     Switches,
 )
-from dranet_nri.plan.network import pod_network
 from dranet_nri.plan.ops import LinkSettings, MoveLink, MoveRdma, Plan, SetLink, SetUp
 from dranet_nri.plan.planner import InPod, plan
+from dranet_nri.plan.pod_network import pod_network
 from tests.plan.examples import NIC
 
 CONNECTED, DATAGRAM = IpoibState(connected=True, umcast=True), IpoibState(connected=False)

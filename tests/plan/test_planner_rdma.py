@@ -14,10 +14,10 @@ from dranet_nri.model import (
     RdmaLink,
     RdmaMode,
 )
-from dranet_nri.plan.home import AtHome
-from dranet_nri.plan.network import PodNetwork
 from dranet_nri.plan.ops import MoveLink, MoveRdma, RenameRdma, SetLink
 from dranet_nri.plan.planner import InPod, is_cut, is_home, is_usable, plan
+from dranet_nri.plan.pod_network import PodNetwork
+from dranet_nri.plan.restore import AtHome
 
 GUID = "0c42:a103:0065:5a1e"
 MLX5 = RdmaLink(3, "mlx5_2", GUID)

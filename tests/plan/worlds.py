@@ -29,9 +29,8 @@ from dranet_nri.model import (
     XdpMode,
     XdpProgram,
 )
-from dranet_nri.plan.home import AtHome
-from dranet_nri.plan.known import Known
-from dranet_nri.plan.network import pod_network
+from dranet_nri.plan.identity import Known
+from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
@@ -43,7 +42,8 @@ from dranet_nri.plan.ops import (
     SetLink,
 )
 from dranet_nri.plan.planner import InPod, Wanted, is_home, plan
-from dranet_nri.plan.port import Session
+from dranet_nri.plan.pod_network import pod_network
+from dranet_nri.plan.restore import AtHome
 from tests.fakes.kernel import FakeKernel
 
 IFF_PROMISC, IFF_MULTICAST = 0x100, 0x1000  # linux/if.h

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from dra_shim.claims import AllocatedClaim, PodUse, read_allocated
-from dra_shim.prepare.wanted import Terms, allocation_of
+from dra_shim.prepare.allocation import Terms, allocation_of
+from dra_shim.resourceapi import AllocatedClaim, PodUse, read_allocated
 from dranet_nri.model import Allocation, ContainerClaim, Device, ObjectRef
 from tests.fakes.cluster import POOL, Document, claim_document, nic, user
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dra_shim.claims import AllocatedClaim, PodUse, read_allocated
-from dra_shim.prepare.wanted import Terms, allocation_of, expects, handed_on
+from dra_shim.prepare.allocation import Terms, allocation_of, expects, handed_on
+from dra_shim.resourceapi import AllocatedClaim, PodUse, read_allocated
 from dranet_nri.model import Allocation, ObjectRef
 from tests.fakes.cluster import POOL, Document, claim_document, nic, pod_document, result, user
 

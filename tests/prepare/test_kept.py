@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dra_shim.claims import AllocatedClaim
-from dra_shim.prepare.wanted import Terms, is_recorded, why_orphaned
+from dra_shim.prepare.allocation import Terms, is_recorded, why_orphaned
+from dra_shim.resourceapi import AllocatedClaim
 from tests.fakes.cluster import POOL, claim_document, result
 from tests.prepare.claims import HCA, TERMS, claim, document, recorded
 

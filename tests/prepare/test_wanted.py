@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from dra_shim.claims import PodUse
-from dra_shim.prepare.errors import NotYetError, UnavailableError
-from dra_shim.prepare.wanted import (
+from dra_shim.prepare.allocation import (
     PreparedDevice,
     allocation_of,
     claim_asked_for,
@@ -16,6 +14,8 @@ from dra_shim.prepare.wanted import (
     pod_asked_for,
     prepared_devices,
 )
+from dra_shim.prepare.errors import NotYetError, UnavailableError
+from dra_shim.resourceapi import PodUse
 from dranet_nri.errors import ConfigError, RefusedError
 from dranet_nri.model import (
     AllocatedDevice,

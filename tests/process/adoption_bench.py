@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dra_shim.adoption import Adoption, Notice
-from dra_shim.api import CLAIM, Api
+from dra_shim.kubeapi import CLAIM, Api
+from dra_shim.migration.controller import Adoption, Notice
 from dra_shim.prepare import Answer
-from dra_shim.settings import State
-from dra_shim.timing import Timing
+from dra_shim.settings.common import State
+from dranet_nri.component.clock import Timing
 from dranet_nri.model import Device, DeviceKey, ObjectRef, Version
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock

@@ -6,9 +6,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from dra_shim.api import Access, Api, connect
-from dra_shim.api.client import ANSWER_S, WATCH_MARGIN_S
-from dra_shim.api.tokens import TokenFile
+from dra_shim.kubeapi import Access, Api, connect
+from dra_shim.kubeapi.client import ANSWER_S, WATCH_MARGIN_S
+from dra_shim.kubeapi.token_file import TokenFile
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.http import served
 

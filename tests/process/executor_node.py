@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.errors import RefusedError
-from dranet_nri.executor import Executor
-from dranet_nri.fabric import RdmaOptions
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     Address,

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from dranet_nri import heartbeat
-from dranet_nri.files import RealFs
-from dranet_nri.heartbeat import Heartbeat
+from dranet_nri.component.files import RealFs
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import Heartbeat
 
 
 def beat(run: Path, **changed: object) -> None:

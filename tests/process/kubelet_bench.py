@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from dra_shim.kubelet import (
+from dra_shim.kubeletplugin import (
     Driver,
     KubeletPlugin,
     Notice,
@@ -16,8 +16,8 @@ from dra_shim.kubelet import (
     dra_services,
     sockets_of,
 )
-from dra_shim.kubelet.plugin import WATCH_S
-from dra_shim.settings import State
+from dra_shim.kubeletplugin.plugin import WATCH_S
+from dra_shim.settings.common import State
 from tests.fakes.clock import FakeClock
 from tests.fakes.kubelet import OF_1_37, FakeKubelet
 from tests.process.prepare_bench import Bench

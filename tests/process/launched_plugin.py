@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from dranet_nri.connection import Connection, Endpoint, Notice, endpoint_from_environ
+from dranet_nri.nri.stub import Connection, Endpoint, Notice, endpoint_from_environ
 from tests.fakes.hooks import RecordingHandler
 
 

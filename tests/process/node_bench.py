@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from dra_shim.goods import Goods
-from dra_shim.node import Choice, NodeDevices, NodeOptions, Notice
-from dra_shim.node.pace import QUIET_S
-from dra_shim.settings import State
-from dra_shim.timing import Timing
+from dra_shim.discovery import Choice, NodeDevices, NodeOptions, Notice
+from dra_shim.discovery.schedule import QUIET_S
+from dra_shim.pool import Goods
+from dra_shim.settings.common import State
+from dranet_nri.component.clock import Timing
 from dranet_nri.inventory import HostFacts
 from dranet_nri.model import (
     AllocatedDevice,

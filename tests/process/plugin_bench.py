@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.connection import Connection, Disconnected, Endpoint, Notice
-from dranet_nri.wire.nri import PodEventKind
+from dranet_nri.nri.stub import Connection, Disconnected, Endpoint, Notice
+from dranet_nri.nri.wire.messages import PodEventKind
 from tests.fakes.clock import FakeClock
 from tests.fakes.hooks import RecordingHandler
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message

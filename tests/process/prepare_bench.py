@@ -2,7 +2,7 @@
 
 import asyncio
 
-from dra_shim.ledger import Ledger
+from dra_shim.checkpoint.transaction import Ledger
 from dra_shim.prepare import (
     Answer,
     Notice,
@@ -11,7 +11,7 @@ from dra_shim.prepare import (
     Terms,
 )
 from dra_shim.prepare.preparer import FIRST_PAUSE_S, LONGEST_S, MARGIN_S
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from dra_shim.api import NODE, SLICE, Api, name_of
-from dra_shim.goods import Goods, goods_of
-from dra_shim.slices import Notice, Published, Publisher, Trouble
-from dra_shim.slices.layout import slice_name
-from dra_shim.slices.pace import GATHER_S, REPAIR_S, REST_S
-from dra_shim.timing import Timing
+from dra_shim.kubeapi import NODE, SLICE, Api, name_of
+from dra_shim.pool import Goods, goods_of
+from dra_shim.resourceslice import Notice, Published, Publisher, Trouble
+from dra_shim.resourceslice.layout import slice_name
+from dra_shim.resourceslice.schedule import GATHER_S, REPAIR_S, REST_S
+from dranet_nri.component.clock import Timing
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
 from tests.fakes.exchange import Asked

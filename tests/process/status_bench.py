@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from dra_shim.api import CLAIM, Api, name_of, uid_of
-from dra_shim.settings import State
+from dra_shim.kubeapi import CLAIM, Api, name_of, uid_of
+from dra_shim.settings.common import State
 from dra_shim.status import ClaimRefused, Notice, StatusReporter
-from dra_shim.status.verdict import GATHER_S
-from dra_shim.timing import Timing
+from dra_shim.status.summary import GATHER_S
+from dranet_nri.component.clock import Timing
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,

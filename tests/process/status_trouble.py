@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from dranet_nri.model import ObjectRef
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.documents import status

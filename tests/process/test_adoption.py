@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from dra_shim.adoption import PAGE, Adopted
-from dra_shim.api import SLICE
-from dra_shim.before import claims_of_node
-from dra_shim.slices.layout import slice_name
+from dra_shim.kubeapi import SLICE
+from dra_shim.migration.controller import PAGE, Adopted
+from dra_shim.migration.devices import claims_of_node
+from dra_shim.resourceslice.layout import slice_name
 from dranet_nri.model import DeviceKey, ObjectRef
 from tests.fakes.cluster import POOL, claim_document, result, user
 from tests.process.adoption_bench import NIC, lists_claims, node, slice_of

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.adoption import (
+from dra_shim.kubeapi import SLICE
+from dra_shim.migration.controller import (
     FIRST_LASTING_S,
     FIRST_PAUSE_S,
     LONGEST_LASTING_S,
@@ -17,8 +18,7 @@ from dra_shim.adoption import (
     Adoption,
     NotAdopted,
 )
-from dra_shim.api import SLICE
-from dra_shim.slices.layout import slice_name
+from dra_shim.resourceslice.layout import slice_name
 from dranet_nri.model import ObjectRef
 from tests.fakes.cluster import POOL, result
 from tests.fakes.documents import status

@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from dra_shim.adoption import FIRST_PAUSE_S, PAGE, PATIENCE_S, Adopted, NotAdopted
-from dra_shim.api import SLICE
-from dra_shim.slices.layout import slice_name
+from dra_shim.kubeapi import SLICE
+from dra_shim.migration.controller import FIRST_PAUSE_S, PAGE, PATIENCE_S, Adopted, NotAdopted
+from dra_shim.resourceslice.layout import slice_name
 from tests.fakes.cluster import POOL, result
 from tests.fakes.documents import status
 from tests.fakes.exchange import Told

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.api import NODE, Api, UnavailableError, connect, in_cluster
-from dra_shim.api.kubeconfig import from_kubeconfig
+from dra_shim.kubeapi import NODE, Api, UnavailableError, connect, in_cluster
+from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from dranet_nri.errors import InvalidValueError
 from tests.capability import lacking
 from tests.fakes.apiserver import FakeApiServer

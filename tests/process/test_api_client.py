@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.api import (
+from dra_shim.kubeapi import (
     NODE,
     SLICE,
     Api,
@@ -18,7 +18,7 @@ from dra_shim.api import (
     UnavailableError,
     version_of,
 )
-from dra_shim.api.client import MAX_EVENT, MAX_REPLY
+from dra_shim.kubeapi.client import MAX_EVENT, MAX_REPLY
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.exchange import End, Silence, Told
 from tests.fakes.http import served

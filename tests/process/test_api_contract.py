@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from dra_shim.api import (
+from dra_shim.kubeapi import (
     CLAIM,
     NODE,
     SLICE,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dra_shim.api import NODE, POD, Api, ApiError, Mirror, uid_of
-from dra_shim.timing import Timing
+from dra_shim.kubeapi import NODE, POD, Api, ApiError, Mirror, uid_of
+from dranet_nri.component.clock import Timing
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
 from tests.fakes.exchange import End, Told

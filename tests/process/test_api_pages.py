@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from dra_shim.api import (
+from dra_shim.kubeapi import (
     SLICE,
     Api,
     ExpiredError,
@@ -22,9 +22,9 @@ from dra_shim.api import (
     requests,
     uid_of,
 )
-from dra_shim.api.errors import TooLargeError
-from dra_shim.api.replies import read_listing
-from dra_shim.api.requests import Place
+from dra_shim.kubeapi.errors import TooLargeError
+from dra_shim.kubeapi.requests import Place
+from dra_shim.kubeapi.responses import read_listing
 from tests.fakes.exchange import Told
 from tests.process.api_bench import FakeSubject, Subject, slice_document, talking
 from tests.process.plugin_bench import finish

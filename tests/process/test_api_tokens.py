@@ -5,8 +5,8 @@ from pathlib import Path, PosixPath
 import httpx2
 import pytest
 
-from dra_shim.api.errors import CredentialsError
-from dra_shim.api.tokens import TokenFile
+from dra_shim.kubeapi.errors import CredentialsError
+from dra_shim.kubeapi.token_file import TokenFile
 
 
 class CountingPath(PosixPath):

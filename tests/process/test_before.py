@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from dra_shim.before import (
+from dra_shim.discovery.snapshot import Choice, view_of
+from dra_shim.migration.devices import (
     KnownBefore,
     claims_of_node,
     devices_before,
     devices_of_slices,
     published_device,
 )
-from dra_shim.node.view import Choice, view_of
 from dra_shim.prepare.preparer import FIRST_PAUSE_S
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from dranet_nri.inventory import NUMA_NODE, HostFacts
 from dranet_nri.model import Allocation, Device, DeviceKey
 from tests.fakes.cluster import POOL, claim_document, config, result, user

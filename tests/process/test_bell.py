@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dranet_nri.daemon import Bell
-from dranet_nri.pauses import FIRST_DELAY_S
+from dranet_nri.component.backoff import FIRST_DELAY_S
+from dranet_nri.daemon.process import Bell
 
 SWEEP_S = 60.0
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from dranet_nri.linux.rdma.chardev import in_sysfs
 from dranet_nri.model import CharDevice
-from dranet_nri.rdma.charfiles import in_sysfs
 from tests.fakes.sysfs import FakeSysfs
 
 ALL_KINDS = ("uverbs", "rdma_cm", "umad", "issm")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.connection import ConnectionStatus, Disconnected, Serving, Unsynchronized
-from dranet_nri.wire.session import REGISTER_TIMEOUT_S
+from dranet_nri.nri.stub import ConnectionStatus, Disconnected, Serving, Unsynchronized
+from dranet_nri.nri.wire.session import REGISTER_TIMEOUT_S
 from tests.fakes.full_node import full_node, pieces
 from tests.fakes.runtime import RuntimeServer
 from tests.process.plugin_bench import Bench, answered, bench, finish, pod

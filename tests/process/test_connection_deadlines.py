@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.connection import HookFailed, HookLate
-from dranet_nri.connection.hooks import DEFAULT_BUDGET_S
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import Edits
-from dranet_nri.wire.nri import PodEventKind
-from dranet_nri.wire.ttrpc import Answer, Code, Status
+from dranet_nri.nri.stub import HookFailed, HookLate
+from dranet_nri.nri.stub.dispatcher import DEFAULT_BUDGET_S
+from dranet_nri.nri.wire.messages import PodEventKind
+from dranet_nri.nri.wire.ttrpc import Answer, Code, Status
 from tests.process.plugin_bench import (
     answered,
     create,

@@ -3,10 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from dranet_nri.connection import Disconnected, HookFailed
 from dranet_nri.model import Edits
-from dranet_nri.wire.nri import PodEventKind
-from dranet_nri.wire.ttrpc import Answer, Code, Status
+from dranet_nri.nri.stub import Disconnected, HookFailed
+from dranet_nri.nri.wire.messages import PodEventKind
+from dranet_nri.nri.wire.ttrpc import Answer, Code, Status
 from tests.process.plugin_bench import bench, container_message, finish, pod, serving
 
 

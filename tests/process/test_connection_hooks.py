@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.connection import Disconnected
 from dranet_nri.model import CharDevice, Edits
-from dranet_nri.wire.nri import PodEventKind
-from dranet_nri.wire.ttrpc import Answer
+from dranet_nri.nri.stub import Disconnected
+from dranet_nri.nri.wire.messages import PodEventKind
+from dranet_nri.nri.wire.ttrpc import Answer
 from tests.fakes.runtime import RuntimeServer
 from tests.process.plugin_bench import answered, bench, create, event, finish, pod, serving
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.connection import Disconnected, Endpoint, Serving, endpoint_from_environ
-from dranet_nri.connection.endpoint import DEFAULT_PATH, MAX_PATH
 from dranet_nri.errors import InvalidValueError
-from dranet_nri.wire.nri import PodEventKind
+from dranet_nri.nri.stub import Disconnected, Endpoint, Serving, endpoint_from_environ
+from dranet_nri.nri.stub.endpoint import DEFAULT_PATH, MAX_PATH
+from dranet_nri.nri.wire.messages import PodEventKind
 from tests.fakes.runtime import FakeRuntime, RuntimeConnection
 from tests.process.plugin_bench import bench, finish, pod
 

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.connection.hooks import Hooks
-from dranet_nri.connection.link import MAX_HELD, MAX_UNSENT, Link
-from dranet_nri.wire.nri import PodEventKind
-from dranet_nri.wire.session import (
+from dranet_nri.nri.stub.dispatcher import Hooks
+from dranet_nri.nri.stub.transport import MAX_HELD, MAX_UNSENT, Link
+from dranet_nri.nri.wire.messages import PodEventKind
+from dranet_nri.nri.wire.session import (
     ContainerEvent,
     Event,
     PluginSession,
@@ -16,7 +16,7 @@ from dranet_nri.wire.session import (
     State,
     Synchronized,
 )
-from dranet_nri.wire.ttrpc import MAX_OPEN, Answer
+from dranet_nri.nri.wire.ttrpc import MAX_OPEN, Answer
 from tests.fakes.clock import FakeClock
 from tests.fakes.hooks import RecordingHandler
 from tests.fakes.runtime import FakeRuntime

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.connection import Disconnected, HookFailed, HookLate
 from dranet_nri.errors import InvalidValueError, RefusedError
 from dranet_nri.model import Edits, Mount
-from dranet_nri.wire.nri import PodEventKind
-from dranet_nri.wire.ttrpc import Code, Status
+from dranet_nri.nri.stub import Disconnected, HookFailed, HookLate
+from dranet_nri.nri.wire.messages import PodEventKind
+from dranet_nri.nri.wire.ttrpc import Code, Status
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer
 from tests.process.plugin_bench import (
     Bench,

@@ -14,9 +14,9 @@ import pytest
 
 from dranet_nri.cli import main
 from dranet_nri.model import Phase
+from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.store import AllocationStore
-from dranet_nri.wire.nri import PodEventKind
 from tests.fakes.runtime import FakeRuntime, RuntimeConnection, RuntimeServer, pod_message
 from tests.process.called import called
 from tests.process.daemon_bench import (
@@ -204,8 +204,9 @@ def test_what_a_crash_left_of_the_gate_is_gone_before_it_serves(site: Site) -> N
 
 def test_a_hook_that_fails_says_why_and_only_a_bug_leaves_its_traceback(site: Site) -> None:
     site.allocate("uid-s1")
-    bug = "plugin.Plugin.is_unclaimed = lambda *_: 1 // 0"  # a refusal follows
-    code = f"import sys; from dranet_nri import cli, plugin; {bug}; sys.exit(cli.main())"
+    bug = "handler.Plugin.is_unclaimed = lambda *_: 1 // 0"  # a refusal follows
+    imports = "import sys; from dranet_nri import cli; from dranet_nri.hooks import handler"
+    code = f"{imports}; {bug}; sys.exit(cli.main())"
 
     async def scene() -> str:
         async with RuntimeServer(str(site.socket)) as server:

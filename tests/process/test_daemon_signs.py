@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.cli import main
-from dranet_nri.wire.nri import PodEventKind
+from dranet_nri.nri.wire.messages import PodEventKind
 from tests.box.waiting import wait_until
 from tests.fakes.runtime import RuntimeServer, pod_message
 from tests.fakes.scrape import Scrape

@@ -14,12 +14,12 @@ from dranet_nri.commands.doctor import (
     print_report,
     verbs_findings,
 )
-from dranet_nri.facts.checkup import Checkup, Places, look, release
-from dranet_nri.facts.runtime_files import ContainerdFile, CrioFiles
+from dranet_nri.component.findings import Finding
+from dranet_nri.facts.diagnostics import Checkup, Places, look, release
+from dranet_nri.facts.runtime_config import ContainerdFile, CrioFiles
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, VerbsPort
 from dranet_nri.inventory import AzureHost, PciFunction, RdmaDevice, RdmaPort
 from dranet_nri.model import RdmaMode
-from dranet_nri.report import Finding
 from tests.fakes.sysfs import FakeSysfs
 
 PORT = RdmaPort(1, "ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand", phys_state="LinkUp")

@@ -9,12 +9,12 @@ import pytest
 
 from dranet_nri.cli import main
 from dranet_nri.commands.doctor import CONTAINERD_NRI, CRIO_NRI, runtime_findings, verbs_of
-from dranet_nri.facts.checkup import Checkup, Places, look
-from dranet_nri.facts.runtime_files import ContainerdFile, CrioFiles
+from dranet_nri.component.findings import Finding, Grade
+from dranet_nri.facts.diagnostics import Checkup, Places, look
+from dranet_nri.facts.runtime_config import ContainerdFile, CrioFiles
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure
-from dranet_nri.heartbeat import Stuck, Verdict
 from dranet_nri.inventory import RdmaDevice
-from dranet_nri.report import Finding, Grade
+from dranet_nri.state.heartbeat import Stuck, Verdict
 from tests.fakes.sysfs import FakeSysfs
 from tests.process.heartbeat_bench import ago, beat
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from dranet_nri.attach.executor import ATTACH_FAILED
 from dranet_nri.errors import AttachError, InvalidValueError, KernelError, RefusedError
-from dranet_nri.executor import ATTACH_FAILED
 from dranet_nri.model import (
     Address,
     Allocation,

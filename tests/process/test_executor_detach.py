@@ -16,7 +16,7 @@ from dranet_nri.model import (
     TcxSide,
 )
 from dranet_nri.plan.ops import AddAddress, DetachTcx, MoveLink
-from dranet_nri.plan.patience import DETACH_FAILED
+from dranet_nri.plan.retry import DETACH_FAILED
 from tests.process.executor_journal import Crash
 from tests.process.executor_node import (
     CLAIMS,

@@ -9,7 +9,7 @@ import pytest
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import Address, Device, Link, Phase, Route
 from dranet_nri.plan.ops import AddRoute, MoveLink
-from dranet_nri.plan.patience import MAX_RESTORE_TRIES
+from dranet_nri.plan.retry import MAX_RESTORE_TRIES
 from dranet_nri.state.record import MAX_RECORD, encode_attachment
 from tests.process.executor_node import DATA, Node, claim, failure_of, given, pci
 

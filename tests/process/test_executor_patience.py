@@ -7,7 +7,7 @@ import pytest
 from dranet_nri.errors import AttachError
 from dranet_nri.model import NetworkConfig, Phase, RouteConfig
 from dranet_nri.plan.ops import AddRoute, MoveLink, SetSysctl
-from dranet_nri.plan.patience import DETACH_FAILED, MAX_RESTORE_TRIES, RESTORE_FAILED
+from dranet_nri.plan.retry import DETACH_FAILED, MAX_RESTORE_TRIES, RESTORE_FAILED
 from tests.process.executor_node import DATA, Node, claim, failure_of, given, pci
 
 

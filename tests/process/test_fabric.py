@@ -5,9 +5,9 @@ from errno import EBUSY
 
 import pytest
 
+from dranet_nri.attach.rdma import NO_ADDRESS_WARNING, RdmaOptions
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import RefusedError
-from dranet_nri.fabric import NO_ADDRESS_WARNING, RdmaOptions
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     CharDevice,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from dranet_nri.attach.rdma import MADE_ANEW_S, NETWORK, NO_GID_WARNING, RdmaOptions
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import AttachError
-from dranet_nri.fabric import MADE_ANEW_S, NETWORK, NO_GID_WARNING, RdmaOptions
 from dranet_nri.model import (
     CharKind,
     Device,

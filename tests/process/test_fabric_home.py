@@ -21,7 +21,7 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.ops import AddAddress, MoveRdma, RenameRdma, SetLink
-from dranet_nri.plan.patience import MAX_RESTORE_TRIES, RESTORE_FAILED
+from dranet_nri.plan.retry import MAX_RESTORE_TRIES, RESTORE_FAILED
 from tests.process.executor_journal import Crash
 from tests.process.executor_node import (
     DATA,

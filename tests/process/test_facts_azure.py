@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.stock import read_inventory
+from dra_shim.scheduling.inputs import read_inventory
 from dranet_nri.cli import main
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.azure import azure_host

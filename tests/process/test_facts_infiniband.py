@@ -9,7 +9,7 @@ from dranet_nri.facts.infiniband import (
     told,
 )
 from dranet_nri.inventory import RdmaDevice, RdmaPort
-from dranet_nri.rdma import values
+from dranet_nri.linux.rdma import types
 from tests.fakes.sysfs import FakeSysfs
 
 PF = "0000:8a:00.0"
@@ -127,8 +127,8 @@ def test_without_netlink_the_protocol_follows_from_node_type_and_link_layer(
 def test_netlink_adds_what_sysfs_does_not_tell(tmp_path: Path) -> None:
     with_hca(tmp_path, "Ethernet")
     told = Told(
-        {"mlx5_0": values.RdmaDevice(3, "mlx5_0", protocol="opa", parent="mlx5_9")},
-        {("mlx5_0", 1): values.RdmaPort(3, "mlx5_0", 1, state="DOWN", netdev="eth7")},
+        {"mlx5_0": types.RdmaDevice(3, "mlx5_0", protocol="opa", parent="mlx5_9")},
+        {("mlx5_0", 1): types.RdmaPort(3, "mlx5_0", 1, state="DOWN", netdev="eth7")},
     )
 
     (device,) = rdma_devices(tmp_path, told)
@@ -143,7 +143,7 @@ def test_a_net_device_that_netlink_does_not_name_is_elsewhere_whatever_the_gids_
 ) -> None:
     host = FakeSysfs(tmp_path)
     host.rdma("rxe0", layers=("Ethernet",), gids=("eth0",))
-    told = Told({}, {("rxe0", 1): values.RdmaPort(0, "rxe0", 1)})
+    told = Told({}, {("rxe0", 1): types.RdmaPort(0, "rxe0", 1)})
 
     assert rdma_devices(tmp_path, told)[0].ports[0].netdevs == ()
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import InvalidValueError
-from dranet_nri.facts.netevents import NetEvent, NetEventKind
+from dranet_nri.facts.invalidation import NOTHING, Event, Touched, touched_by
+from dranet_nri.facts.netlink_events import NetEvent, NetEventKind
 from dranet_nri.facts.scan import MANY_LINKS, Scanner
-from dranet_nri.facts.touched import NOTHING, Event, Touched, touched_by
-from dranet_nri.facts.udev import OVERFLOW, DeviceEvent
-from dranet_nri.rdma.values import EventKind, RdmaEvent
+from dranet_nri.facts.uevents import OVERFLOW, DeviceEvent
+from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
 from tests.fakes.sysfs import FakeSysfs
 
 PF, OTHER = "0000:8a:00.0", "0000:8b:00.0"

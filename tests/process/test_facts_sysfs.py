@@ -6,8 +6,8 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.facts.sysfs import NetParent, net_parent, numa_near, pci_addresses, pci_functions
 from dranet_nri.inventory import PciFunction
+from dranet_nri.linux.dirfd import Folder
 from dranet_nri.model import Link
-from dranet_nri.tree import Folder
 from tests.fakes.sysfs import FakeSysfs
 from tests.state.places import no_descriptors
 

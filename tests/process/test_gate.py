@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.edits import EditOptions, cdi_ids, cdi_spec, metadata
-from dranet_nri.files import Fs, RealFs
-from dranet_nri.gate import Gate
+from dranet_nri.cdi.edits import EditOptions, cdi_ids, cdi_spec, metadata
+from dranet_nri.cdi.gate import Gate
+from dranet_nri.component.files import Fs, RealFs
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dra_shim.api import SLICE
-from dra_shim.kubelet import sockets_of
-from dranet_nri.edits import METADATA_ROOT
+from dra_shim.kubeapi import SLICE
+from dra_shim.kubeletplugin import sockets_of
+from dranet_nri.cdi.edits import METADATA_ROOT
 from dranet_nri.model import ObjectRef
 from tests.box.gpu_driver import GpuDriver, kubelet_plugin, publish_gpus
 from tests.fakes.cluster import claim_document, pod_document, result, user

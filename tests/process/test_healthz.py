@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri import heartbeat
 from dranet_nri.cli import main
-from dranet_nri.heartbeat import Stuck
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import Stuck
 from tests.process.heartbeat_bench import ago, beat
 
 

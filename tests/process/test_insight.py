@@ -9,43 +9,43 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from dra_shim.node.notices import Notice, Untold
-from dra_shim.node.told import Told
-from dranet_nri import insight
+from dra_shim.discovery.notices import Notice, Untold
+from dra_shim.discovery.tcx import Told
+from dranet_nri.component.files import RealFs
+from dranet_nri.component.threads import in_thread
 from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError
-from dranet_nri.files import RealFs
-from dranet_nri.insight import Insight
-from dranet_nri.lookout import Lookout
 from dranet_nri.plan.refusals import described
-from dranet_nri.threads import in_thread
+from dranet_nri.state import tcx
+from dranet_nri.state.tcx import Insight
+from dranet_nri.telemetry.tcx import Lookout
 
 SOME = Insight({3: ("count", "drop"), 11: ("count",)}, {7: ("macvlan", "vlan")})
 
 
 def write(run: Path, seen: Insight) -> None:
-    insight.store(RealFs(), run, insight.encoded(seen))
+    tcx.store(RealFs(), run, tcx.encoded(seen))
 
 
 def test_what_is_written_is_read_and_everybody_may(tmp_path: Path) -> None:
     write(tmp_path, SOME)
 
-    assert insight.load(tmp_path) == SOME
+    assert tcx.load(tmp_path) == SOME
     assert (tmp_path / "facts.json").stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.parametrize("directory", ["", "none"])
 def test_a_plugin_that_was_never_there_tells_nothing(tmp_path: Path, directory: str) -> None:
-    assert insight.load(tmp_path / directory) == Insight()
+    assert tcx.load(tmp_path / directory) == Insight()
 
 
 def test_a_plugin_of_before_tells_nothing_of_other_namespaces(tmp_path: Path) -> None:
     (tmp_path / "facts.json").write_text('{"version": 1, "tcx": {"3": ["a"]}}')
 
-    assert insight.load(tmp_path) == Insight({3: ("a",)})
+    assert tcx.load(tmp_path) == Insight({3: ("a",)})
 
 
 def test_the_order_of_links_does_not_matter(tmp_path: Path) -> None:
-    assert insight.encoded(Insight({11: ("a",), 3: ("b",)})) == insight.encoded(
+    assert tcx.encoded(Insight({11: ("a",), 3: ("b",)})) == tcx.encoded(
         Insight({3: ("b",), 11: ("a",)})
     )
 
@@ -72,14 +72,14 @@ def test_what_is_not_ours_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "facts.json").write_text(text)
 
     with pytest.raises(StateCorruptError, match=r"facts\.json: not what the plugin writes"):
-        insight.load(tmp_path)
+        tcx.load(tmp_path)
 
 
 def test_another_version_is_refused_by_its_number(tmp_path: Path) -> None:
     (tmp_path / "facts.json").write_text(json.dumps({"version": 2, "tcx": {}}))
 
     with pytest.raises(StateVersionError, match="version 2, this program reads 1"):
-        insight.load(tmp_path)
+        tcx.load(tmp_path)
 
 
 class Host:
@@ -107,13 +107,13 @@ def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
 
     async def scene() -> None:
         await lookout.look()
-        assert insight.load(tmp_path) == Insight()
+        assert tcx.load(tmp_path) == Insight()
         first = file.stat().st_ino
         await lookout.look()
         assert file.stat().st_ino == first
         host.seen = SOME
         await lookout.look()
-        assert insight.load(tmp_path) == SOME
+        assert tcx.load(tmp_path) == SOME
 
     asyncio.run(scene())
 
@@ -135,7 +135,7 @@ def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: 
     with capture_logs() as logs:
         asyncio.run(scene())
 
-    assert insight.load(tmp_path / "run") == SOME
+    assert tcx.load(tmp_path / "run") == SOME
     assert [(each["log_level"], each["event"]) for each in logs] == [
         ("warning", "not told to the shim: TCX programs, links of other namespaces")
     ] * 4
@@ -149,13 +149,13 @@ def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: 
 def test_it_looks_again_and_again_until_it_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dranet_nri.lookout.LOOK_S", 0.001)
+    monkeypatch.setattr("dranet_nri.telemetry.tcx.LOOK_S", 0.001)
     host = Host()
 
     async def scene() -> None:
         task = asyncio.create_task(Lookout(RealFs(), tmp_path, partial(in_thread, host.ask)).run())
         host.seen = SOME
-        while insight.load(tmp_path) != SOME:  # the test's timeout bounds the wait
+        while tcx.load(tmp_path) != SOME:  # the test's timeout bounds the wait
             await asyncio.to_thread(time.sleep, 0.001)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from dra_shim.stock import parse_inventory
+from dra_shim.scheduling.inputs import parse_inventory
 from dranet_nri.commands.inventory import print_inventory
 from dranet_nri.inventory import Inventory, RdmaDevice, RdmaPort
 from dranet_nri.model import Device, DeviceKey, Version

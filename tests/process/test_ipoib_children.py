@@ -5,10 +5,10 @@ from errno import EBUSY
 
 import pytest
 
-from dranet_nri.children import remove_strays
+from dranet_nri.attach.ipoib import remove_strays
+from dranet_nri.attach.rdma import IP_ONLY_WARNING, RdmaOptions
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import AttachError, RefusedError
-from dranet_nri.fabric import IP_ONLY_WARNING, RdmaOptions
 from dranet_nri.model import (
     TENANT_PKEY,
     AllocatedDevice,

@@ -7,8 +7,8 @@ import pytest
 
 from dranet_nri.inventory import NetDevice
 from dranet_nri.kernel import host
+from dranet_nri.linux.netlink.links import IFLA_NETNS_IMMUTABLE, IFLA_PHYS_PORT_NAME, Seen
 from dranet_nri.model import Link
-from dranet_nri.netlink.links import IFLA_NETNS_IMMUTABLE, IFLA_PHYS_PORT_NAME, Seen
 
 PARENT = "0000:8a:00.1"
 

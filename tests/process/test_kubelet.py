@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.kubelet import Registered
-from dra_shim.kubelet.plugin import WATCH_S
+from dra_shim.kubeletplugin import Registered
+from dra_shim.kubeletplugin.plugin import WATCH_S
 from dra_shim.prepare import Answer, Terms
-from dranet_nri.edits import cdi_ids
+from dranet_nri.cdi.edits import cdi_ids
 from dranet_nri.model import ObjectRef
 from tests.fakes.cluster import POOL, result
 from tests.fakes.kubelet import OF_1_33, OF_1_37, PrepareError, cdi_devices

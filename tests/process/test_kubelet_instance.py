@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.kubelet import SocketError, only_instance
-from dra_shim.kubelet.instance import POLL_S
-from dra_shim.kubelet.plugin import WATCH_S
+from dra_shim.kubeletplugin import SocketError, only_instance
+from dra_shim.kubeletplugin.instance_lock import POLL_S
+from dra_shim.kubeletplugin.plugin import WATCH_S
 from tests.fakes.clock import FakeClock
 from tests.process.kubelet_bench import Node, home
 
@@ -22,7 +22,7 @@ __all__ = ["home"]
 HOLD = """
 import asyncio, sys
 from pathlib import Path
-from dra_shim.kubelet import only_instance
+from dra_shim.kubeletplugin import only_instance
 async def hold():
     async with only_instance(Path(sys.argv[1]), "pod dra-net-x7, pid 12", print):
         print("held", flush=True)

@@ -12,9 +12,9 @@ import grpc
 import pytest
 
 from dra_shim._gen.pluginregistration_v1_pb2 import InfoRequest
-from dra_shim.kubelet import Registered, SocketFailed, SocketReplaced, probe, sockets_of
-from dra_shim.kubelet.plugin import LONGEST_PATIENCE_S, PATIENCE_S, WATCH_S
-from dra_shim.kubelet.sockets import MAX_PATH
+from dra_shim.kubeletplugin import Registered, SocketFailed, SocketReplaced, probe, sockets_of
+from dra_shim.kubeletplugin.plugin import LONGEST_PATIENCE_S, PATIENCE_S, WATCH_S
+from dra_shim.kubeletplugin.sockets import MAX_PATH
 from dranet_nri.model import ObjectRef
 from tests.fakes.kubelet import PrepareError
 from tests.process.kubelet_bench import Node, home

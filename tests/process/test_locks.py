@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from dranet_nri.locks import DeviceLocks
+from dranet_nri.attach.locks import DeviceLocks
 
 
 def played(scene: Callable[[DeviceLocks], Coroutine[object, object, None]]) -> None:

@@ -14,12 +14,12 @@ from threading import Event
 
 import pytest
 
-from dra_shim.kubelet import sockets_of
-from dra_shim.settings import State
-from dranet_nri.log import ROOM, Outlet
+from dra_shim.kubeletplugin import sockets_of
+from dra_shim.settings.common import State
+from dranet_nri.component.log import ROOM, Outlet
 from dranet_nri.model import DRIVER_NAME
+from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.lock import PluginLock
-from dranet_nri.wire.nri import PodEventKind
 from tests.box.waiting import wait_until
 from tests.fakes.runtime import RuntimeServer, pod_message
 from tests.process.daemon_bench import ROOT, Site
@@ -37,7 +37,7 @@ LINE = b"x" * 999 + b"\n"
 MANY = 3 * ROOM // len(LINE)
 COMMAND = """
 import sys
-from dranet_nri.log import configure, logger, patient_stderr
+from dranet_nri.component.log import configure, logger, patient_stderr
 with patient_stderr():
     configure(json=True, verbose=False)
     for number in range({count}):

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from dra_shim.cel import SelectorError
-from dra_shim.goods import NO_CARRIER, NO_RDMA
-from dra_shim.kubelet import HealthReport
-from dra_shim.node import Ailing, Choice, Recovered, Seen
-from dra_shim.node.pace import LONGEST_S, QUIET_S
-from dranet_nri import insight
-from dranet_nri.files import RealFs
+from dra_shim.discovery import Ailing, Choice, Recovered, Seen
+from dra_shim.discovery.schedule import LONGEST_S, QUIET_S
+from dra_shim.kubeletplugin import HealthReport
+from dra_shim.pool import NO_CARRIER, NO_RDMA
+from dranet_nri.component.files import RealFs
 from dranet_nri.inventory import HostFacts, RdmaDevice, RdmaPort
+from dranet_nri.state import tcx
 from tests.process.node_bench import RESCAN_S, Bench, facts_with
 from tests.process.plugin_bench import finish
 from tests.slices.pools import function, nic
@@ -52,8 +52,8 @@ def test_programs_that_the_plugin_tells_of_are_published(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             assert dict((await bench.device("a")).attributes)["dra.net/ebpf"] is False
-            seen = insight.Insight({index: ("count",)})
-            insight.store(RealFs(), bench.state.run, insight.encoded(seen))
+            seen = tcx.Insight({index: ("count",)})
+            tcx.store(RealFs(), bench.state.run, tcx.encoded(seen))
             await bench.rest(RESCAN_S)
             told = dict((await bench.device("a")).attributes)
             assert (told["dra.net/ebpf"], told["dra.net/tcxProgramNames"]) == (True, "count")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.node import Deaf, Notice
-from dra_shim.node.host import Ears
+from dra_shim.discovery import Deaf, Notice
+from dra_shim.discovery.host import Ears
 from dranet_nri.errors import KernelError
-from dranet_nri.facts.netevents import NetEvent, NetEventKind
+from dranet_nri.facts.invalidation import Event
+from dranet_nri.facts.netlink_events import NetEvent, NetEventKind
 from dranet_nri.facts.scan import Scanner
-from dranet_nri.facts.touched import Event
-from dranet_nri.facts.udev import DeviceEvent
+from dranet_nri.facts.uevents import DeviceEvent
 from tests.fakes.sysfs import FakeSysfs
 from tests.process.plugin_bench import finish
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.goods import VANISHED
-from dra_shim.node import Ailing, LookFailed, Seen
-from dra_shim.node.held import Held
-from dra_shim.node.pace import FIRST_PAUSE_S, QUIET_S
+from dra_shim.checkpoint.cache import Held
+from dra_shim.discovery import Ailing, LookFailed, Seen
+from dra_shim.discovery.schedule import FIRST_PAUSE_S, QUIET_S
+from dra_shim.pool import VANISHED
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import Phase
 from dranet_nri.state.store import AttachmentStore

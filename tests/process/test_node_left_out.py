@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.node import Choice, LeftOut, Seen
+from dra_shim.discovery import Choice, LeftOut, Seen
 from tests.process.node_bench import RESCAN_S, Bench
 from tests.process.plugin_bench import finish
 

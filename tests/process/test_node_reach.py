@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.node import LookFailed, Seen
-from dra_shim.node.pace import FIRST_PAUSE_S
-from dra_shim.node.reach import AGAIN_S, RETRY_S, Reach
+from dra_shim.discovery import LookFailed, Seen
+from dra_shim.discovery.node_addresses import AGAIN_S, RETRY_S, Reach
+from dra_shim.discovery.schedule import FIRST_PAUSE_S
 from dra_shim.prepare import UnavailableError
 from tests.fakes.clock import FakeClock
 from tests.fakes.host import FakeAddresses

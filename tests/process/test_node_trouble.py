@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.node import LookFailed, LookStuck
-from dra_shim.node.pace import FIRST_PAUSE_S, LONGEST_PAUSE_S, QUIET_S
-from dra_shim.node.teller import DOUBT_S
+from dra_shim.discovery import LookFailed, LookStuck
+from dra_shim.discovery.reporter import DOUBT_S
+from dra_shim.discovery.schedule import FIRST_PAUSE_S, LONGEST_PAUSE_S, QUIET_S
 from dranet_nri.errors import KernelError
 from tests.process.node_bench import RESCAN_S, Bench, facts_with
 from tests.process.plugin_bench import finish

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.log import logger
+from dranet_nri.attach.watchdog import FAULT, STUCK, Overseer
+from dranet_nri.component.log import logger
+from dranet_nri.component.threads import now_doing
 from dranet_nri.model import Attachment, Failure, Phase
-from dranet_nri.overseer import FAULT, STUCK, Overseer
-from dranet_nri.threads import now_doing
 from tests.fakes.node import Node
 from tests.process.plugin_node import node
 

@@ -4,7 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from dra_shim.parts import FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S, Part, PartFailed, Parts
+from dranet_nri.component.supervisor import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    STEADY_S,
+    Part,
+    PartFailed,
+    Parts,
+)
 from tests.fakes.clock import FakeClock
 
 

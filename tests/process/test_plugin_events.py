@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.daemon import is_worth_a_look
-from dranet_nri.facts.udev import DeviceEvent
+from dranet_nri.daemon.process import is_worth_a_look
+from dranet_nri.facts.uevents import DeviceEvent
 from dranet_nri.model import Allocation, InterfaceConfig, NetworkConfig, Phase, Pod
 from dranet_nri.plan.ops import MoveRdma
 from tests.fakes.node import Node

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from dranet_nri import cli
+from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.errors import RefusedError
-from dranet_nri.executor import Executor
-from dranet_nri.fabric import RdmaOptions
 from dranet_nri.model import GATE_CLOSED, Allocation, Attachment, Phase
 from dranet_nri.plan.ops import MoveLink
-from dranet_nri.plan.patience import DETACH_FAILED
+from dranet_nri.plan.retry import DETACH_FAILED
 from tests.fakes.node import LATER, FullFs, Node
 
 

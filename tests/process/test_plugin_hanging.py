@@ -11,12 +11,12 @@ from typing import TypeVar
 
 import pytest
 
+from dranet_nri.attach.watchdog import Repair, Repairs, Subject
+from dranet_nri.component.log import logger
 from dranet_nri.errors import HeldError
-from dranet_nri.heartbeat import ROUND_S
-from dranet_nri.log import logger
+from dranet_nri.hooks.handler import MOMENT_S, PATIENCE_S
 from dranet_nri.model import NetnsId, Phase, Pod
-from dranet_nri.overseer import Repair, Repairs, Subject
-from dranet_nri.plugin import MOMENT_S, PATIENCE_S
+from dranet_nri.state.heartbeat import ROUND_S
 from tests.fakes.kernel import FakeKernel
 from tests.fakes.node import LATER, Node
 from tests.fakes.session import FakeSession

@@ -4,8 +4,8 @@ import asyncio
 import threading
 from dataclasses import replace
 
-from dranet_nri.executor import Executor
-from dranet_nri.fabric import RdmaOptions
+from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.model import Allocation, Attachment, ObjectRef, Phase, Pod
 from dranet_nri.plan.ops import AddAddress
 from tests.fakes.node import LATER, Node

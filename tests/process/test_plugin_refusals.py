@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.attach.watchdog import FAULT
 from dranet_nri.errors import KernelError, RefusedError
-from dranet_nri.executor import Executor
-from dranet_nri.fabric import RdmaOptions
 from dranet_nri.model import Allocation, Attachment, Container, Edits, Mount, NetnsId, Phase, Pod
-from dranet_nri.overseer import FAULT
 from dranet_nri.plan.ops import MoveLink
 from dranet_nri.state.reader import AllocationReader
 from tests.fakes.kernel import FakeKernel

@@ -6,7 +6,8 @@ from unittest.mock import patch
 
 import pytest
 
-from dranet_nri.edits import cdi_ids
+from dranet_nri.attach.watchdog import FAULT, STUCK
+from dranet_nri.cdi.edits import cdi_ids
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     Allocation,
@@ -17,7 +18,6 @@ from dranet_nri.model import (
     Phase,
     Pod,
 )
-from dranet_nri.overseer import FAULT, STUCK
 from dranet_nri.plan.ops import AddAddress, MoveLink
 from tests.fakes.kernel import FakeKernel
 from tests.fakes.node import Node, pci_key

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.connection import Connection, Endpoint
 from dranet_nri.model import Pod
-from dranet_nri.wire.nri import PodEventKind
-from dranet_nri.wire.ttrpc import Answer, Code
+from dranet_nri.nri.stub import Connection, Endpoint
+from dranet_nri.nri.wire.messages import PodEventKind
+from dranet_nri.nri.wire.ttrpc import Answer, Code
 from tests.fakes.clock import FakeClock
 from tests.fakes.node import Node, PausedExecutor
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from dranet_nri.attach.conflicts import refuse_unusable
 from dranet_nri.errors import HeldError, UnusableRecordError
-from dranet_nri.holders import refuse_unusable
 from dranet_nri.model import Allocation, Pod
-from dranet_nri.state.damage import Damage
+from dranet_nri.state.corrupt import Damage
 from dranet_nri.state.record import VERSION
 from tests.fakes.node import Node
 from tests.process.plugin_node import node

@@ -16,7 +16,7 @@ from dra_shim.prepare import (
     Unprepared,
     UnprepareFailed,
 )
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     ContainerClaim,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim.prepare import Answer, Unprepared
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from dranet_nri.model import Device, ObjectRef
 from tests.fakes.cluster import config, nic
 from tests.process.prepare_bench import Bench

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.ledger import Ledger
+from dra_shim.checkpoint.transaction import Ledger
 from dra_shim.prepare import Terms
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from dranet_nri.model import Phase
 from tests.fakes.cluster import POOL
 from tests.process.prepare_bench import POD, Bench, attach, nonce_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim.prepare import Answer, Prepared, PreparedDevice
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from dranet_nri.model import ObjectRef
 from tests.fakes.cluster import POOL, pod_document, result, user
 from tests.process.prepare_bench import POD, Bench, give_to_another

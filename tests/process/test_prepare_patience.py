@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.ledger import Ledger
+from dra_shim.checkpoint.transaction import Ledger
 from dra_shim.prepare import (
     Answer,
     Prepared,
@@ -15,7 +15,7 @@ from dra_shim.prepare import (
     UnavailableError,
 )
 from dra_shim.prepare.preparer import LONGEST_S
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     ObjectRef,

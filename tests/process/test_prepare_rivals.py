@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from tests.fakes.cluster import result
 from tests.process.prepare_bench import Bench
 

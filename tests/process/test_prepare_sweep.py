@@ -15,8 +15,8 @@ from dra_shim.prepare import (
     Swept,
     UnavailableError,
 )
-from dra_shim.prepare.sweep import ORPHAN_S, SWEEP_S
-from dra_shim.settings import State
+from dra_shim.prepare.orphans import ORPHAN_S, SWEEP_S
+from dra_shim.settings.common import State
 from dranet_nri.model import ObjectRef, Phase
 from tests.fakes.cluster import POOL, Document, claim_document, pod_document, result, user
 from tests.process.prepare_bench import OTHER_POD, POD, Bench, attach

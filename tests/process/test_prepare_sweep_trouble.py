@@ -3,7 +3,7 @@
 import asyncio
 
 from dra_shim.prepare import NotYetError, SweepFailed, Swept
-from dra_shim.prepare.sweep import ORPHAN_S, SWEEP_S
+from dra_shim.prepare.orphans import ORPHAN_S, SWEEP_S
 from tests.process.prepare_bench import POD
 from tests.process.test_prepare_sweep import REASON, SweepBench, bench
 

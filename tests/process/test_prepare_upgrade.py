@@ -4,7 +4,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from dranet_nri.model import Consumed
 from dranet_nri.state.record import VERSION
 from tests.fakes.cluster import result

@@ -4,10 +4,10 @@ from errno import EINVAL, EPERM
 
 import pytest
 
-from dranet_nri import bpf
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import privileged
-from dranet_nri.insight import Insight
+from dranet_nri.linux import bpf
+from dranet_nri.state.tcx import Insight
 
 ABOVE = {7: ("macvlan",)}
 

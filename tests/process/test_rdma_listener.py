@@ -6,10 +6,10 @@ from errno import EBADMSG, EPERM
 from pathlib import Path
 
 from dranet_nri.errors import KernelError
-from dranet_nri.rdma import codec
-from dranet_nri.rdma.listener import RdmaListener
-from dranet_nri.rdma.monitor import RdmaMonitor
-from dranet_nri.rdma.values import EventKind, RdmaEvent
+from dranet_nri.linux.rdma import codec
+from dranet_nri.linux.rdma.multicast import RdmaMonitor
+from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
+from dranet_nri.linux.rdma.watcher import RdmaListener
 from tests.process.plugin_bench import finish
 from tests.rdma.test_monitor import message
 

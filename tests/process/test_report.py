@@ -10,9 +10,9 @@ from dra_shim.cli import main as shim
 from dranet_nri.cli import main as plugin
 from dranet_nri.commands.doctor import print_report
 from dranet_nri.commands.inventory import print_inventory
+from dranet_nri.component.findings import Finding, Grade, say, shown, table
 from dranet_nri.inventory import Inventory
 from dranet_nri.model import Device, DeviceKey
-from dranet_nri.report import Finding, Grade, say, shown, table
 
 NASTY = "nic\x1b[2J\x07\r\udcff\u202e\u2028\nreally"
 SHOWN = "nic\\x1b[2J\\x07\\r\\udcff\\u202e\\u2028\\nreally"
@@ -81,4 +81,6 @@ def test_every_verb_prints_by_the_one_way_that_escapes() -> None:
         if "print(" in line and "print(json.dumps(" not in line
     }
 
-    assert printing == {"dranet_nri/report.py: print(shown(line), file=to or sys.stdout)"}
+    assert printing == {
+        "dranet_nri/component/findings.py: print(shown(line), file=to or sys.stdout)"
+    }

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.address import Address
 from dra_shim.cli import main
-from dra_shim.run_settings import (
+from dra_shim.settings.common import State
+from dra_shim.settings.listen_address import Address
+from dra_shim.settings.run import (
     KLOG,
     RunSettings,
     add_run_flags,
     settings_from,
     without_dranet,
 )
-from dra_shim.settings import State
 from dranet_nri.facts.host import node_name
 from tests.process.called import called
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.facts.runtime_files import ContainerdFile, CrioFiles, containerd_file, crio_files
+from dranet_nri.facts.runtime_config import ContainerdFile, CrioFiles, containerd_file, crio_files
 
 NRI = "[plugins.'io.containerd.nri.v1.nri']\n"
 

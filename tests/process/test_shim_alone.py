@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from dranet_nri.state.lock import PluginLock
 from tests.process.shim_bench import ENVIRONMENT, command
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from dra_shim.api import NODE, SLICE
-from dra_shim.checkup import (
+from dra_shim.cli import main
+from dra_shim.commands.doctor_checks import (
     RIGHTS,
     kubelet_findings,
     record_findings,
@@ -19,13 +19,13 @@ from dra_shim.checkup import (
     server_findings,
     slice_findings,
 )
-from dra_shim.cli import main
-from dra_shim.kubelet import dra_services, sockets_of
-from dra_shim.kubelet.plugin import WATCH_S, KubeletPlugin
-from dra_shim.settings import State
-from dra_shim.slices.layout import slice_name
+from dra_shim.kubeapi import NODE, SLICE
+from dra_shim.kubeletplugin import dra_services, sockets_of
+from dra_shim.kubeletplugin.plugin import WATCH_S, KubeletPlugin
+from dra_shim.resourceslice.layout import slice_name
+from dra_shim.settings.common import State
+from dranet_nri.component.findings import Finding, Grade
 from dranet_nri.model import AllocatedDevice, Allocation, Failure, ObjectRef, Phase
-from dranet_nri.report import Finding, Grade
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import nic

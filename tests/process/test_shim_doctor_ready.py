@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.address import Address
-from dra_shim.checkup import shim_findings
 from dra_shim.cli import main
+from dra_shim.commands.doctor_checks import shim_findings
+from dra_shim.settings.listen_address import Address
 from dra_shim.web import Checks, Metrics, PluginSigns, WebServer, pages
 from dra_shim.web.server import MakePage, Page
-from dranet_nri.report import Finding, Grade
+from dranet_nri.component.findings import Finding, Grade
 from tests.process.kubelet_bench import Node, home
 from tests.process.web_bench import WebNotices
 

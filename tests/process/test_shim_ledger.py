@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.allocator import Uses
-from dra_shim.ledger import Ledger, UnwritableError, observe
-from dra_shim.settings import State
+from dra_shim.checkpoint.transaction import Ledger, UnwritableError, observe
+from dra_shim.pool import Uses
+from dra_shim.settings.common import State
+from dranet_nri.component.files import RealFs
 from dranet_nri.errors import RefusedError
-from dranet_nri.files import RealFs
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,

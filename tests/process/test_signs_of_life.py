@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri import heartbeat
-from dranet_nri.connection import ConnectionStatus
+from dranet_nri.component.files import RealFs
 from dranet_nri.errors import AttachError, HeldError, KernelError, NoNetnsError, RefusedError
-from dranet_nri.files import RealFs
-from dranet_nri.heartbeat import Stuck
 from dranet_nri.model import ContainerClaim
+from dranet_nri.nri.stub import ConnectionStatus
 from dranet_nri.plan.ops import AddAddress, MoveLink
-from dranet_nri.pulse import Pulse
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import Stuck
+from dranet_nri.telemetry.heartbeat import Pulse
 from tests.fakes.node import Node
 from tests.fakes.scrape import Labels, Scrape, counted
 

@@ -12,13 +12,13 @@ from uuid import uuid4
 
 import pytest
 
-from dra_shim.allocator import pools_of
-from dra_shim.api import NODE, SLICE, Api, name_of, uid_of
-from dra_shim.claims import Offer, ResourceSlice, parse_document
-from dra_shim.goods import Goods, goods_of
-from dra_shim.slices import DeviceRefused, FieldsDropped, Published
-from dra_shim.slices.layout import slice_name
-from dra_shim.slices.pace import REPAIR_S
+from dra_shim.kubeapi import NODE, SLICE, Api, name_of, uid_of
+from dra_shim.pool import Goods, goods_of
+from dra_shim.resourceapi import Offer, ResourceSlice, parse_document
+from dra_shim.resourceslice import DeviceRefused, FieldsDropped, Published
+from dra_shim.resourceslice.layout import slice_name
+from dra_shim.resourceslice.schedule import REPAIR_S
+from dra_shim.scheduling.allocator import pools_of
 from tests.process.api_bench import FakeSubject, Subject
 from tests.process.plugin_bench import finish
 from tests.process.publisher_bench import Bench, names_of

@@ -2,10 +2,10 @@
 
 import pytest
 
-from dra_shim.goods import Feature, Goods, goods_of
-from dra_shim.slices import DeviceRefused, FeaturesMissing, FieldsDropped, Published
-from dra_shim.slices.pace import REPAIR_S
-from dra_shim.slices.publisher import PROBE_S
+from dra_shim.pool import Feature, Goods, goods_of
+from dra_shim.resourceslice import DeviceRefused, FeaturesMissing, FieldsDropped, Published
+from dra_shim.resourceslice.controller import PROBE_S
+from dra_shim.resourceslice.schedule import REPAIR_S
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.exchange import Asked, Silence, Told, Watching
 from tests.fakes.slice_rules import FEATURES

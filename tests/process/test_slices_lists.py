@@ -2,9 +2,9 @@
 
 import pytest
 
-from dra_shim.goods import Feature, goods_of
-from dra_shim.slices import DeviceRefused, FeaturesMissing
-from dra_shim.slices.publisher import PROBE_S
+from dra_shim.pool import Feature, goods_of
+from dra_shim.resourceslice import DeviceRefused, FeaturesMissing
+from dra_shim.resourceslice.controller import PROBE_S
 from dranet_nri.inventory import NUMA_NODE
 from tests.fakes.slice_rules import FEATURES
 from tests.process.plugin_bench import finish

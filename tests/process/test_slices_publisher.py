@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from dra_shim.api import SLICE
-from dra_shim.goods import Goods
-from dra_shim.slices import Published, publisher
-from dra_shim.slices.layout import Part, laid_out
-from dra_shim.slices.pace import GATHER_S, REPAIR_S, REST_S
+from dra_shim.kubeapi import SLICE
+from dra_shim.pool import Goods
+from dra_shim.resourceslice import Published, controller
+from dra_shim.resourceslice.layout import Part, laid_out
+from dra_shim.resourceslice.schedule import GATHER_S, REPAIR_S, REST_S
 from tests.process.plugin_bench import finish
 from tests.process.publisher_bench import FIRST, ill, names_of, plain, publishing, writing
 from tests.slices.pools import many
@@ -46,7 +46,7 @@ def test_a_pass_is_planned_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch
         where.append(threading.current_thread())
         return laid_out(*args)
 
-    monkeypatch.setattr(publisher, "laid_out", laid)
+    monkeypatch.setattr(controller, "laid_out", laid)
 
     async def scene() -> None:
         async with publishing() as (_, it):

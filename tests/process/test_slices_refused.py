@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from dra_shim.claims import Offer
-from dra_shim.goods import Goods
-from dra_shim.slices import DeviceRefused, Published, Trouble
-from dra_shim.slices.pace import GATHER_S, REST_S
+from dra_shim.pool import Goods
+from dra_shim.resourceapi import Offer
+from dra_shim.resourceslice import DeviceRefused, Published, Trouble
+from dra_shim.resourceslice.schedule import GATHER_S, REST_S
 from tests.fakes.exchange import Told
 from tests.process.plugin_bench import finish
 from tests.process.publisher_bench import (

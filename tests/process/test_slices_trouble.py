@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from dra_shim.api import NODE, Api, Kind, Object
-from dra_shim.slices import (
+from dra_shim.kubeapi import NODE, Api, Kind, Object
+from dra_shim.resourceslice import (
     Published,
 )
-from dra_shim.slices.pace import GATHER_S, REPAIR_S, REST_S
+from dra_shim.resourceslice.schedule import GATHER_S, REPAIR_S, REST_S
 from tests.fakes.exchange import Told
 from tests.process.api_bench import talking
 from tests.process.plugin_bench import finish

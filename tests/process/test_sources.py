@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from dra_shim.api import CLAIM, NODE, POD
-from dra_shim.node import AddressSource
+from dra_shim.daemon.sources import ServerSource
+from dra_shim.discovery import AddressSource
+from dra_shim.kubeapi import CLAIM, NODE, POD
 from dra_shim.prepare import ClaimSource, NotYetError, PodSource, UnavailableError
-from dra_shim.sources import ServerSource
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 from tests.fakes.exchange import Silence, Told

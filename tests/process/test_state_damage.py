@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.state.damage import Damage, of_allocations, of_attachments
+from dranet_nri.state.corrupt import Damage, of_allocations, of_attachments
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 from dranet_nri.state.record import VERSION
 from dranet_nri.state.store import AllocationStore

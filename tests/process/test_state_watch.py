@@ -1,4 +1,4 @@
-"""dranet_nri.state.watch: what inotify tells, and what it must be asked again."""
+"""dranet_nri.linux.inotify: what inotify tells, and what it must be asked again."""
 
 import os
 import resource
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import StateError
-from dranet_nri.state import watch
-from dranet_nri.state.watch import (
+from dranet_nri.linux import inotify
+from dranet_nri.linux.inotify import (
     IN_CREATE,
     IN_IGNORED,
     IN_MOVED_TO,
@@ -185,7 +185,7 @@ def test_a_path_without_any_directory_is_refused(monkeypatch: pytest.MonkeyPatch
     def nothing(_self: Watch, path: Path) -> int:
         raise FileNotFoundError(path)
 
-    monkeypatch.setattr(watch.Watch, "_add", nothing)
+    monkeypatch.setattr(inotify.Watch, "_add", nothing)
 
     with pytest.raises(StateError, match="neither it nor a directory above it"):
         Watch(Path("/a/b"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.cli import main
-from dranet_nri.heartbeat import Stuck
 from dranet_nri.model import Phase
+from dranet_nri.state.heartbeat import Stuck
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.process.heartbeat_bench import ago, beat
 from tests.state.examples import ATTACHMENT

@@ -13,12 +13,12 @@ from uuid import uuid4
 
 import pytest
 
-from dra_shim.api import EVENT, version_of
+from dra_shim.kubeapi import EVENT, version_of
 from dra_shim.prepare import Prepared, PrepareFailed
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from dra_shim.status import Applied, ClaimGone, ClaimRefused, Posted
-from dra_shim.status.agenda import REST_S
-from dra_shim.status.verdict import DEPARTURE_S
+from dra_shim.status.summary import DEPARTURE_S
+from dra_shim.status.workqueue import REST_S
 from dranet_nri.model import ObjectRef, Phase
 from tests.process.api_bench import FakeSubject, Subject
 from tests.process.plugin_bench import finish

@@ -7,8 +7,8 @@ import pytest
 
 from dra_shim.prepare import PrepareFailed
 from dra_shim.status import EventLost, Posted, Trouble
-from dra_shim.status.backlog import BURST, MAX_WAITING, REFILL_S
-from dra_shim.status.poster import FIRST_PAUSE_S, MAX_TRIES
+from dra_shim.status.correlator import BURST, MAX_WAITING, REFILL_S
+from dra_shim.status.recorder import FIRST_PAUSE_S, MAX_TRIES
 from tests.fakes.exchange import Asked, Told
 from tests.process.plugin_bench import finish
 from tests.process.status_bench import failed, given

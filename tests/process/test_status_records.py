@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from dra_shim.prepare import Stranded
-from dra_shim.settings import State
+from dra_shim.settings.common import State
 from dra_shim.status import Applied, ClaimGone, Posted
-from dra_shim.status.records import RETRY_S
-from dra_shim.status.verdict import DEPARTURE_S, SLOW_S
+from dra_shim.status.record_watch import RETRY_S
+from dra_shim.status.summary import DEPARTURE_S, SLOW_S
 from dranet_nri.model import ObjectRef, Phase
 from dranet_nri.state.reader import name_of as file_of
 from dranet_nri.state.record import encode_attachment

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from dra_shim.status import Applied, ClaimGone, ClaimRefused, StatusNotKept, Trouble
-from dra_shim.status.agenda import FIRST_LASTING_S, FIRST_PAUSE_S, REST_S
-from dra_shim.status.claims import PROBE_S
-from dra_shim.status.verdict import DEPARTURE_S
+from dra_shim.status.claim_writer import PROBE_S
+from dra_shim.status.summary import DEPARTURE_S
+from dra_shim.status.workqueue import FIRST_LASTING_S, FIRST_PAUSE_S, REST_S
 from dranet_nri.model import Phase
 from tests.fakes.claim_rules import DEVICE_STATUS
 from tests.fakes.exchange import Told

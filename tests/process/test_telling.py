@@ -2,8 +2,8 @@
 
 from structlog.testing import capture_logs
 
-from dra_shim.node import LeftOut
-from dra_shim.telling import MAX_NAMES, Telling
+from dra_shim.daemon.log_sink import MAX_NAMES, Telling
+from dra_shim.discovery import LeftOut
 from dra_shim.web import PageFailed
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from dranet_nri.threads import in_thread
+from dranet_nri.component.threads import in_thread
 
 
 class Gate:

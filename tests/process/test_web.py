@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from httpx2 import AsyncClient, Response
 
-from dra_shim.address import Address, parse_address
+from dra_shim.settings.listen_address import Address, parse_address
 from dra_shim.web import PageFailed, WebServer
 from dra_shim.web.server import MAX_CONNECTIONS, Page
 from dranet_nri.errors import InvalidValueError

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from httpx2 import AsyncClient
 
-from dra_shim.address import Address
+from dra_shim.settings.listen_address import Address
 from dra_shim.web import Checks, Metrics, PluginSigns, WebServer, pages
 from dra_shim.web.server import Page
 from tests.process.web_bench import WebNotices

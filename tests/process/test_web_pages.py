@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from httpx2 import AsyncClient
 
-from dra_shim import kubelet, node, prepare, slices, status
-from dra_shim.address import Address
-from dra_shim.api import ConflictError, UnavailableError
-from dra_shim.goods import Feature
-from dra_shim.kubelet import Registered, sockets_of
-from dra_shim.parts import PartFailed
+from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status
+from dra_shim.kubeapi import ConflictError, UnavailableError
+from dra_shim.kubeletplugin import Registered, sockets_of
+from dra_shim.pool import Feature
 from dra_shim.prepare import Answer
+from dra_shim.settings.listen_address import Address
 from dra_shim.web import (
     Checks,
     MeteredDriver,
@@ -23,11 +22,12 @@ from dra_shim.web import (
     WebServer,
     pages,
 )
-from dranet_nri import heartbeat
-from dranet_nri.files import RealFs
-from dranet_nri.heartbeat import Heartbeat
-from dranet_nri.meter import Meter
+from dranet_nri.attach.metrics import Meter
+from dranet_nri.component.files import RealFs
+from dranet_nri.component.supervisor import PartFailed
 from dranet_nri.model import ObjectRef
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import Heartbeat
 from tests.fakes.scrape import Scrape, counted
 from tests.process.kubelet_bench import Node, home
 from tests.process.web_bench import WebNotices
@@ -88,8 +88,8 @@ def site(tmp_path: Path) -> Site:
 
 
 def test_what_dranet_has_is_there_under_its_names(site: Site) -> None:
-    site.metrics.on_node(node.Seen(9, 4, (), ()))
-    site.metrics.server.on_slices(slices.Published(8, 1, 2))
+    site.metrics.on_node(discovery.Seen(9, 4, (), ()))
+    site.metrics.server.on_slices(resourceslice.Published(8, 1, 2))
 
     scrape = site.scrape()
 
@@ -196,24 +196,29 @@ TOLD = [
     ),
     (Registered(), "dra_shim_registered", {}, 1),
     (Registered("no"), "dra_shim_registered", {}, 0),
-    (kubelet.SocketReplaced("/x", "gone"), "dra_shim_sockets_total", {"result": "replaced"}, 1),
-    (kubelet.SocketFailed("no"), "dra_shim_sockets_total", {"result": "failed"}, 1),
-    (slices.Published(8, 3, 2), "dra_shim_slices", {}, 3),
-    (slices.Published(8, 3, 2), "dra_shim_slice_writes_total", {}, 2),
-    (slices.DeviceRefused("nic", "no"), "dra_shim_devices_refused_total", {}, 1),
     (
-        slices.FeaturesMissing(frozenset({Feature.TAINTS})),
+        kubeletplugin.SocketReplaced("/x", "gone"),
+        "dra_shim_sockets_total",
+        {"result": "replaced"},
+        1,
+    ),
+    (kubeletplugin.SocketFailed("no"), "dra_shim_sockets_total", {"result": "failed"}, 1),
+    (resourceslice.Published(8, 3, 2), "dra_shim_slices", {}, 3),
+    (resourceslice.Published(8, 3, 2), "dra_shim_slice_writes_total", {}, 2),
+    (resourceslice.DeviceRefused("nic", "no"), "dra_shim_devices_refused_total", {}, 1),
+    (
+        resourceslice.FeaturesMissing(frozenset({Feature.TAINTS})),
         "dra_shim_server_lacks_feature",
         {"gate": "DRADeviceTaints"},
         1,
     ),
     (
-        slices.Trouble(ERROR, 1.0),
+        resourceslice.Trouble(ERROR, 1.0),
         "dra_shim_api_errors_total",
         {"part": "slices", "kind": "unavailable"},
         1,
     ),
-    (slices.FieldsDropped("s", frozenset()), "dra_shim_devices_refused_total", {}, 0),
+    (resourceslice.FieldsDropped("s", frozenset()), "dra_shim_devices_refused_total", {}, 0),
     (status.Applied(CLAIM, 2), "dra_shim_status_applies_total", {"result": "applied"}, 1),
     (status.ClaimRefused(CLAIM, "no"), "dra_shim_status_applies_total", {"result": "refused"}, 1),
     (status.ClaimGone(CLAIM), "dra_shim_status_applies_total", {"result": "gone"}, 1),
@@ -226,19 +231,21 @@ TOLD = [
         {"part": "status", "kind": "conflict"},
         1,
     ),
-    (node.Seen(4, 2, (), ()), "dra_shim_devices", {"health": "well"}, 4),
-    (node.Ailing("nic", "NoCarrier"), "dra_shim_devices", {"health": "ailing"}, 1),
-    (node.LookFailed(OSError(), 1.0), "dra_shim_look_troubles_total", {"result": "failed"}, 1),
-    (node.LookStuck("x", 9.0), "dra_shim_look_troubles_total", {"result": "stuck"}, 1),
-    (node.Untold(OSError()), "dra_shim_look_troubles_total", {"result": "untold"}, 1),
-    (node.Deaf("udev", OSError()), "dra_shim_event_sources_lost_total", {"source": "udev"}, 1),
+    (discovery.Seen(4, 2, (), ()), "dra_shim_devices", {"health": "well"}, 4),
+    (discovery.Ailing("nic", "NoCarrier"), "dra_shim_devices", {"health": "ailing"}, 1),
+    (discovery.LookFailed(OSError(), 1.0), "dra_shim_look_troubles_total", {"result": "failed"}, 1),
+    (discovery.LookStuck("x", 9.0), "dra_shim_look_troubles_total", {"result": "stuck"}, 1),
+    (discovery.Untold(OSError()), "dra_shim_look_troubles_total", {"result": "untold"}, 1),
+    (discovery.Deaf("udev", OSError()), "dra_shim_event_sources_lost_total", {"source": "udev"}, 1),
     (PartFailed("slices", OSError(), 1.0), "dra_shim_part_failures_total", {"part": "slices"}, 1),
 ]
 
 
 def test_a_registration_lasts_as_long_as_its_own_socket(site: Site) -> None:
-    replaced = [kubelet.SocketReplaced("/x", "gone", forgotten) for forgotten in (False, True)]
-    told: list[kubelet.Notice] = [Registered(), *replaced]
+    replaced = [
+        kubeletplugin.SocketReplaced("/x", "gone", forgotten) for forgotten in (False, True)
+    ]
+    told: list[kubeletplugin.Notice] = [Registered(), *replaced]
     seen = []
     for notice in told:
         site.metrics.calls.on_kubelet(notice)
@@ -249,7 +256,7 @@ def test_a_registration_lasts_as_long_as_its_own_socket(site: Site) -> None:
 
 def test_a_feature_that_came_is_missed_no_longer(site: Site) -> None:
     for missing in (Feature.TAINTS, Feature.COUNTERS):
-        site.metrics.server.on_slices(slices.FeaturesMissing(frozenset({missing})))
+        site.metrics.server.on_slices(resourceslice.FeaturesMissing(frozenset({missing})))
 
     shown = Scrape(site.metrics.text()).values
     gates = [dict(labels) for name, labels in shown if name == "dra_shim_server_lacks_feature"]
@@ -266,13 +273,13 @@ def test_what_rooms_tell_is_counted(
     match type(notice).__module__.split("."):
         case ["dra_shim", "prepare", _]:
             metrics.calls.on_prepare(notice)  # type: ignore[arg-type]
-        case ["dra_shim", "kubelet", _]:
+        case ["dra_shim", "kubeletplugin", _]:
             metrics.calls.on_kubelet(notice)  # type: ignore[arg-type]
-        case ["dra_shim", "slices", _]:
+        case ["dra_shim", "resourceslice", _]:
             metrics.server.on_slices(notice)  # type: ignore[arg-type]
         case ["dra_shim", "status", _]:
             metrics.status.on_status(notice)  # type: ignore[arg-type]
-        case ["dra_shim", "node", _]:
+        case ["dra_shim", "discovery", _]:
             metrics.on_node(notice)  # type: ignore[arg-type]
         case _:
             metrics.node.on_part(notice)  # type: ignore[arg-type]
@@ -282,13 +289,13 @@ def test_what_rooms_tell_is_counted(
 
 def test_a_device_is_ailing_until_it_is_well_or_gone(site: Site) -> None:
     tell = site.metrics.on_node
-    tell(node.Seen(3, 0, ("a", "b", "c"), ()))
-    tell(node.Ailing("a", "NoCarrier"))
-    tell(node.Ailing("b", "NoCarrier"))
+    tell(discovery.Seen(3, 0, ("a", "b", "c"), ()))
+    tell(discovery.Ailing("a", "NoCarrier"))
+    tell(discovery.Ailing("b", "NoCarrier"))
     assert Scrape(site.metrics.text()).value("dra_shim_devices", health="well") == 1
 
-    tell(node.Recovered("a"))
-    tell(node.Seen(2, 0, (), (("b", "unplugged"),)))
+    tell(discovery.Recovered("a"))
+    tell(discovery.Seen(2, 0, (), (("b", "unplugged"),)))
 
     scrape = Scrape(site.metrics.text())
     assert scrape.value("dra_shim_devices", health="well") == 2
@@ -350,7 +357,7 @@ def test_health_is_asked_of_our_own_sockets(home: Path) -> None:
         async with at_kubelet.registered():
             well = await site.got("/healthz")
             unpublished = await site.got("/readyz")
-            metrics.server.on_slices(slices.Published(0, 0, 0))
+            metrics.server.on_slices(resourceslice.Published(0, 0, 0))
             ready = await site.got("/readyz")
             at_kubelet.sockets.service.unlink()
             return [well, unpublished, ready, await site.got("/healthz")]

@@ -5,16 +5,16 @@ from typing import Final
 from tests.prove.breaks_field import FIELD
 from tests.prove.promise import Break
 
-_EXECUTOR: Final = "dranet_nri/executor.py"
-_ATTACHER: Final = "dranet_nri/attacher.py"
-_PLUGIN: Final = "dranet_nri/plugin.py"
-_GATE: Final = "dranet_nri/gate.py"
-_FABRIC: Final = "dranet_nri/fabric.py"
+_EXECUTOR: Final = "dranet_nri/attach/executor.py"
+_ATTACHER: Final = "dranet_nri/attach/controller.py"
+_PLUGIN: Final = "dranet_nri/hooks/handler.py"
+_GATE: Final = "dranet_nri/cdi/gate.py"
+_FABRIC: Final = "dranet_nri/attach/rdma.py"
 _PLANNER: Final = "dranet_nri/plan/planner.py"
-_PATIENCE: Final = "dranet_nri/plan/patience.py"
+_PATIENCE: Final = "dranet_nri/plan/retry.py"
 _PLAN_RDMA: Final = "dranet_nri/plan/rdma.py"
-_HOOKS: Final = "dranet_nri/connection/hooks.py"
-_SESSION: Final = "dranet_nri/wire/session.py"
+_HOOKS: Final = "dranet_nri/nri/stub/dispatcher.py"
+_SESSION: Final = "dranet_nri/nri/wire/session.py"
 
 _TEST_EXECUTOR: Final = "tests/process/test_executor.py"
 _TEST_FAILURES: Final = "tests/process/test_executor_failures.py"
@@ -70,7 +70,7 @@ _TRANSACTIONS: Final = (
     ),
     Break(
         "a file is written where readers see it half written",
-        "dranet_nri/files.py",
+        "dranet_nri/component/files.py",
         "        fs.write(staged, data, mode, durable=durable)\n        fs.replace(staged, path)\n",
         "        fs.unlink(path)\n        fs.write(path, data, mode, durable=durable)\n",
         "tests/state/test_files.py::test_save_leaves_old_or_new_and_nothing_else_wherever_it_fails",
@@ -98,7 +98,7 @@ _TRANSACTIONS: Final = (
 _NO_NIC_LOST: Final = (
     Break(
         "a second attach forgets the snapshot of the first",
-        "dranet_nri/targets.py",
+        "dranet_nri/attach/desired.py",
         "known = replace(device, shared_rdma=(), warnings=())",
         "known = replace(device, shared_rdma=(), warnings=(), snapshot=None)",
         f"{_TEST_DETACH}::test_a_second_attempt_keeps_the_snapshot_of_the_first",
@@ -126,7 +126,7 @@ _NO_NIC_LOST: Final = (
     ),
     Break(
         "lifetimes come back as if no time had passed",
-        "dranet_nri/wayhome.py",
+        "dranet_nri/attach/restorer.py",
         "elapsed = self.boot() - device.snapshot_s",
         "elapsed = 0",
         f"{_TEST_DETACH}::test_lifetimes_go_on_while_the_device_is_away",
@@ -162,7 +162,7 @@ _NO_NIC_LOST: Final = (
     ),
     Break(
         "a NIC below the node's uplink can be claimed",
-        "dranet_nri/inventory/safety.py",
+        "dranet_nri/inventory/exclusions.py",
         "for index in _reachable(by_index, root, below):",
         "for index in ():",
         "tests/inventory/test_safety.py"
@@ -182,7 +182,7 @@ _FAIL_CLOSED: Final = (
     ),
     Break(
         "a container starts with the files of its pod's former sandbox",
-        "dranet_nri/containers.py",
+        "dranet_nri/hooks/admission.py",
         "if path != pod.netns_path:",
         "if False:",
         "tests/process/test_plugin_refusals.py"
@@ -259,7 +259,7 @@ _RUNTIME: Final = (
     ),
     Break(
         "a list whose answer left too late is trusted",
-        "dranet_nri/connection/link.py",
+        "dranet_nri/nri/stub/transport.py",
         "self._clock() > arrival + event.timeout_nano / 1e9",
         "False",
         "tests/process/test_connection_link.py"
@@ -388,7 +388,7 @@ _RDMA: Final = (
     ),
     Break(
         "a pod keeps the name of a shared RDMA device's file, which may be another's by now",
-        "dranet_nri/presence.py",
+        "dranet_nri/attach/verify.py",
         "if SHARED_MODE_WARNING in device.warnings and not _are_shared(observed.rdma):",
         "if False:",
         f"{_TEST_PLUGIN_RDMA}"

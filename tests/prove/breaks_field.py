@@ -5,7 +5,7 @@ from typing import Final
 from tests.prove.promise import Break
 from tests.prove.reported import REPORTED
 
-_GUARD: Final = "dranet_nri/guard.py"
+_GUARD: Final = "dranet_nri/attach/guard.py"
 _HAZARDS: Final = "dranet_nri/inventory/hazards.py"
 _HOST: Final = "dranet_nri/kernel/host.py"
 _PRIVILEGED: Final = "dranet_nri/facts/privileged.py"
@@ -26,7 +26,7 @@ FIELD: Final = (
     ),
     Break(
         "hardware is identified by its settable address before its permanent one",
-        "dranet_nri/kernel/locate.py",
+        "dranet_nri/kernel/find_link.py",
         "        lambda _, link: known.has_perm_mac(link),\n"
         "        lambda _, link: known.has_mac(link),\n",
         "        lambda _, link: known.has_mac(link),\n"
@@ -36,7 +36,7 @@ FIELD: Final = (
     ),
     Break(
         "an IPv6 route of a claim keeps its host bits",
-        "dranet_nri/config/values.py",
+        "dranet_nri/config/scalars.py",
         "    return ip_network((address, length), strict=False)",
         "    network = ip_network((address, length), strict=False)\n"
         "    if address.version == 6:\n"
@@ -46,7 +46,7 @@ FIELD: Final = (
     ),
     Break(
         "the deadline of a hook counts from its submission, not its arrival",
-        "dranet_nri/connection/hooks.py",
+        "dranet_nri/nri/stub/dispatcher.py",
         "deadline_of(event.call, arrival)",
         "deadline_of(event.call, self._clock())",
         "tests/process/test_connection_link.py"
@@ -110,7 +110,7 @@ FIELD: Final = (
     ),
     Break(
         "two devices of a pod get one route with one metric",
-        "dranet_nri/plan/beside.py",
+        "dranet_nri/plan/route_conflicts.py",
         "        places.given.add(place)\n",
         "",
         f"{_TEST_BESIDE}::test_a_later_device_gets_the_next_metric",

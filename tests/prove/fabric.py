@@ -11,7 +11,7 @@ from typing import Final
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.rdma.socket import RdmaSocket, open_here
+from dranet_nri.linux.rdma.socket import RdmaSocket, open_here
 from tests.box import rdma
 from tests.box.nics import Nic
 from tests.box.rdma import Driver, Mode, soft_rdma

@@ -20,8 +20,8 @@ from typing import Final
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.model import Allocation, ObjectRef
+from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.store import AllocationStore
-from dranet_nri.wire.nri import PodEventKind
 from tests.box.nics import ip
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
 from tests.prove import looks, namespaces

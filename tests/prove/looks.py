@@ -15,13 +15,13 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from dranet_nri.bpf import programs_on
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.ethtool import NETLINK_GENERIC, Ethtool
 from dranet_nri.kernel.netns import run_inside, sockets_in
-from dranet_nri.netlink.codec import attributes
-from dranet_nri.netlink.links import IFLA_AF_SPEC, Seen, dump_links
-from dranet_nri.netlink.rtnetlink import NETLINK_ROUTE, prepared
+from dranet_nri.linux.bpf import programs_on
+from dranet_nri.linux.netlink.codec import attributes
+from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, Seen, dump_links
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, prepared
 from tests.box import nics
 from tests.prove import fabric
 

@@ -4,12 +4,12 @@ from typing import Final
 
 from tests.prove.promise import Break
 
-_SAFETY: Final = "dranet_nri/inventory/safety.py"
+_SAFETY: Final = "dranet_nri/inventory/exclusions.py"
 _TEST_BESIDE: Final = "tests/plan/test_network_beside.py"
 REPORTED: Final = (
     Break(
         "a device that the inventory would withhold is attached",
-        "dranet_nri/guard.py",
+        "dranet_nri/attach/guard.py",
         "        if reason:\n",
         "        if False:\n",
         "tests/process/test_boundary.py::test_a_compromised_shim_can_take_no_unpublished_device",
@@ -30,14 +30,14 @@ REPORTED: Final = (
     ),
     Break(
         "a claimed route wants the place that a route of the cluster network has",
-        "dranet_nri/plan/beside.py",
+        "dranet_nri/plan/route_conflicts.py",
         "        place = places.next_free(slot, device)\n",
         "        place = slot\n",
         f"{_TEST_BESIDE}::test_a_claimed_route_stands_by_where_the_pod_has_one",
     ),
     Break(
         "the connected route of a claimed address is added a second time",
-        "dranet_nri/plan/beside.py",
+        "dranet_nri/plan/route_conflicts.py",
         "if _is_plain(route) and (slot, route.source) in with_addresses:",
         "if False:",
         f"{_TEST_BESIDE}::test_the_route_of_its_own_address_is_there_with_that",

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.edits import cdi_ids
+from dranet_nri.cdi.edits import cdi_ids
 from dranet_nri.model import Allocation, ObjectRef, is_spare
+from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.reader import AttachmentReader
 from dranet_nri.state.store import AllocationStore
-from dranet_nri.wire.nri import PodEventKind
 from tests.box.waiting import PATIENCE, wait_until
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
 from tests.prove import looks, namespaces, outfit

@@ -17,8 +17,8 @@ from typing import Final
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.model import Device, ObjectRef
+from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.store import AllocationStore
-from dranet_nri.wire.nri import PodEventKind
 from tests.box.waiting import wait_until
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
 from tests.prove import fabric, looks, namespaces

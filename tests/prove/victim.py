@@ -19,16 +19,16 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from dranet_nri import heartbeat
-from dranet_nri.daemon import Daemon
-from dranet_nri.files import RealFs
-from dranet_nri.gate import Gate
-from dranet_nri.journal import SharedAttachments
-from dranet_nri.kernel.netlink import NetlinkSession
-from dranet_nri.log import configure
+from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.cdi.gate import Gate
+from dranet_nri.component.files import RealFs
+from dranet_nri.component.log import configure
+from dranet_nri.daemon.process import Daemon
+from dranet_nri.kernel.session import NetlinkSession
 from dranet_nri.model import Attachment
 from dranet_nri.plan.ops import Op
-from dranet_nri.pulse import METRICS
+from dranet_nri.state import heartbeat
+from dranet_nri.telemetry.heartbeat import METRICS
 from tests.box.waiting import PATIENCE
 from tests.prove.site import Site
 

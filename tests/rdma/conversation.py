@@ -4,8 +4,8 @@ import socket
 from pathlib import Path
 from typing import cast
 
-from dranet_nri.netlink.socket import Netlink
-from dranet_nri.rdma.socket import RdmaSocket
+from dranet_nri.linux.netlink.socket import Netlink
+from dranet_nri.linux.rdma.socket import RdmaSocket
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rdma"
 TARGET_FD = 100  # a network namespace, while recording

@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from dranet_nri.errors import KernelError
-from dranet_nri.netlink.events import NETLINK_ADD_MEMBERSHIP
-from dranet_nri.netlink.socket import BUFFER_LEN, SOL_NETLINK, demand_answers, open_socket
-from dranet_nri.rdma.codec import GROUP_NOTIFY
-from dranet_nri.rdma.socket import NETLINK_RDMA, RdmaSocket
+from dranet_nri.linux.netlink.multicast import NETLINK_ADD_MEMBERSHIP
+from dranet_nri.linux.netlink.socket import BUFFER_LEN, SOL_NETLINK, demand_answers, open_socket
+from dranet_nri.linux.rdma.codec import GROUP_NOTIFY
+from dranet_nri.linux.rdma.socket import NETLINK_RDMA, RdmaSocket
 from tests.rdma.conversation import NO_NAMESPACE_FD, TARGET_FD, Recorder
 from tests.rdma.scenarios import BESIDE_A_NAMESPACE, EXCLUSIVE, SHARED, WITHOUT_POWER
 

@@ -5,9 +5,9 @@ Each name is a recording: tests/golden/rdma/NAME.txt.
 
 from collections.abc import Callable
 
+from dranet_nri.linux.rdma.socket import RdmaSocket
+from dranet_nri.linux.rdma.types import CharDevKind
 from dranet_nri.model import RdmaMode
-from dranet_nri.rdma.socket import RdmaSocket
-from dranet_nri.rdma.values import CharDevKind
 from tests.rdma.conversation import CLOSED_FD, NO_NAMESPACE_FD, TARGET_FD
 
 NOBODY = 99  # an index that no device has

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dranet_nri.errors import InvalidValueError, KernelError
-from dranet_nri.model import RdmaMode
-from dranet_nri.netlink.codec import attribute
-from dranet_nri.rdma import codec
-from dranet_nri.rdma.values import (
+from dranet_nri.linux.netlink.codec import attribute
+from dranet_nri.linux.rdma import codec
+from dranet_nri.linux.rdma.types import (
     CharDev,
     CharDevKind,
     EventKind,
@@ -22,6 +21,7 @@ from dranet_nri.rdma.values import (
     RdmaPort,
     RdmaSystem,
 )
+from dranet_nri.model import RdmaMode
 
 
 def u8(kind: int, value: int) -> bytes:

@@ -7,10 +7,10 @@ from typing import cast
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.netlink.codec import attribute
-from dranet_nri.rdma import codec
-from dranet_nri.rdma.monitor import RdmaMonitor
-from dranet_nri.rdma.values import EventKind, RdmaEvent
+from dranet_nri.linux.netlink.codec import attribute
+from dranet_nri.linux.rdma import codec
+from dranet_nri.linux.rdma.multicast import RdmaMonitor
+from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
 
 
 class Queue:

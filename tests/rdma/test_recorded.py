@@ -8,10 +8,9 @@ from errno import EBADF, EBUSY, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, EPERM
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.model import RdmaMode
-from dranet_nri.netlink.socket import messages
-from dranet_nri.rdma import codec
-from dranet_nri.rdma.values import (
+from dranet_nri.linux.netlink.socket import messages
+from dranet_nri.linux.rdma import codec
+from dranet_nri.linux.rdma.types import (
     CharDev,
     CharDevKind,
     EventKind,
@@ -20,6 +19,7 @@ from dranet_nri.rdma.values import (
     RdmaPort,
     RdmaSystem,
 )
+from dranet_nri.model import RdmaMode
 from tests.rdma.conversation import GOLDEN, answers, recording, replayed, told
 from tests.rdma.scenarios import ALL
 

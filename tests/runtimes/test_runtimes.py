@@ -2,7 +2,7 @@
 
 import pytest
 
-from dranet_nri.runtimes import forgets_rejected_sandboxes
+from dranet_nri.nri.runtime_quirks import forgets_rejected_sandboxes
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from dra_shim.allocator import AllocationError, Stock, Wanted
-from dra_shim.allocator import allocate as allocate_with
-from dra_shim.claims import Cel, ClaimSpec, Constraint, DeviceClass, DeviceRequest, Request
+from dra_shim.pool import Stock
+from dra_shim.resourceapi import Cel, ClaimSpec, Constraint, DeviceClass, DeviceRequest, Request
+from dra_shim.scheduling.allocator import AllocationError, Wanted
+from dra_shim.scheduling.allocator import allocate as allocate_with
 from dranet_nri.config import ConfigEntry
 from dranet_nri.model import AllocatedDevice, AttributeValue, Device, DeviceKey
 

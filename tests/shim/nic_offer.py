@@ -1,6 +1,6 @@
 """A NIC as the allocator sees it, with attributes of every kind and of several domains."""
 
-from dra_shim.claims import Offer
+from dra_shim.resourceapi import Offer
 from dranet_nri.model import Version
 
 NIC = Offer(

@@ -7,9 +7,8 @@ from itertools import count
 
 import pytest
 
-from dra_shim.allocator import AllocationError, Grant, Pool, Supply, Wanted, choose
 from dra_shim.cel.values import parse_amount
-from dra_shim.claims import (
+from dra_shim.resourceapi import (
     Capacity,
     Cel,
     ClaimSpec,
@@ -21,6 +20,7 @@ from dra_shim.claims import (
     Policy,
     Request,
 )
+from dra_shim.scheduling.allocator import AllocationError, Grant, Pool, Supply, Wanted, choose
 
 CLASSES = {"nic": DeviceClass("nic"), "big": DeviceClass("big")}
 RAIL = "x.y/rail"

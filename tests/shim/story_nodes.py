@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Final
 
-from dra_shim.allocator import Supply, pools_of
-from dra_shim.claims import Document, ResourceSlice, parse_document, parse_manifests
-from dra_shim.goods import goods_of
-from dra_shim.slices.documents import Pool, new_document, spec_of
-from dra_shim.slices.layout import laid_out
+from dra_shim.pool import goods_of
+from dra_shim.resourceapi import Document, ResourceSlice, parse_document, parse_manifests
+from dra_shim.resourceslice.documents import Pool, new_document, spec_of
+from dra_shim.resourceslice.layout import laid_out
+from dra_shim.scheduling.allocator import Supply, pools_of
 from tests.fakes.gpus import gpu_slice
 from tests.fakes.machines import Machine
 

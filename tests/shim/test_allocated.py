@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dra_shim.claims import AllocatedClaim, Consumer, Result, read_allocated
+from dra_shim.resourceapi import AllocatedClaim, Consumer, Result, read_allocated
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import ObjectRef

@@ -6,14 +6,14 @@ from fractions import Fraction
 
 import pytest
 
-from dra_shim.allocator import Supply, Wanted
-from dra_shim.allocator import explained as explained_with
-from dra_shim.claims import (
+from dra_shim.resourceapi import (
     Capacity,
     Constraint,
     Taint,
     Toleration,
 )
+from dra_shim.scheduling.allocator import Supply, Wanted
+from dra_shim.scheduling.allocator import explained as explained_with
 from tests.shim.shorthand import (
     BANDWIDTH,
     CLASSES,
@@ -183,7 +183,7 @@ def test_a_failing_selector_is_the_reason() -> None:
 
 
 def test_a_search_that_gave_up_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dra_shim.allocator.search.MAX_TRIES", 100)
+    monkeypatch.setattr("dra_shim.scheduling.allocator.search.MAX_TRIES", 100)
     stock = supply(*(offer(f"n{i:02}") for i in range(40)))
     wanted = [claim(exactly("x", 16), exactly("y", 16)), claim(exactly("z", 16), label="a/d")]
 

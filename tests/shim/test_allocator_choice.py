@@ -3,9 +3,9 @@
 
 import pytest
 
-from dra_shim.allocator import Pool, Stock, Supply, Wanted, allocate
 from dra_shim.cel import SelectorError
-from dra_shim.claims import (
+from dra_shim.pool import Stock
+from dra_shim.resourceapi import (
     ClaimSpec,
     Constraint,
     DeviceClass,
@@ -13,6 +13,7 @@ from dra_shim.claims import (
     Offer,
     Taint,
 )
+from dra_shim.scheduling.allocator import Pool, Supply, Wanted, allocate
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.model import Device, DeviceKey
 from tests.shim.shorthand import (

@@ -13,8 +13,7 @@ from itertools import combinations
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from dra_shim.allocator import AllocationError, Pool, Supply, Wanted, choose
-from dra_shim.claims import (
+from dra_shim.resourceapi import (
     Capacity,
     Cel,
     ClaimSpec,
@@ -28,6 +27,7 @@ from dra_shim.claims import (
     Taint,
     Toleration,
 )
+from dra_shim.scheduling.allocator import AllocationError, Pool, Supply, Wanted, choose
 
 DRIVER, POOLS = "x.y", ("p", "q")
 CLASSES = {"any": DeviceClass("any")}

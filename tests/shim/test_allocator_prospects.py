@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from dra_shim.allocator import Supply, Wanted, explained
-from dra_shim.claims import Constraint, Offer, Request
+from dra_shim.resourceapi import Constraint, Offer, Request
+from dra_shim.scheduling.allocator import Supply, Wanted, explained
 from tests.shim.shorthand import CLASSES, RAIL, claim, every, exactly, first_available, offer, part
 from tests.shim.shorthand import supply as supply_of
 

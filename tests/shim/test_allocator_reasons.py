@@ -3,10 +3,11 @@
 
 import pytest
 
-from dra_shim.allocator import Stock, Wanted
-from dra_shim.allocator.search import MAX_TRIES
 from dra_shim.cel import SelectorError
-from dra_shim.claims import Cel, ClaimSpec, Constraint, DeviceClass, DeviceRequest, Request
+from dra_shim.pool import Stock
+from dra_shim.resourceapi import Cel, ClaimSpec, Constraint, DeviceClass, DeviceRequest, Request
+from dra_shim.scheduling.allocator import Wanted
+from dra_shim.scheduling.allocator.search import MAX_TRIES
 from dranet_nri.model import Version
 from tests.shim.inventory_shorthand import (
     CLASSES,

@@ -6,9 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from dra_shim.allocator import Stock, Wanted, allocate
-from dra_shim.allocator.capacity import Share, share_of
-from dra_shim.claims import (
+from dra_shim.pool import Stock
+from dra_shim.resourceapi import (
     Capacity,
     ClaimSpec,
     Counter,
@@ -16,6 +15,8 @@ from dra_shim.claims import (
     Taint,
     Toleration,
 )
+from dra_shim.scheduling.allocator import Wanted, allocate
+from dra_shim.scheduling.allocator.capacity import Share, share_of
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.model import Device, DeviceKey, NetworkConfig
 from tests.shim.shorthand import (

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dra_shim.cel import MAX_EXPRESSION, SelectorError, compile_selector, names_in
-from dra_shim.cel.library import with_empty_domains
+from dra_shim.cel.environment import with_empty_domains
 from dra_shim.cel.values import compare, parse_amount, quantity, semver, show_amount
-from dra_shim.claims import Capacity, Offer
+from dra_shim.resourceapi import Capacity, Offer
 from tests.shim.nic_offer import NIC
 
 STORIES = [
@@ -251,10 +251,10 @@ def test_lookups_that_are_not_of_the_device_are_not_rewritten() -> None:
 @pytest.mark.parametrize(
     ("work", "loaded"),
     [
-        ("import dra_shim.daemon", set()),
-        ("from dra_shim.node import Choice; Choice().check()", set()),
-        ("from dra_shim.node import Choice; Choice('true').check()", {"cel_expr_python"}),
-        ("from dra_shim.claims import parse_manifests; parse_manifests('')", {"yaml"}),
+        ("import dra_shim.daemon.process", set()),
+        ("from dra_shim.discovery import Choice; Choice().check()", set()),
+        ("from dra_shim.discovery import Choice; Choice('true').check()", {"cel_expr_python"}),
+        ("from dra_shim.resourceapi import parse_manifests; parse_manifests('')", {"yaml"}),
     ],
 )
 def test_what_is_large_is_loaded_by_those_who_need_it(work: str, loaded: set[str]) -> None:

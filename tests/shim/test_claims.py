@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from dra_shim.claims import (
+from dra_shim.resourceapi import (
     Cel,
     ClaimSpec,
     Constraint,

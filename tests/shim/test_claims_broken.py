@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.claims import parse_document, parse_manifests
+from dra_shim.resourceapi import parse_document, parse_manifests
 from dranet_nri.errors import ConfigError
 from tests.shim.claim_documents import FLAT, Json, claim, device_class, exactly, opaque
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import yaml
 
-from dra_shim.claims import (
+from dra_shim.pool import NO_CARRIER, UNHEALTHY, VANISHED
+from dra_shim.resourceapi import (
     ResourceClaim,
     ResourceClaimTemplate,
     Taint,
     parse_document,
     parse_manifests,
 )
-from dra_shim.claims.manifests import load_manifests
-from dra_shim.goods import NO_CARRIER, UNHEALTHY, VANISHED
+from dra_shim.resourceapi.manifests import load_manifests
 from tests.shim.claim_documents import claim, exactly
 from tests.shim.story_nodes import EXAMPLES, example
 

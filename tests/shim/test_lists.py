@@ -2,9 +2,9 @@
 
 import pytest
 
-from dra_shim.allocator import Supply, Wanted
 from dra_shim.cel import SelectorError, compile_selector, filter_devices, matching_devices
-from dra_shim.claims import Constraint, Offer
+from dra_shim.resourceapi import Constraint, Offer
+from dra_shim.scheduling.allocator import Supply, Wanted
 from dranet_nri.inventory import NUMA_NODE
 from dranet_nri.model import Device, DeviceKey, Version
 from tests.shim.shorthand import RAIL, claim, exactly, given, offer, refused, supply

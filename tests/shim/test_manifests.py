@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_shim.claims.manifests import load_manifests
+from dra_shim.resourceapi.manifests import load_manifests
 from dranet_nri.config import JsonObject
 from dranet_nri.errors import ConfigError
 

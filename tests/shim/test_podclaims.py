@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from dra_shim.claims import (
+from dra_shim.resourceapi import (
     Cel,
     ClaimSpec,
     DeviceClass,
@@ -15,8 +15,8 @@ from dra_shim.claims import (
     ResourceClaim,
     ResourceClaimTemplate,
 )
-from dra_shim.podclaims import claims_of_pod, classes_of
-from dra_shim.settings import Listing, container_listing, namespaced_name, pod_from, uid
+from dra_shim.scheduling.pod_claims import claims_of_pod, classes_of
+from dra_shim.settings.common import Listing, container_listing, namespaced_name, pod_from, uid
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import ContainerClaim, ObjectRef
 

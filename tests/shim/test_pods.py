@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_shim.claims import AllocatedClaim, PodUse, is_over, read_pod_use
+from dra_shim.resourceapi import AllocatedClaim, PodUse, is_over, read_pod_use
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import ContainerClaim, ObjectRef
 from tests.fakes.cluster import Document, pod_document

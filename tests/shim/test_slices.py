@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from dra_shim.allocator import Pool, Stock, pools_of, supply_of
-from dra_shim.claims import (
+from dra_shim.pool import Stock
+from dra_shim.resourceapi import (
     Capacity,
     Counter,
     Offer,
@@ -17,6 +17,7 @@ from dra_shim.claims import (
     Toleration,
     parse_document,
 )
+from dra_shim.scheduling.allocator import Pool, pools_of, supply_of
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import Device, DeviceKey, Version
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dra_shim.allocator import Uses
-from dra_shim.stock import parse_inventory, stock_of
+from dra_shim.pool import Uses, stock_of
+from dra_shim.scheduling.inputs import parse_inventory
 from dranet_nri.errors import ConfigError
 from dranet_nri.inventory import DEFAULT_FILTER, Inventory
 from dranet_nri.model import Device, DeviceKey

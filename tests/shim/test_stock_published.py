@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from dra_shim.allocator import Supply, Uses, supply_of
-from dra_shim.claims import Constraint, Toleration
-from dra_shim.gates import parse_gates
-from dra_shim.stock import near_in, stock_of
+from dra_shim.pool import Uses, near_in, stock_of
+from dra_shim.resourceapi import Constraint, Toleration
+from dra_shim.scheduling.allocator import Supply, supply_of
+from dra_shim.settings.feature_gates import parse_gates
 from dranet_nri.inventory import NUMA_NODE, HostFacts, Inventory
 from dranet_nri.model import Device, DeviceKey
 from tests.shim.shorthand import asks, claim, exactly, given, refused

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from dra_shim.allocator import AllocationError, Supply, Wanted, choose, without
 from dra_shim.cel import SelectorError
-from dra_shim.claims import DeviceClass, Document, ResourceClaimTemplate, Taken, parse_document
-from dra_shim.podclaims import classes_of
+from dra_shim.resourceapi import DeviceClass, Document, ResourceClaimTemplate, Taken, parse_document
+from dra_shim.scheduling.allocator import AllocationError, Supply, Wanted, choose, without
+from dra_shim.scheduling.pod_claims import classes_of
 from tests.fakes.gpus import gpu_class
 from tests.fakes.machines import a4_highgpu, nd_h100, server
 from tests.shim.story_nodes import example, supply

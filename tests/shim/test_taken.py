@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from dra_shim.allocator import Supply, without
-from dra_shim.claims import Capacity, Counter, ResourceClaim, Taken, parse_document
+from dra_shim.resourceapi import Capacity, Counter, ResourceClaim, Taken, parse_document
+from dra_shim.scheduling.allocator import Supply, without
 from dranet_nri.errors import ConfigError
 from tests.shim.shorthand import claim, exactly, given, offer, refused, supply, vf
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from dra_shim.claims import (
+from dra_shim.resourceapi import (
     OtherObject,
     PodClaimEntry,
     PodContainer,

@@ -6,11 +6,11 @@ from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from dra_shim.claims import Counter, Offer, ResourceSlice, Taint, parse_document
-from dra_shim.goods import Goods
-from dra_shim.slices.documents import Pool, Published, read_published
-from dra_shim.slices.layout import Part
-from dra_shim.slices.plan import Accepted, Change, Create, Remove, plan
+from dra_shim.pool import Goods
+from dra_shim.resourceapi import Counter, Offer, ResourceSlice, Taint, parse_document
+from dra_shim.resourceslice.diff import Accepted, Change, Create, Remove, plan
+from dra_shim.resourceslice.documents import Pool, Published, read_published
+from dra_shim.resourceslice.layout import Part
 from dranet_nri.inventory import NUMA_NODE, NetDevice, PciFunction, RdmaDevice, RdmaPort
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Link
 

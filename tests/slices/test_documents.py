@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dra_shim.claims import Capacity, Counter, Offer, Policy, Taint
-from dra_shim.slices.documents import (
+from dra_shim.resourceapi import Capacity, Counter, Offer, Policy, Taint
+from dra_shim.resourceslice.documents import (
     Pool,
     changed_document,
     first_device,
@@ -18,7 +18,7 @@ from dra_shim.slices.documents import (
     settled,
     spec_of,
 )
-from dra_shim.slices.layout import Part
+from dra_shim.resourceslice.layout import Part
 from dranet_nri.model import Version
 from tests.slices.pools import NODE, POOL, parsed
 

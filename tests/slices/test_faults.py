@@ -2,11 +2,11 @@
 
 import pytest
 
-from dra_shim.api import Cause, InvalidError
-from dra_shim.claims import Offer
-from dra_shim.goods import Feature
-from dra_shim.slices.faults import Faults, dropped, faults_of, missing_with
-from dra_shim.slices.layout import Part
+from dra_shim.kubeapi import Cause, InvalidError
+from dra_shim.pool import Feature
+from dra_shim.resourceapi import Offer
+from dra_shim.resourceslice.layout import Part
+from dra_shim.resourceslice.rejections import Faults, dropped, faults_of, missing_with
 from tests.slices.pools import offers
 
 PART = Part("s-0", offers("a", "b", "c"))

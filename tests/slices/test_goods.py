@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import pytest
 
-from dra_shim.allocator import Pool as Stand
-from dra_shim.allocator import Supply, Wanted
-from dra_shim.allocator.capacity import share_of
-from dra_shim.claims import Capacity, Counter, Offer, Policy, Taint
-from dra_shim.goods import Feature, Goods, goods_of, physical_functions, rivals_of, without
+from dra_shim.pool import Feature, Goods, goods_of, physical_functions, rivals_of, without
+from dra_shim.resourceapi import Capacity, Counter, Offer, Policy, Taint
+from dra_shim.scheduling.allocator import Pool as Stand
+from dra_shim.scheduling.allocator import Supply, Wanted
+from dra_shim.scheduling.allocator.capacity import share_of
 from dranet_nri.inventory import HostFacts
 from dranet_nri.inventory.attributes import GOES_FIRST
 from dranet_nri.model import Device

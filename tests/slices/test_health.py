@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dra_shim.goods import NO_CARRIER, NO_INTERFACE, PORT_DOWN, VANISHED, ailments
+from dra_shim.pool import NO_CARRIER, NO_INTERFACE, PORT_DOWN, VANISHED, ailments
 from dranet_nri.inventory import HostFacts, NetDevice, RdmaDevice
 from dranet_nri.model import Device, DeviceKey, Link
 from tests.slices.pools import PF, device, function, hca, nic

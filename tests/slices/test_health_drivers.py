@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dra_shim.goods import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, ailments
+from dra_shim.pool import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, ailments
 from dranet_nri.inventory import HostFacts, PciFunction, RdmaDevice
 from dranet_nri.model import Device, DeviceKey
 from tests.slices.pools import PF, function, hca, nic

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.claims import Counter, Offer
-from dra_shim.claims.names import parse_subdomain
-from dra_shim.goods import Goods
-from dra_shim.slices import layout
-from dra_shim.slices.layout import (
+from dra_shim.pool import Goods
+from dra_shim.resourceapi import Counter, Offer
+from dra_shim.resourceapi.names import parse_subdomain
+from dra_shim.resourceslice import layout
+from dra_shim.resourceslice.layout import (
     MAX_ADVANCED,
     MAX_DEVICES,
     Part,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from dra_shim.api import Cause, InvalidError
-from dra_shim.goods import Feature, goods_of, near_of, without
-from dra_shim.goods.offered import MAX_VALUES
-from dra_shim.slices.documents import first_device, new_document, spec_of
-from dra_shim.slices.layout import MAX_ADVANCED, Part, laid_out
-from dra_shim.slices.probe import missing_by, probe_document
+from dra_shim.kubeapi import Cause, InvalidError
+from dra_shim.pool import Feature, goods_of, near_of, without
+from dra_shim.pool.build import MAX_VALUES
+from dra_shim.resourceslice.documents import first_device, new_document, spec_of
+from dra_shim.resourceslice.feature_probe import missing_by, probe_document
+from dra_shim.resourceslice.layout import MAX_ADVANCED, Part, laid_out
 from dranet_nri.inventory import NUMA_NODE, HostFacts
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
 from tests.slices.pools import NODE, POOL, many, on_node, parsed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.slices.pace import GATHER_S, REPAIR_S, REST_S, Pace
+from dra_shim.resourceslice.schedule import GATHER_S, REPAIR_S, REST_S, Pace
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.allocator import pools_of
-from dra_shim.claims import Counter
-from dra_shim.goods import Goods
-from dra_shim.slices.documents import new_document, spec_of
-from dra_shim.slices.layout import Part, laid_out, slice_name
-from dra_shim.slices.plan import Accepted
+from dra_shim.pool import Goods
+from dra_shim.resourceapi import Counter
+from dra_shim.resourceslice.diff import Accepted
+from dra_shim.resourceslice.documents import new_document, spec_of
+from dra_shim.resourceslice.layout import Part, laid_out, slice_name
+from dra_shim.scheduling.allocator import pools_of
 from tests.slices.pools import NODE, POOL, Server, goods, many, offers, parsed
 
 FIRST, SECOND = slice_name(NODE, 0), slice_name(NODE, 1)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from dra_shim.api import Cause, InvalidError
-from dra_shim.goods import Feature
-from dra_shim.slices.documents import first_device
-from dra_shim.slices.probe import missing_after, missing_by, probe_document
+from dra_shim.kubeapi import Cause, InvalidError
+from dra_shim.pool import Feature
+from dra_shim.resourceslice.documents import first_device
+from dra_shim.resourceslice.feature_probe import missing_after, missing_by, probe_document
 from tests.fakes.slice_rules import FEATURES, settled
 from tests.slices.pools import POOL, parsed
 

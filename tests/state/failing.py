@@ -3,7 +3,7 @@
 import errno
 from pathlib import Path
 
-from dranet_nri.files import RealFs
+from dranet_nri.component.files import RealFs
 
 
 class FailingFs(RealFs):

@@ -1,4 +1,4 @@
-"""dranet_nri.state.codec: dataclasses to JSON values, where records alone do not lead."""
+"""dranet_nri.state.json_codec: dataclasses to JSON values, where records alone do not lead."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import Device
-from dranet_nri.state.codec import codec_of
+from dranet_nri.state.json_codec import codec_of
 from tests.state.examples import DEVICE
 
 

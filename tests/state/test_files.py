@@ -1,4 +1,4 @@
-"""dranet_nri.files: a file others read is old or new, and theirs is looked at before it is read."""
+"""component.files: files that others read are old or new; files of others are checked first."""
 
 import itertools
 import os
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dranet_nri.component.files import RealFs, read_record_bytes, remove, save, sweep
 from dranet_nri.errors import StateCorruptError
-from dranet_nri.files import RealFs, read_record_bytes, remove, save, sweep
 from tests.state.failing import DeadFs, FailingFs
 
 
@@ -86,7 +86,7 @@ def test_a_durable_file_is_synced_before_its_name_and_the_name_after(
         status = os.fstat(descriptor)
         steps.append((path.exists(), status.st_ino))
 
-    monkeypatch.setattr("dranet_nri.files.os.fsync", note)
+    monkeypatch.setattr("dranet_nri.component.files.os.fsync", note)
 
     save(RealFs(), path, b"data")
 
@@ -242,7 +242,7 @@ def test_a_file_replaced_while_it_is_opened_is_read_anew(
             (tmp_path / "next").replace(path)
         return descriptor
 
-    monkeypatch.setattr("dranet_nri.files.os.open", open_then_replace)
+    monkeypatch.setattr("dranet_nri.component.files.os.open", open_then_replace)
 
     assert read_record_bytes(directory, "a.json", 10) == b"new"
     assert replaced == ["a.json"]
@@ -260,7 +260,7 @@ def test_a_file_replaced_again_and_again_is_not_chased_for_ever(
         path.unlink()
         return descriptor
 
-    monkeypatch.setattr("dranet_nri.files.os.open", open_then_remove)
+    monkeypatch.setattr("dranet_nri.component.files.os.open", open_then_remove)
 
     with pytest.raises(OSError, match="replaced faster than it could be read"):
         read_record_bytes(directory, "a.json", 10)
@@ -278,7 +278,7 @@ def test_a_file_that_grows_above_the_limit_while_it_is_read_is_refused(
         path.write_bytes(b"x" * 11)
         return status
 
-    monkeypatch.setattr("dranet_nri.files.os.fstat", look_then_grow)
+    monkeypatch.setattr("dranet_nri.component.files.os.fstat", look_then_grow)
 
     with pytest.raises(StateCorruptError, match="grew above 10 bytes"):
         read_record_bytes(directory, "a.json", 10)

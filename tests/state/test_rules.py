@@ -1,4 +1,4 @@
-"""dranet_nri.state.rules: every text of a record has a rule, or is known to be free."""
+"""dranet_nri.state.validation: every text of a record has a rule, or is known to be free."""
 
 import json
 from dataclasses import fields, is_dataclass, replace
@@ -19,9 +19,9 @@ from dranet_nri.model import (
     Sysctl,
     Version,
 )
-from dranet_nri.state.codec import WHOLE
+from dranet_nri.state.json_codec import WHOLE
 from dranet_nri.state.record import decode_allocation, encode_allocation
-from dranet_nri.state.rules import RULES
+from dranet_nri.state.validation import RULES
 from tests.state.examples import ALLOCATION
 
 # Said by the kernel or to people; no program uses them as a name or a path.

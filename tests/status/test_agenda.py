@@ -4,7 +4,8 @@ from math import inf
 
 import pytest
 
-from dra_shim.status.agenda import (
+from dra_shim.status.conditions import DeviceStatus
+from dra_shim.status.workqueue import (
     FIRST_LASTING_S,
     FIRST_PAUSE_S,
     LONGEST_LASTING_S,
@@ -12,7 +13,6 @@ from dra_shim.status.agenda import (
     REST_S,
     Agenda,
 )
-from dra_shim.status.conditions import DeviceStatus
 from dranet_nri.model import ObjectRef
 
 A, B = ObjectRef("ai", "a", "uid-a"), ObjectRef("ai", "b", "uid-b")

@@ -5,8 +5,8 @@ from math import inf
 
 import pytest
 
-from dra_shim.status.backlog import BURST, MAX_KNOWN, MAX_WAITING, REFILL_S, Backlog, Waiting
-from dra_shim.status.occurrences import Occurrence
+from dra_shim.status.correlator import BURST, MAX_KNOWN, MAX_WAITING, REFILL_S, Backlog, Waiting
+from dra_shim.status.reasons import Occurrence
 from dranet_nri.model import ObjectRef
 from tests.status.records import POD
 

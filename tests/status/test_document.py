@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from dra_shim.api import Cause, InvalidError
+from dra_shim.kubeapi import Cause, InvalidError
+from dra_shim.status.apply_patch import claim_document, is_kept, right_missing
 from dra_shim.status.conditions import Condition, DeviceStatus, device_statuses
-from dra_shim.status.document import claim_document, is_kept, right_missing
 from dranet_nri.errors import ConfigError
 from tests.fakes.cluster import claim_document as claim_of
 from tests.fakes.cluster import result

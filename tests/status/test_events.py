@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dra_shim.status.events import MAX_NAME, counted, event_name, new_event
-from dra_shim.status.occurrences import Occurrence
+from dra_shim.status.reasons import Occurrence
 from dranet_nri.model import ObjectRef
 from tests.status.records import NOW, POD, STAMP
 

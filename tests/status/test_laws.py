@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dra_shim.status.apply_patch import claim_document
 from dra_shim.status.conditions import MAX_IPS, MAX_MESSAGE, TYPES, device_statuses
-from dra_shim.status.document import claim_document
 from dra_shim.status.events import MAX_NAME, new_event
-from dra_shim.status.occurrences import MAX_MESSAGE as MAX_EVENT
+from dra_shim.status.reasons import MAX_MESSAGE as MAX_EVENT
+from dra_shim.status.summary import SLOW_S, Standing, verdict
 from dra_shim.status.text import reason_of
-from dra_shim.status.verdict import SLOW_S, Standing, verdict
 from dranet_nri.model import Allocation, Attachment
 from tests.fakes.cluster import claim_document as claim_of
 from tests.state.strategies import ALLOCATIONS, ATTACHMENTS

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dra_shim.prepare.ports import (
+from dra_shim.prepare.interfaces import (
     Notice,
     Prepared,
     PrepareFailed,
@@ -14,7 +14,7 @@ from dra_shim.prepare.ports import (
     Unprepared,
     UnprepareFailed,
 )
-from dra_shim.status.occurrences import (
+from dra_shim.status.reasons import (
     MAX_MESSAGE,
     Occurrence,
     of_attachment,

@@ -6,8 +6,8 @@ from math import inf
 import pytest
 
 from dra_shim.status.conditions import device_statuses
-from dra_shim.status.occurrences import of_attachment
-from dra_shim.status.verdict import DEPARTURE_S, GATHER_S, SLOW_S, Standing, Verdict, verdict
+from dra_shim.status.reasons import of_attachment
+from dra_shim.status.summary import DEPARTURE_S, GATHER_S, SLOW_S, Standing, Verdict, verdict
 from dranet_nri.model import Attachment, Phase
 from tests.status.records import NOW, OTHER_POD, attachment, failure, given, held, nic
 

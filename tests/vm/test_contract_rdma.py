@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.kernel.netlink import NetlinkKernel
+from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.model import DeviceKey, NetnsId, RdmaMode
-from dranet_nri.plan.port import Kernel
+from dranet_nri.plan.kernel import Kernel
 from tests.box import rdma
 from tests.box.nics import IGB, ip
 from tests.box.place import Node

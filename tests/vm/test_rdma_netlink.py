@@ -14,10 +14,10 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
+from dranet_nri.linux.rdma.multicast import RdmaMonitor, open_monitor
+from dranet_nri.linux.rdma.socket import RdmaSocket, open_here
+from dranet_nri.linux.rdma.types import CharDev, CharDevKind, EventKind, RdmaDevice, RdmaEvent
 from dranet_nri.model import RdmaMode
-from dranet_nri.rdma.monitor import RdmaMonitor, open_monitor
-from dranet_nri.rdma.socket import RdmaSocket, open_here
-from dranet_nri.rdma.values import CharDev, CharDevKind, EventKind, RdmaDevice, RdmaEvent
 from tests.box import rdma as bed
 from tests.box.nics import ip
 from tests.box.place import NODE, checked

@@ -1,8 +1,8 @@
 """A session and a runtime in memory that talk."""
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.wire.nri import MAX_ENTRIES
-from dranet_nri.wire.session import Event, PluginSession, State
+from dranet_nri.nri.wire.messages import MAX_ENTRIES
+from dranet_nri.nri.wire.session import Event, PluginSession, State
 from tests.fakes.runtime import FakeRuntime
 
 

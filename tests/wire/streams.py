@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import pairwise
 
-from dranet_nri.wire import mux, ttrpc
+from dranet_nri.nri.wire import mux, ttrpc
 
 
 def frame(conn: int, payload: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dranet_nri.wire.buffer import ByteBuffer
+from dranet_nri.nri.wire.buffer import ByteBuffer
 
 
 @given(st.lists(st.binary(max_size=9)), st.lists(st.tuples(st.booleans(), st.integers(0, 12))))

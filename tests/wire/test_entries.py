@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.errors import ProtocolError
-from dranet_nri.wire.entries import count_entries
-from dranet_nri.wire.nri import SynchronizeRequest, decode_request, pod_from_message
+from dranet_nri.nri.wire.limits import count_entries
+from dranet_nri.nri.wire.messages import SynchronizeRequest, decode_request, pod_from_message
 from tests.wire.nested import nested_in
 
 LIST = nri_pb2.SynchronizeRequest

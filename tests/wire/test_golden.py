@@ -11,10 +11,11 @@ import pytest
 from google.protobuf import json_format
 
 from dranet_nri._gen import nri_pb2, ttrpc_pb2
-from dranet_nri.wire import mux, nri, ttrpc
-from dranet_nri.wire.session import PluginSession
+from dranet_nri.nri.wire import messages, mux, ttrpc
+from dranet_nri.nri.wire.session import PluginSession
 from tests.fakes.runtime import FakeRuntime
-from tests.wire.streams import demultiplex, messages
+from tests.wire.streams import demultiplex
+from tests.wire.streams import messages as framed
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wire"
 MESSAGES: dict[str, Any] = {
@@ -40,7 +41,7 @@ def test_golden_bytes_mean_what_their_note_says(name: str) -> None:
     data, meaning = golden(name)
     said = meaning["message"]
 
-    (message,) = messages(demultiplex([data])[meaning["connection"]])
+    (message,) = framed(demultiplex([data])[meaning["connection"]])
 
     assert (message.stream, message.type) == (meaning["stream"], meaning["type"])
     if message.type == ttrpc.MessageType.REQUEST:
@@ -80,14 +81,14 @@ def test_fake_runtime_answers_and_configures_as_the_golden_one() -> None:
 
 
 def test_answers_are_the_golden_ones() -> None:
-    server = ttrpc.Server(nri.PLUGIN_SERVICE, nri.PLUGIN_METHODS, nri.LARGE_METHODS)
+    server = ttrpc.Server(messages.PLUGIN_SERVICE, messages.PLUGIN_METHODS, messages.LARGE_METHODS)
     runtime = FakeRuntime()
     runtime.configure()
     runtime.synchronize()
     server.receive(demultiplex([runtime.data_to_send()])[mux.PLUGIN_CONN])
 
-    server.reply(1, nri.encode_configure(0x07))
-    server.reply(3, nri.encode_synchronize(more=False))
+    server.reply(1, messages.encode_configure(0x07))
+    server.reply(3, messages.encode_synchronize(more=False))
 
     sent = [mux.encode_message(mux.PLUGIN_CONN, each) for each in server.messages_to_send()]
     assert sent == [golden("configure-response")[0], golden("synchronize-response")[0]]

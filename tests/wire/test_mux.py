@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dranet_nri.errors import ProtocolError
-from dranet_nri.wire import mux
-from dranet_nri.wire.mux import FIRST_FRAME, HEADER, MAX_PAYLOAD, MuxDecoder, encode_message
+from dranet_nri.nri.wire import mux
+from dranet_nri.nri.wire.mux import FIRST_FRAME, HEADER, MAX_PAYLOAD, MuxDecoder, encode_message
 from tests.wire.streams import cut, demultiplex, frame, frame_sizes, frames
 
 CUTS = st.lists(st.integers(0, 200), max_size=12)

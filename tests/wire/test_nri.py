@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dranet_nri._gen import nri_pb2
 from dranet_nri.errors import InvalidValueError, ProtocolError
 from dranet_nri.model import CharDevice, Container, Edits, Mount, Pod, Rlimit
-from dranet_nri.wire import nri
+from dranet_nri.nri.wire import messages
 
 UNLIMITED = 2**64 - 1
 
@@ -32,7 +32,9 @@ def test_pod_has_the_path_of_its_network_namespace() -> None:
     message.linux.namespaces.add(type="network", path="/var/run/netns/a")
     message.linux.namespaces.add(type="network", path="/var/run/netns/b")
 
-    assert nri.pod_from_message(message) == Pod("s", "u", "ns", "n", "/var/run/netns/a", 7, "kata")
+    assert messages.pod_from_message(message) == Pod(
+        "s", "u", "ns", "n", "/var/run/netns/a", 7, "kata"
+    )
 
 
 def test_container_shows_what_it_has_already() -> None:
@@ -47,16 +49,16 @@ def test_container_shows_what_it_has_already() -> None:
     message.linux.devices.add(path="/dev/x", type="c", major=1, minor=2)
     message.linux.namespaces.add(type="user", path="/proc/7/ns/user")
 
-    assert nri.container_from_message(message) == Container(
+    assert messages.container_from_message(message) == Container(
         "c", "s", "n", (Mount("/s", "/d", ("ro",)),), ("/dev/x",), ("A=1",), ("RLIMIT_MEMLOCK",),
         own_users=True, memlock=1,
     )  # fmt: skip
 
 
 def test_case_50_what_is_missing_is_empty() -> None:
-    assert nri.pod_from_message(nri_pb2.PodSandbox()) == Pod("", "", "", "")
-    assert nri.container_from_message(nri_pb2.Container()) == Container("", "", "")
-    assert nri.decode_request("CreateContainer", b"") == nri.CreateContainerRequest(
+    assert messages.pod_from_message(nri_pb2.PodSandbox()) == Pod("", "", "", "")
+    assert messages.container_from_message(nri_pb2.Container()) == Container("", "", "")
+    assert messages.decode_request("CreateContainer", b"") == messages.CreateContainerRequest(
         Pod("", "", "", ""), Container("", "", "")
     )
 
@@ -65,42 +67,42 @@ def test_case_50_what_a_newer_runtime_adds_is_skipped() -> None:
     pod = nri_pb2.PodSandbox(id="s").SerializeToString() + unknown_field(900, b"new")
     event = b"\x08\x01" + b"\x12" + bytes([len(pod)]) + pod + unknown_field(901, b"newer")
 
-    expected = nri.PodRequest(nri.PodEventKind.RUN, Pod("s", "", "", ""))
-    assert nri.decode_request("StateChange", event) == expected
+    expected = messages.PodRequest(messages.PodEventKind.RUN, Pod("s", "", "", ""))
+    assert messages.decode_request("StateChange", event) == expected
 
 
 def test_case_50_unknown_enum_values_survive() -> None:
     message = nri_pb2.Container(id="c", state=99)  # type: ignore[arg-type]
 
-    assert nri.container_from_message(message) == Container("c", "", "")
+    assert messages.container_from_message(message) == Container("c", "", "")
 
 
-@pytest.mark.parametrize("method", sorted(nri.PLUGIN_METHODS))
+@pytest.mark.parametrize("method", sorted(messages.PLUGIN_METHODS))
 def test_every_method_takes_an_empty_request_and_refuses_garbage(method: str) -> None:
-    nri.decode_request(method, b"")
+    messages.decode_request(method, b"")
 
     with pytest.raises(ProtocolError, match=f"{method}: the payload cannot be decoded"):
-        nri.decode_request(method, b"\xff")
+        messages.decode_request(method, b"\xff")
 
 
-@given(st.sampled_from(sorted(nri.PLUGIN_METHODS)), st.binary(max_size=60))
+@given(st.sampled_from(sorted(messages.PLUGIN_METHODS)), st.binary(max_size=60))
 def test_any_payload_is_taken_or_refused_as_a_protocol_error(method: str, payload: bytes) -> None:
     with suppress(ProtocolError):
-        nri.decode_request(method, payload)
+        messages.decode_request(method, payload)
 
 
 def test_methods_are_those_of_the_service() -> None:
     service = nri_pb2.DESCRIPTOR.services_by_name["Plugin"]
 
-    assert {method.name for method in service.methods} == nri.PLUGIN_METHODS
-    assert service.full_name == nri.PLUGIN_SERVICE
-    assert nri_pb2.DESCRIPTOR.services_by_name["Runtime"].full_name == nri.RUNTIME_SERVICE
+    assert {method.name for method in service.methods} == messages.PLUGIN_METHODS
+    assert service.full_name == messages.PLUGIN_SERVICE
+    assert nri_pb2.DESCRIPTOR.services_by_name["Runtime"].full_name == messages.RUNTIME_SERVICE
 
 
 def test_mask_is_run_stop_remove_and_create() -> None:
     events = ("RUN_POD_SANDBOX", "STOP_POD_SANDBOX", "REMOVE_POD_SANDBOX", "CREATE_CONTAINER")
 
-    assert sum(1 << (nri_pb2.Event.Value(name) - 1) for name in events) == nri.EVENT_MASK
+    assert sum(1 << (nri_pb2.Event.Value(name) - 1) for name in events) == messages.EVENT_MASK
 
 
 # --- to the runtime
@@ -117,7 +119,7 @@ EDITS = Edits(
 
 
 def test_edits_become_an_adjustment() -> None:
-    adjustment = nri.encode_adjustment(EDITS)
+    adjustment = messages.encode_adjustment(EDITS)
 
     assert list(adjustment.mounts) == [
         nri_pb2.Mount(destination="/inside", type="bind", source="/host", options=["ro", "bind"])
@@ -129,7 +131,7 @@ def test_edits_become_an_adjustment() -> None:
 
 
 def test_case_49_devices_say_type_and_numbers_and_the_rest_only_if_it_is_set() -> None:
-    plain, full = nri.encode_adjustment(EDITS).linux.devices
+    plain, full = messages.encode_adjustment(EDITS).linux.devices
 
     assert (plain.path, plain.type, plain.major, plain.minor) == (
         "/dev/infiniband/uverbs0",
@@ -145,7 +147,7 @@ def test_case_49_devices_say_type_and_numbers_and_the_rest_only_if_it_is_set() -
 def test_case_49_number_zero_is_sent_as_present() -> None:
     edits = Edits(char_devices=(CharDevice("/dev/x", 1, 2, mode=0, uid=0, gid=0),))
 
-    (device,) = nri.encode_adjustment(edits).linux.devices
+    (device,) = messages.encode_adjustment(edits).linux.devices
     again = nri_pb2.LinuxDevice.FromString(device.SerializeToString())
 
     assert all(again.HasField(name) for name in ("file_mode", "uid", "gid"))
@@ -159,7 +161,7 @@ def test_case_49_a_key_is_sent_once_and_the_first_wins() -> None:
         rlimits=(Rlimit("R", 1, 1), Rlimit("R", 2, 2)),
     )
 
-    adjustment = nri.encode_adjustment(edits)
+    adjustment = messages.encode_adjustment(edits)
 
     assert [mount.source for mount in adjustment.mounts] == ["/1"]
     assert [device.major for device in adjustment.linux.devices] == [1]
@@ -168,17 +170,17 @@ def test_case_49_a_key_is_sent_once_and_the_first_wins() -> None:
 
 
 def test_without_devices_the_linux_part_is_absent() -> None:
-    assert not nri.encode_adjustment(replace(EDITS, char_devices=())).HasField("linux")
+    assert not messages.encode_adjustment(replace(EDITS, char_devices=())).HasField("linux")
 
 
 def test_answer_to_create_container_carries_the_adjustment_and_nothing_else() -> None:
-    answer = nri_pb2.CreateContainerResponse.FromString(nri.encode_create_container(EDITS))
+    answer = nri_pb2.CreateContainerResponse.FromString(messages.encode_create_container(EDITS))
 
-    assert answer == nri_pb2.CreateContainerResponse(adjust=nri.encode_adjustment(EDITS))
+    assert answer == nri_pb2.CreateContainerResponse(adjust=messages.encode_adjustment(EDITS))
 
 
 def test_no_edits_take_no_bytes() -> None:
-    assert nri.encode_create_container(Edits()) == b""
+    assert messages.encode_create_container(Edits()) == b""
 
 
 @pytest.mark.parametrize(
@@ -192,4 +194,4 @@ def test_no_edits_take_no_bytes() -> None:
 )
 def test_edits_that_do_not_fit_are_invalid_values(edits: Edits) -> None:
     with pytest.raises(InvalidValueError, match="edits cannot be sent"):
-        nri.encode_adjustment(edits)
+        messages.encode_adjustment(edits)

@@ -4,9 +4,9 @@ import pytest
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.errors import ProtocolError
-from dranet_nri.wire import mux
-from dranet_nri.wire.nri import ConfigureRequest, pod_from_message
-from dranet_nri.wire.session import (
+from dranet_nri.nri.wire import mux
+from dranet_nri.nri.wire.messages import ConfigureRequest, pod_from_message
+from dranet_nri.nri.wire.session import (
     MAX_LIST,
     Configured,
     Event,
@@ -16,7 +16,7 @@ from dranet_nri.wire.session import (
     State,
     Synchronized,
 )
-from dranet_nri.wire.ttrpc import Code
+from dranet_nri.nri.wire.ttrpc import Code
 from tests.fakes.full_node import full_node
 from tests.fakes.runtime import FakeRuntime, pod_message
 from tests.wire.conversation import container_message, exchange, serving

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from dranet_nri._gen import nri_pb2
 from dranet_nri.errors import InvalidValueError, ProtocolError
 from dranet_nri.model import CharDevice, Container, Edits, Mount, Pod
-from dranet_nri.wire import mux, ttrpc
-from dranet_nri.wire.nri import PLUGIN_METHODS, PLUGIN_SERVICE, PodEventKind
-from dranet_nri.wire.session import (
+from dranet_nri.nri.wire import mux, ttrpc
+from dranet_nri.nri.wire.messages import PLUGIN_METHODS, PLUGIN_SERVICE, PodEventKind
+from dranet_nri.nri.wire.session import (
     Call,
     Configured,
     ContainerEvent,
@@ -20,7 +20,7 @@ from dranet_nri.wire.session import (
     State,
     Synchronized,
 )
-from dranet_nri.wire.ttrpc import Answer, Code
+from dranet_nri.nri.wire.ttrpc import Answer, Code
 from tests.fakes.runtime import FakeRuntime, pod_message
 from tests.wire.conversation import container_message, exchange, serving
 from tests.wire.streams import cut, demultiplex, frame, frames

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dranet_nri._gen import ttrpc_pb2
 from dranet_nri.errors import ProtocolError
-from dranet_nri.wire import ttrpc
-from dranet_nri.wire.ttrpc import (
+from dranet_nri.nri.wire import ttrpc
+from dranet_nri.nri.wire.ttrpc import (
     HEADER,
     MAX_DATA,
     MAX_OPEN,

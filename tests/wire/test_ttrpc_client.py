@@ -5,8 +5,8 @@ from google.protobuf import any_pb2
 
 from dranet_nri._gen import ttrpc_pb2
 from dranet_nri.errors import ProtocolError
-from dranet_nri.wire import ttrpc
-from dranet_nri.wire.ttrpc import (
+from dranet_nri.nri.wire import ttrpc
+from dranet_nri.nri.wire.ttrpc import (
     HEADER,
     MAX_RECEIVE,
     Client,

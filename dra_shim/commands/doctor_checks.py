@@ -1,0 +1,249 @@
+"""What can be asked when something is wrong: server, rights, slices, shim, kubelet, records.
+
+Rules:
+1. Nothing is changed.
+2. What cannot be asked is said, and the next question is asked.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import httpx2
+
+from dra_shim.kubeapi import NODE, REVIEW, SLICE, Api, ApiError, NotFoundError, Object, name_of
+from dra_shim.kubeletplugin import Sockets, probe
+from dra_shim.resourceslice.layout import is_own
+from dra_shim.settings.common import KUBELET_ELSEWHERE, State
+from dra_shim.settings.listen_address import Address
+from dranet_nri.component.findings import Finding, Grade
+from dranet_nri.errors import DranetError
+from dranet_nri.model import DRIVER_NAME, Allocation, Attachment, Phase
+from dranet_nri.state.corrupt import of_allocations, of_attachments
+from dranet_nri.state.reader import AllocationReader, AttachmentReader
+
+ANSWER_S: Final = 10.0  # for the running shim's
+_MAX_ANSWER: Final = 4096  # bytes; it has two lines
+_ANY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+_RESOURCES: Final = "resource.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What the service account must be allowed to do, and what fails otherwise."""
+
+    verb: str
+    resource: str
+    need: str
+    group: str = ""
+    name: str = ""
+    grade: Grade = Grade.BAD
+
+    def __str__(self) -> str:
+        """Say it as `kubectl auth can-i` does."""
+        return f"{self.verb} {self.resource}{f'/{self.name}' if self.name else ''}"
+
+
+RIGHTS: Final = (
+    Right("get", "nodes", "slices have no owner, so none is published"),
+    Right("get", "pods", "no claim can be prepared"),
+    Right("get", "resourceclaims", "no claim can be prepared", _RESOURCES),
+    *(
+        Right(verb, "resourceslices", "the node's devices are not published", _RESOURCES)
+        for verb in ("list", "watch", "create", "update", "delete")
+    ),
+    Right(
+        "patch", "resourceclaims/status", "claims do not show their devices", _RESOURCES,
+        grade=Grade.WARNING,
+    ),
+    *(
+        Right(
+            f"associated-node:{verb}", "resourceclaims/driver",
+            "claims do not show their devices from Kubernetes 1.36 on", _RESOURCES, DRIVER_NAME,
+            Grade.WARNING,
+        )
+        for verb in ("patch", "update")
+    ),
+    *(
+        Right(verb, "events", "nobody is told why a pod waits", grade=Grade.WARNING)
+        for verb in ("create", "get", "update")
+    ),
+    Right(
+        "list", "resourceclaims", "pods of a driver before us are not taken over", _RESOURCES,
+        grade=Grade.NOTE,
+    ),
+)  # fmt: skip
+
+
+async def server_findings(api: Api, node: str) -> AsyncIterator[Finding]:
+    """Yield whether the server answers, knows the node, and has its slices.
+
+    Args:
+        api: the server.
+        node: this node's name.
+    """
+    try:
+        yield Finding("API server", Grade.OK, f"serves {_RESOURCES}/{await api.version(SLICE)}")
+        await api.get(NODE, node)
+        yield Finding("node", Grade.OK, node)
+    except NotFoundError:
+        text = f"there is no node {node}; give its name with --hostname-override or $NODE_NAME"
+        yield Finding("node", Grade.BAD, text)
+    except ApiError as error:
+        yield Finding("API server", Grade.BAD, str(error))
+        return
+    try:
+        listing = await api.list(SLICE, {"spec.nodeName": node, "spec.driver": DRIVER_NAME})
+        for finding in slice_findings(node, listing.items):
+            yield finding
+    except ApiError as error:
+        yield Finding("slices", Grade.BAD, str(error))
+
+
+async def right_findings(api: Api) -> AsyncIterator[Finding]:
+    """Yield each right that is missing, or that none is."""
+    missing = 0
+    for right in RIGHTS:
+        try:
+            allowed = await _has(api, right)
+        except ApiError as error:
+            yield Finding("rights", Grade.WARNING, f"cannot be asked: {error}")
+            return
+        if not allowed:
+            missing += 1
+            text = f"may not {right}: {right.need}; see the ClusterRole in the manifests"
+            yield Finding("rights", right.grade, text)
+    if not missing:
+        yield Finding("rights", Grade.OK, f"all {len(RIGHTS)} that are needed")
+
+
+async def _has(api: Api, right: Right) -> bool:
+    resource, _, part = right.resource.partition("/")
+    asked = {"verb": right.verb, "group": right.group, "resource": resource,
+             "subresource": part, "name": right.name}  # fmt: skip
+    answer = await api.create(REVIEW, {"spec": {"resourceAttributes": asked}})
+    status = answer.get("status")
+    return isinstance(status, Mapping) and status.get("allowed") is True
+
+
+def slice_findings(node: str, slices: tuple[Object, ...]) -> Iterator[Finding]:
+    """Yield what is published for the node."""
+    devices = 0
+    for each in slices:
+        spec = each.get("spec")
+        listed = spec.get("devices") if isinstance(spec, Mapping) else None
+        devices += len(listed) if isinstance(listed, list) else 0
+        if not is_own(node, name_of(each)):
+            text = f"{name_of(each)} is of another program: two drivers of our name run here?"
+            yield Finding("slices", Grade.WARNING, text)
+    if devices:
+        yield Finding("slices", Grade.OK, f"{devices} devices in {len(slices)} slices")
+    else:
+        text = "no device is published; 'dranet-nri inventory' says which are kept, and why; what "
+        text += "flags and the Node's address drop is in the shim's log ('left out')"
+        yield Finding("slices", Grade.WARNING, text)
+
+
+async def shim_findings(address: Address, answer_s: float = ANSWER_S) -> AsyncIterator[Finding]:
+    """Yield whether the running shim is ready, in its own words.
+
+    Args:
+        address: where it serves /readyz.
+        answer_s: how long that may take as a whole.
+    """
+    subject = "shim"
+    asked = replace(address, host=_ANY_ADDRESS.get(address.host, address.host))
+    try:
+        async with asyncio.timeout(answer_s):
+            status, lines = await _asked(f"http://{asked}/readyz")
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        reason = str(error) or type(error).__name__
+        text = f"{asked}: no answer ({reason}): it does not run, or elsewhere: give the "
+        text += "--bind-address of 'dra-shim run' here, too"
+        yield Finding(subject, Grade.WARNING, text)
+        return
+    if status == 200:
+        yield Finding(subject, Grade.OK, "registered at the kubelet, and its devices are published")
+    elif status == 503 and lines:
+        for line in lines:
+            yield Finding(subject, Grade.BAD, line)
+    else:
+        text = f"{asked}: answers {status}, so it is another program's; stop that (dranet?), or "
+        text += "start 'dra-shim run' with another --bind-address and give that here, too"
+        yield Finding(subject, Grade.WARNING, text)
+
+
+async def _asked(url: str) -> tuple[int, tuple[str, ...]]:
+    """Return status and lines of a page."""
+    data = b""
+    async with httpx2.AsyncClient(trust_env=False) as client, client.stream("GET", url) as answer:
+        async for piece in answer.aiter_raw():
+            data += piece
+            if len(data) >= _MAX_ANSWER:
+                break
+    text = data[:_MAX_ANSWER].decode("utf-8", "replace")
+    return answer.status_code, tuple(text.splitlines())
+
+
+async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> AsyncIterator[Finding]:
+    """Yield whether a kubelet would get its answers.
+
+    Args:
+        sockets: ours.
+        root: the kubelet's directory that they are below.
+        ready: whether the running shim says that a kubelet knows it.
+    """
+    trouble = await probe(sockets.registration)
+    if not trouble:
+        text = f"our sockets below {root} answer as a kubelet asks"
+        yield Finding("kubelet", Grade.OK, text)
+    elif ready:
+        text = f"{sockets.registration}: {trouble}; but the shim is registered: {root} is not its "
+        yield Finding("kubelet", Grade.WARNING, f"{text}--kubelet-root-dir, give that here, too")
+    else:
+        text = f"{sockets.registration}: {trouble}; does 'dra-shim run' run on this node, and is "
+        text += f"{root} the kubelet's --root-dir? else give that with --kubelet-root-dir"
+        yield Finding("kubelet", Grade.BAD, f"{text} ({KUBELET_ELSEWHERE})")
+
+
+def record_findings(state: State) -> Iterator[Finding]:
+    """Yield which records cannot be used, and which claims wait for their devices and why."""
+    try:
+        with (
+            AllocationReader(state.allocations, owner=None) as allocations,
+            AttachmentReader(state.attachments, owner=None) as attachments,
+        ):
+            damages = (*of_allocations(allocations), *of_attachments(attachments))
+            records, attached = allocations.records(), attachments.records()
+    except (DranetError, OSError) as error:
+        yield Finding("records", Grade.BAD, str(error))
+        return
+    for each in damages:
+        grade = Grade.BAD if each.broken.in_the_way else Grade.NOTE
+        yield Finding(f"record {each.claim_uid}", grade, each.text)
+    by_claim = {each.claim.uid: each for each in attached}
+    for record in records:
+        yield _claim(record, by_claim.pop(record.claim.uid, None))
+    unknown = {each.claim_uid for each in damages if each.broken.in_the_way}
+    for left in by_claim.values():
+        if left.holds_devices:
+            how = "its record cannot be used" if left.claim.uid in unknown else "unprepared"
+            text = f"{how}, and pod {left.pod} still has its devices ({left.phase})"
+            yield Finding(f"claim {left.claim}", Grade.WARNING, text)
+    if not records and not damages:
+        yield Finding("records", Grade.OK, "no claim is prepared on this node")
+
+
+def _claim(record: Allocation, attachment: Attachment | None) -> Finding:
+    subject = f"claim {record.claim}"
+    if attachment is None:
+        text = f"prepared for pod {record.pod}, whose sandbox the plugin has not seen yet"
+        return Finding(subject, Grade.NOTE, text)
+    if attachment.failure is not None:
+        failure = attachment.failure
+        text = f"pod {record.pod}: {attachment.phase}: {failure.reason}: {failure.message}"
+        return Finding(subject, Grade.BAD, text)
+    grade = Grade.OK if attachment.phase in (Phase.ATTACHED, Phase.HOME) else Grade.NOTE
+    return Finding(subject, grade, f"pod {record.pod}: {attachment.phase}")

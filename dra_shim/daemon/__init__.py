@@ -1,0 +1,1 @@
+"""The process `dra-shim run`: wiring, sources and log."""

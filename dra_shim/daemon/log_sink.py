@@ -1,0 +1,247 @@
+"""What the daemon's parts tell, as log lines; events and metrics hear of it as well.
+
+Events are short constant phrases, facts are keys. Claims and pods are "namespace/name".
+"""
+
+from collections.abc import Callable
+from typing import Final, assert_never
+
+import structlog
+
+from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status, web
+from dra_shim.migration import controller
+from dranet_nri.component.log import logger
+from dranet_nri.component.supervisor import PartFailed
+
+Logger = structlog.typing.FilteringBoundLogger
+QUIET_S: Final = 60.0  # the same trouble is not logged again before that
+MAX_NAMES: Final = 100  # in a line: a runtime cuts one at 16 KiB, and a name has 63 bytes
+
+
+class Telling:
+    """Writes to the log what parts tell."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Log with the loggers of the rooms.
+
+        Args:
+            clock: monotonic seconds.
+        """
+        self._clock = clock
+        self._kubelet = logger("kubelet")
+        self._node = logger("node")
+        self._prepare = logger("prepare")
+        self._slices = logger("slices")
+        self._status = logger("status")
+        self._parts = logger("parts")
+        self._said: dict[tuple[str, ...], float] = {}
+
+    def on_kubelet(self, notice: kubeletplugin.Notice) -> None:
+        """Log what became of our sockets and our registration."""
+        match notice:
+            case kubeletplugin.Registered(reason=""):
+                self._kubelet.info("registered")
+            case kubeletplugin.Registered():
+                self._kubelet.error("not registered", reason=notice.reason)
+            case kubeletplugin.SocketReplaced():
+                self._kubelet.warning("socket made anew", path=notice.path, reason=notice.reason)
+            case kubeletplugin.SocketFailed():
+                self._kubelet.error("socket not served", reason=notice.reason)
+            case _:
+                assert_never(notice)
+
+    def on_prepare(self, notice: prepare.Notice) -> None:
+        """Log what became of a claim."""
+        log = self._prepare
+        match notice:
+            case prepare.Prepared():
+                log.info(
+                    "prepared", claim=str(notice.claim), pod=str(notice.pod), gated=notice.gated
+                )
+            case prepare.PrepareWaits():
+                log.info("prepare waits", claim=str(notice.claim), reason=notice.message)
+            case prepare.Unprepared():
+                log.info("unprepared", claim=str(notice.claim))
+            case prepare.PrepareFailed():
+                self._failed(log, "prepare failed", notice)
+            case prepare.UnprepareFailed():
+                self._failed(log, "unprepare failed", notice)
+            case prepare.Swept():
+                log.warning(
+                    "orphaned record dropped",
+                    claim=str(notice.claim),
+                    pod=str(notice.pod),
+                    reason=notice.reason,
+                )
+            case prepare.Stranded(waiting=()):
+                log.info("no pod waits in vain any more", claim=str(notice.claim))
+            case prepare.Stranded():
+                log.warning(
+                    "pods wait in vain",
+                    claim=str(notice.claim),
+                    pods=[str(each) for each in notice.waiting],
+                    recorded_for=str(notice.pod),
+                )
+            case prepare.SweepFailed():
+                log.error(
+                    "sweep failed",
+                    claim=str(notice.claim or "all"),
+                    reason=str(notice.cause),
+                    exc_info=notice.cause,
+                )
+            case _:
+                assert_never(notice)
+
+    def on_slices(self, notice: resourceslice.Notice) -> None:
+        """Log what became of the node's slices."""
+        log = self._slices
+        match notice:
+            case resourceslice.Published(writes=0):
+                log.debug("published already", devices=notice.devices, slices=notice.slices)
+            case resourceslice.Published():
+                log.info(
+                    "published",
+                    devices=notice.devices,
+                    slices=notice.slices,
+                    writes=notice.writes,
+                )
+            case resourceslice.DeviceRefused():
+                log.error("device not taken", device=notice.device, reason=notice.reason)
+            case resourceslice.FeaturesMissing() if not notice.features:
+                log.info("server has the features it lacked")
+            case resourceslice.FeaturesMissing():
+                log.warning("server lacks features", gates=sorted(notice.features))
+            case resourceslice.FieldsDropped():
+                log.warning("server drops fields", slice=notice.name, fields=sorted(notice.fields))
+            case resourceslice.Trouble():
+                if self._is_new("slices", str(notice.error)):
+                    log.warning(
+                        "not published",
+                        reason=str(notice.error),
+                        retry_s=round(notice.retry_s, 1),
+                    )
+            case _:
+                assert_never(notice)
+
+    def on_node(self, notice: discovery.Notice) -> None:
+        """Log what became of the node's devices."""
+        log = self._node
+        match notice:
+            case discovery.Seen():
+                log.info(
+                    "devices",
+                    devices=notice.devices,
+                    rdma=notice.rdma,
+                    appeared=list(notice.appeared),
+                    withdrawn=dict(notice.withdrawn),
+                )
+            case discovery.LeftOut():
+                log.info(
+                    "left out",
+                    reason=notice.reason,
+                    devices=list(notice.devices[:MAX_NAMES]),
+                    more=max(0, len(notice.devices) - MAX_NAMES),
+                    virtual=notice.virtual,
+                )
+            case discovery.Ailing():
+                log.warning("device not well", device=notice.device, reason=notice.reason)
+            case discovery.Recovered():
+                log.info("device well again", device=notice.device)
+            case discovery.LookFailed():
+                if self._is_new("node", str(notice.error)):
+                    log.error(
+                        "node not looked at",
+                        reason=str(notice.error),
+                        retry_s=round(notice.retry_s, 1),
+                    )
+            case discovery.LookStuck():
+                log.error("a look hangs in the kernel", doing=notice.doing, s=notice.seconds)
+            case discovery.Deaf():
+                log.warning("events not heard", source=notice.source, reason=str(notice.error))
+            case discovery.Untold():
+                log.warning(
+                    "TCX programs and links of other namespaces not told",
+                    reason=str(notice.error),
+                    remedy="have plugin and shim of the same version; what was told before counts",
+                )
+            case _:
+                assert_never(notice)
+
+    def on_adoption(self, notice: controller.Notice) -> None:
+        """Log what became of claims of before."""
+        match notice:
+            case controller.Adopted(claims=0, refused=()):
+                self._node.debug("no claims of before")
+            case controller.Adopted():
+                self._node.info("claims of before adopted", claims=notice.claims)
+                for reason in notice.refused:
+                    self._node.error("claim of before not adopted", reason=reason)
+            case controller.NotAdopted():
+                self._node.warning(
+                    "claims of before not looked for",
+                    reason=str(notice.error),
+                    retry_s=notice.retry_s,
+                )
+            case _:
+                assert_never(notice)
+
+    def on_status(self, notice: status.Notice) -> None:
+        """Log what became of claim status and Events."""
+        log = self._status
+        match notice:
+            case status.Applied():
+                log.info("status written", claim=str(notice.claim), devices=notice.devices)
+            case status.ClaimGone():
+                log.debug("claim is gone", claim=str(notice.claim))
+            case status.ClaimRefused():
+                log.error("status not taken", claim=str(notice.claim), reason=notice.reason)
+            case status.StatusNotKept():
+                log.warning("server drops claim status", gate="DRAResourceClaimDeviceStatus")
+            case status.Posted():
+                log.debug("event", name=notice.name, reason=notice.reason, count=notice.count)
+            case status.EventLost():
+                log.warning("event not posted", reason=notice.reason)
+            case status.Trouble():
+                if self._is_new("status", str(notice.error)):
+                    log.warning(
+                        "status not written",
+                        reason=str(notice.error),
+                        retry_s=round(notice.retry_s, 1),
+                    )
+            case _:
+                assert_never(notice)
+
+    def on_web(self, notice: web.Notice) -> None:
+        """Log where metrics and health are served, and what could not be."""
+        match notice:
+            case web.Listening(address):
+                self._parts.info("metrics and health served", address=str(address))
+            case web.PageFailed(path, cause):
+                self._parts.error("page failed", path=path, reason=str(cause), exc_info=cause)
+            case _:
+                assert_never(notice)
+
+    def on_part(self, notice: PartFailed) -> None:
+        """Log that a part failed."""
+        self._parts.error(
+            "part failed",
+            part=notice.name,
+            retry_s=notice.retry_s,
+            reason=str(notice.cause),
+            exc_info=notice.cause,
+        )
+
+    def waiting(self, other: str) -> None:
+        """Log that another instance is at work."""
+        self._parts.warning("another instance runs on this node, waiting for it to end", who=other)
+
+    def _failed(
+        self, log: Logger, event: str, notice: prepare.PrepareFailed | prepare.UnprepareFailed
+    ) -> None:
+        log.error(event, claim=str(notice.claim), reason=notice.message, exc_info=notice.cause)
+
+    def _is_new(self, *what: str) -> bool:
+        """Whether this was not said a moment ago; what is older is forgotten."""
+        now = self._clock()
+        self._said = {key: at for key, at in self._said.items() if now - at < QUIET_S}
+        return self._said.setdefault(what, now) == now

@@ -1,0 +1,93 @@
+"""What the node's devices need of the API server: claims, pods, the Node; no cache between."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Final
+
+from dra_shim.kubeapi import (
+    CLAIM,
+    NODE,
+    POD,
+    Api,
+    ApiError,
+    Kind,
+    NotFoundError,
+    NotServedError,
+    RejectedError,
+)
+from dra_shim.kubeapi import UnavailableError as NoAnswerError
+from dra_shim.prepare import NotYetError, UnavailableError
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import ObjectRef
+
+ADDRESSES_S: Final = 5.0  # for the answer; what is looked at waits meanwhile
+
+
+class ServerSource:
+    """Claims, pods and Nodes of an API server: a ClaimSource, a PodSource and an AddressSource."""
+
+    def __init__(self, api: Api, *, addresses_s: float = ADDRESSES_S) -> None:
+        """Read from this server; it has so long to tell a Node's addresses."""
+        self._api = api
+        self._addresses_s = addresses_s
+
+    async def claim(self, ref: ObjectRef) -> Mapping[str, object] | None:
+        """See ClaimSource."""
+        return await self._read(CLAIM, ref)
+
+    async def pod(self, ref: ObjectRef) -> Mapping[str, object] | None:
+        """See PodSource."""
+        return await self._read(POD, ref)
+
+    async def addresses(self, node: str) -> frozenset[str]:
+        """Return the addresses by which a Node is reached; see AddressSource.
+
+        Raises:
+            UnavailableError: the server cannot answer now, or has no such Node.
+            NotYetError: it will not; says which right is missing.
+        """
+        try:
+            async with asyncio.timeout(self._addresses_s):
+                document = await self._read(NODE, ObjectRef("", node, ""))
+        except TimeoutError:
+            raise UnavailableError(
+                f"get Node {node}: no answer in {self._addresses_s:g} s"
+            ) from None
+        if document is None:
+            raise UnavailableError(
+                f"Node {node}: does not exist; is the node's name right (--hostname-override)?"
+            )
+        return frozenset(_addresses(document))
+
+    async def _read(self, kind: Kind, ref: ObjectRef) -> Mapping[str, object] | None:
+        try:
+            return await self._api.get(kind, ref.name, ref.namespace)
+        except NotFoundError:
+            return None
+        except NoAnswerError as error:
+            raise UnavailableError(str(error), error.after_s) from error
+        except (RejectedError, NotServedError) as error:  # so says one that has just started, too
+            raise NotYetError(str(error)) from error
+        except ApiError as error:
+            raise RefusedError(str(error)) from error
+
+
+def _addresses(node: Mapping[str, object]) -> Iterator[str]:
+    """Yield the first IP address of each type and family of a Node, as inet_ntop(3) writes them.
+
+    The first is what the kubelet and the API server go by (status.hostIPs, preferred address
+    types). Some clouds list those of all NICs, also of such as are for pods.
+    """
+    seen: set[tuple[str, int]] = set()
+    status = node.get("status")
+    listed = status.get("addresses") if isinstance(status, Mapping) else None
+    for each in listed if isinstance(listed, list) else ():
+        text = each.get("address") if isinstance(each, Mapping) else None
+        with suppress(ValueError):  # Hostname, InternalDNS
+            address = ip_address(text if isinstance(text, str) else "")
+            kind = (str(each.get("type")), address.version)
+            if kind not in seen:
+                seen.add(kind)
+                yield str(address)

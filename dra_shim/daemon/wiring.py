@@ -1,0 +1,142 @@
+"""The parts of a node's shim, put together: who is asked by whom, and who hears of what."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from dra_shim.daemon.log_sink import Telling
+from dra_shim.daemon.sources import ServerSource
+from dra_shim.discovery import Choice, NodeDevices, NodeOptions
+from dra_shim.kubeapi import Api
+from dra_shim.kubeletplugin import KubeletPlugin, Sockets, dra_services, health_services
+from dra_shim.migration.controller import Adoption
+from dra_shim.migration.devices import KnownBefore
+from dra_shim.prepare import (
+    Answer,
+    Notice,
+    Preparer,
+    Sources,
+    Sweeper,
+    Terms,
+)
+from dra_shim.resourceslice import Publisher
+from dra_shim.settings.run import RunSettings
+from dra_shim.status import StatusReporter
+from dra_shim.web import Checks, MeteredDriver, Metrics, PluginSigns, WebServer, pages
+from dranet_nri.component.supervisor import Part, PartFailed
+from dranet_nri.facts.host import boot_id
+from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
+
+N = TypeVar("N")
+
+CHECKPOINT: Final = "dra_manager_state"  # of the kubelet, in its directory
+
+
+class Shim:
+    """One node's shim; close it when its parts have ended."""
+
+    def __init__(
+        self, settings: RunSettings, choice: Choice, sockets: Sockets, api: Api, telling: Telling
+    ) -> None:
+        """Put it together; nothing is opened before a part runs.
+
+        Args:
+            settings: how it runs.
+            choice: which devices are offered.
+            sockets: where the kubelet finds us.
+            api: the server.
+            telling: hears of everything.
+        """
+        metrics = Metrics()
+        self._settings = settings
+        self._telling = telling
+        self._metrics = metrics
+        heard = _both(telling.on_status, metrics.status.on_status)
+        self._reporter = StatusReporter(api, settings.state, settings.node, heard)
+        on_slices = _both(telling.on_slices, metrics.server.on_slices)
+        self._publisher = Publisher(api, settings.node, on_slices)
+        self._source = ServerSource(api)
+        self._devices = NodeDevices(
+            NodeOptions(choice, settings.azure_size, rescan_s=settings.rescan_s),
+            settings.state,
+            settings.node,
+            self._source,
+            self._publisher.offer,
+            _both(telling.on_node, metrics.on_node),
+        )
+        self._preparer = self._new_preparer()
+        driver = MeteredDriver(self._preparer, metrics.calls)
+        services = (*dra_services(driver), *health_services(self._devices))
+        on_kubelet = _both(telling.on_kubelet, metrics.calls.on_kubelet)
+        self._plugin = KubeletPlugin(DRIVER_NAME, sockets, services, on_kubelet)
+        self._web = self._web_at(sockets)
+        checkpoint = settings.kubelet_root / CHECKPOINT
+        self._sweeper = Sweeper(self._source, self._preparer, checkpoint, self._on_prepare)
+        self._adoption = Adoption(
+            api, settings.node, settings.state, self._prepare_before, telling.on_adoption
+        )
+
+    def close(self) -> None:
+        """Let the records go."""
+        self._preparer.close()
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return what is to be kept at work."""
+        return (
+            Part("devices", self._devices.run),
+            Part("kubelet", self._plugin.run),
+            Part("adoption", self._adopt),
+            Part("slices", self._publish),
+            Part("status", self._reporter.run),
+            Part("sweep", self._sweeper.run),
+            Part("web", self._web.run),
+        )
+
+    def failed(self, notice: PartFailed) -> None:
+        """Tell of a part that failed."""
+        self._telling.on_part(notice)
+        self._metrics.node.on_part(notice)
+
+    def _web_at(self, sockets: Sockets) -> WebServer:
+        settings, metrics = self._settings, self._metrics
+        checks = Checks.of(sockets, self._plugin, lambda: metrics.server.published)
+        shown = pages(metrics, PluginSigns(settings.state.run), checks)
+        return WebServer(settings.bind_address, shown, self._telling.on_web)
+
+    async def _adopt(self) -> None:
+        """Take over claims of before; a part has no end."""
+        with self._preparer.adopting():
+            await self._adoption.run()
+        await asyncio.Event().wait()
+
+    async def _publish(self) -> None:
+        await self._adoption.awaited()
+        await self._publisher.run()
+
+    def _new_preparer(self) -> Preparer:
+        settings = self._settings
+        return Preparer(
+            Sources(self._source, self._source, self._devices),
+            settings.state,
+            Terms(settings.node, boot_id(), settings.first_valid_config),
+            self._on_prepare,
+        )
+
+    async def _prepare_before(
+        self, claims: Sequence[ObjectRef], before: Mapping[str, Device]
+    ) -> Mapping[str, Answer]:
+        """Record claims whose devices may sit in pods that another driver gave them to."""
+        return await self._preparer.adopt(claims, KnownBefore(self._devices, before))
+
+    def _on_prepare(self, notice: Notice) -> None:
+        self._telling.on_prepare(notice)
+        self._metrics.calls.on_prepare(notice)
+        self._reporter.tell(notice)
+
+
+def _both(one: Callable[[N], None], other: Callable[[N], None]) -> Callable[[N], None]:
+    def hear(notice: N) -> None:
+        one(notice)
+        other(notice)
+
+    return hear

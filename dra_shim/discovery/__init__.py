@@ -1,0 +1,46 @@
+"""Discovery: the devices of this node, watched.
+
+snapshot.py        devices to publish and their health, from facts, records and settings
+schedule.py        when to scan
+notices.py         events of this room
+host.py            kernel events and scans
+tcx.py             TCX facts that the plugin wrote
+node_addresses.py  addresses by which the cluster reaches the node
+scanner.py         one scan, joined with the records
+reporter.py        differences between snapshots; health reports
+controller.py      the loop
+"""
+
+from dra_shim.discovery.controller import RESCAN_S, NodeDevices, NodeOptions
+from dra_shim.discovery.node_addresses import AddressSource
+from dra_shim.discovery.notices import (
+    Ailing,
+    Deaf,
+    LeftOut,
+    LookFailed,
+    LookStuck,
+    Notice,
+    Notify,
+    Recovered,
+    Seen,
+    Untold,
+)
+from dra_shim.discovery.snapshot import Choice
+
+__all__ = [
+    "RESCAN_S",
+    "AddressSource",
+    "Ailing",
+    "Choice",
+    "Deaf",
+    "LeftOut",
+    "LookFailed",
+    "LookStuck",
+    "NodeDevices",
+    "NodeOptions",
+    "Notice",
+    "Notify",
+    "Recovered",
+    "Seen",
+    "Untold",
+]

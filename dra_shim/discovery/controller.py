@@ -1,0 +1,193 @@
+"""The devices of the node, watched: offered as they are, known to Prepare, reported to the kubelet.
+
+Rules:
+1. Events say when to look, a look says what is there. The event loop never waits for the kernel.
+2. What was offered stays so while the node cannot be looked at; after a while its health is unknown
+   to everybody.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dra_shim.checkpoint.cache import Held
+from dra_shim.discovery import notices
+from dra_shim.discovery.host import Host, LiveHost
+from dra_shim.discovery.node_addresses import AddressSource, Reach
+from dra_shim.discovery.reporter import Teller
+from dra_shim.discovery.scanner import Eyes
+from dra_shim.discovery.schedule import Pace
+from dra_shim.discovery.snapshot import Choice
+from dra_shim.kubeletplugin import HealthReport
+from dra_shim.pool import Goods
+from dra_shim.settings.common import State
+from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.errors import DranetError
+from dranet_nri.facts.sysfs import SYSFS
+from dranet_nri.model import Device
+
+RESCAN_S: Final = 60.0  # dranet's --inventory-max-poll-interval; InfiniBand announces no port state
+STUCK_S: Final = 10.0  # of a look that takes a fraction of a second
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """How the node is looked at.
+
+    Attributes:
+        choice: which devices are offered.
+        azure_size: what Azure calls this node's size, "" if nobody knows.
+        sysfs: where a sysfs of our network namespace is mounted.
+        rescan_s: seconds between looks at everything.
+        patience_s: seconds of a look after which it is told that it is stuck.
+    """
+
+    choice: Choice = field(default_factory=Choice)
+    azure_size: str = ""
+    sysfs: Path = SYSFS
+    rescan_s: float = RESCAN_S
+    patience_s: float = STUCK_S
+
+
+class NodeDevices:
+    """Watches the node: a NodeSource and a HealthSource."""
+
+    def __init__(
+        self,
+        options: NodeOptions,
+        state: State,
+        node: str,
+        addresses: AddressSource,
+        offer: Callable[[Goods], None],
+        notify: notices.Notify,
+        *,
+        host: Host | None = None,
+        timing: Timing = REAL,
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            options: how to look.
+            state: where records are.
+            node: its name, and its pool's.
+            addresses: knows those of Nodes.
+            offer: takes what is there after each look, the same again too; must not raise.
+            notify: told what became different; must not raise.
+            host: what is looked at, None for the node we run on.
+            timing: what it goes by.
+
+        Raises:
+            SelectorError: an expression of the options cannot be compiled.
+            InvalidValueError: nothing is known of the size.
+        """
+        options.choice.check()
+        self._state, self._notify = state, notify
+        self._host = host or LiveHost(options.sysfs, options.azure_size)
+        reach = Reach(addresses, node, timing.clock)
+        self._eyes = Eyes(self._host, reach, options.choice, options.patience_s, notify, state.run)
+        self._teller = Teller(offer, notify, timing.clock())
+        self._clock, self._alarm = timing.clock, Alarm(timing)
+        self._rescan_s, self._pace = options.rescan_s, Pace(options.rescan_s)
+        self._turn = asyncio.Lock()
+        self._begun = self._whole = 0  # looks, and the last of them that saw everything
+        self._held: Held | None = None
+        self._listening = asyncio.Event()
+
+    async def run(self) -> None:
+        """Watch until cancelled; may be called again when it ended.
+
+        Raises:
+            KernelError: the kernel's events cannot be heard.
+            StateError: inotify is not to be had.
+            OSError: the records cannot be read, or nothing can be heard.
+        """
+        loop = asyncio.get_running_loop()
+        with Held(self._state) as held, self._host.listening(self._stir, self._notify):
+            for fileno in held.filenos():
+                loop.add_reader(fileno, self._recorded, held)
+            self._pace = Pace(self._rescan_s)  # what happened before was not heard
+            self._held = held
+            self._listening.set()
+            try:
+                while True:
+                    await self._alarm.until(lambda: self._pace.due)
+                    await self._look_if_due()
+            finally:
+                self._held = None
+                self._listening.clear()
+                for fileno in held.filenos():
+                    loop.remove_reader(fileno)
+
+    async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
+        """See DeviceSource.
+
+        Raises:
+            DranetError: nobody ever knew the node's addresses.
+            KernelError: the node cannot be looked at.
+            StateError: a record cannot be read now.
+            OSError: sysfs or the records cannot be read now.
+        """
+        if not self._teller.view.there.keys() >= set(names):
+            await self._look_again()
+        known = self._teller.view.there
+        return {name: known[name] for name in names if name in known}
+
+    def rivals(self) -> Mapping[str, frozenset[str]]:
+        """See NodeSource."""
+        return self._teller.view.rivals
+
+    async def health(self, seen: int | None) -> HealthReport:
+        """See HealthSource."""
+        return await self._teller.health(seen)
+
+    # ------------------------------------------------------------------- when
+
+    def _stir(self) -> None:
+        """Look soon."""
+        self._pace.news(self._clock())
+        self._alarm.stir()
+
+    def _recorded(self, held: Held) -> None:
+        held.take_in()
+        self._stir()
+
+    # ------------------------------------------------------------------- looking
+
+    async def _look_if_due(self) -> None:
+        async with self._turn:
+            if self._pace.due <= self._clock():
+                with suppress(DranetError, OSError):  # told, and tried again
+                    await self._look(whole=False)
+
+    async def _look_again(self) -> None:
+        """Look at everything, unless somebody does after now."""
+        wanted = self._begun + 1
+        async with self._turn:
+            if self._whole < wanted:
+                await self._look(whole=True)
+
+    async def _look(self, *, whole: bool) -> None:
+        held = await self._records()
+        self._begun += 1
+        whole = self._pace.begin(self._clock()) or whole
+        try:
+            view = await self._eyes.see(held, whole=whole)
+        except (DranetError, OSError) as error:
+            self._notify(notices.LookFailed(error, self._pace.failed(self._clock())))
+            self._alarm.stir()
+            self._teller.doubt(error, self._clock())
+            raise
+        now = self._clock()
+        self._pace.ended(now, whole=whole)
+        if whole:
+            self._whole = self._begun
+        self._teller.show(view, now)
+
+    async def _records(self) -> Held:
+        """Return the records; wait until they are open."""
+        while self._held is None:
+            await self._listening.wait()
+        return self._held

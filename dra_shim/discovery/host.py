@@ -1,0 +1,134 @@
+"""The node's kernel: what it announces, and what it shows when it is looked at."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from dra_shim.discovery.notices import Deaf, Notify
+from dranet_nri.errors import KernelError
+from dranet_nri.facts.invalidation import Event
+from dranet_nri.facts.netlink_events import NetEvent, NetEventKind, open_events
+from dranet_nri.facts.scan import Scanner
+from dranet_nri.facts.sysfs import SYSFS
+from dranet_nri.facts.uevents import DeviceEvents
+from dranet_nri.inventory import HostFacts
+from dranet_nri.linux.rdma.watcher import RdmaListener
+from dranet_nri.state.tcx import Insight
+
+Stir = Callable[[], None]
+
+
+class Host(Protocol):
+    """A node that can be looked at."""
+
+    def listening(self, stir: Stir, notify: Notify) -> AbstractContextManager[None]:
+        """Call stir, on the running event loop, whenever something may be different; until left.
+
+        Raises:
+            KernelError, OSError: nothing can be heard.
+        """
+
+    def look(self, *, whole: bool, insight: Insight) -> HostFacts:
+        """Return what there is now. It may block; one thread at a time.
+
+        Args:
+            whole: trust no news; without, what nothing was heard of may be as it was.
+            insight: what the plugin sees now.
+
+        Raises:
+            KernelError: the kernel refused.
+            OSError: it cannot be looked at now.
+        """
+
+
+class LiveHost:
+    """The node we run on."""
+
+    def __init__(self, sysfs: Path = SYSFS, azure_size: str = "") -> None:
+        """Prepare; nothing is opened yet.
+
+        Args:
+            sysfs: where a sysfs of our network namespace is mounted.
+            azure_size: what Azure calls this node's size, "" if nobody knows.
+
+        Raises:
+            InvalidValueError: nothing is known of the size.
+        """
+        self._sysfs = sysfs
+        self._scanner = Scanner(sysfs, azure_size)
+
+    def look(self, *, whole: bool, insight: Insight) -> HostFacts:
+        """See Host."""
+        return self._scanner.scan(whole=whole, insight=insight)
+
+    @contextmanager
+    def listening(self, stir: Stir, notify: Notify) -> Iterator[None]:
+        """See Host."""
+        with ExitStack() as stack:
+            ears = Ears(stack, self._scanner, stir, notify)
+            rdma = RdmaListener(self._sysfs, ears.take, partial(ears.lose, "RDMA events"))
+            stack.callback(rdma.close)
+            ears.hear("rtnetlink", stack.enter_context(closing(open_events())))
+            ears.hear("uevents", DeviceEvents(), rdma.follow)
+            rdma.follow()
+            yield
+
+
+class Source(Protocol):
+    """Events of one kind, for whoever polls."""
+
+    def fileno(self) -> int:
+        """Return what becomes readable."""
+
+    def pending(self) -> Iterable[Event]:
+        """Return the events that are there now.
+
+        Raises:
+            KernelError, OSError: no more can be heard.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """Listens to sources of events until the stack unwinds."""
+
+    stack: ExitStack
+    scanner: Scanner
+    stir: Stir
+    notify: Notify
+
+    def hear(self, name: str, source: Source, after: Callable[[], None] = lambda: None) -> None:
+        """Stir with what the source tells; once it fails, it is left and everything looked at.
+
+        Args:
+            name: how people call it.
+            source: of events.
+            after: done each time when they are taken.
+        """
+        loop = asyncio.get_running_loop()
+        self.stack.callback(loop.remove_reader, source.fileno())
+        loop.add_reader(source.fileno(), partial(self._heard, name, source, after))
+
+    def take(self, events: tuple[Event, ...]) -> None:
+        """Stir if one of them may be about what matters."""
+        if self.scanner.hear(events):
+            self.stir()
+
+    def lose(self, name: str, error: KernelError | OSError) -> None:
+        """Say that a source is heard no longer, and look at everything."""
+        self.notify(Deaf(name, error))
+        self.take((NetEvent(NetEventKind.LOST),))
+
+    def _heard(self, name: str, source: Source, after: Callable[[], None]) -> None:
+        try:
+            events: tuple[Event, ...] = tuple(source.pending())
+        except (KernelError, OSError) as error:
+            asyncio.get_running_loop().remove_reader(source.fileno())
+            self.lose(name, error)
+            return
+        self.take(events)
+        after()

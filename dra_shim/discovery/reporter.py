@@ -1,0 +1,95 @@
+"""What the node showed last, and whoever hears what a look makes different of it."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from dra_shim.discovery.notices import Ailing, LeftOut, Notify, Recovered, Seen
+from dra_shim.discovery.snapshot import View
+from dra_shim.kubeletplugin import DeviceHealth, HealthReport
+from dra_shim.pool import Goods
+
+DOUBT_S: Final = 120.0  # without a look that succeeds; then nobody knows how devices are
+
+
+class Teller:
+    """Offers, tells and reports what looks show: a HealthSource.
+
+    Attributes:
+        view: what the last look that succeeded showed.
+    """
+
+    def __init__(self, offer: Callable[[Goods], None], notify: Notify, now: float) -> None:
+        """Begin with a node of which nothing is known.
+
+        Args:
+            offer: takes what is there after each look, the same again too; must not raise.
+            notify: told what became different; must not raise.
+            now: the time, in seconds that only go up.
+        """
+        self.view = View()
+        self._offer = offer
+        self._notify = notify
+        self._seen_s = now  # when a look succeeded last
+        self._first = True
+        self._report = HealthReport(0, ())
+        self._reported = asyncio.Event()
+
+    async def health(self, seen: int | None) -> HealthReport:
+        """See HealthSource."""
+        while self._report.number == seen:
+            await self._reported.wait()
+        return self._report
+
+    def show(self, view: View, now: float) -> None:
+        """Offer what is there, and tell what became different."""
+        self._seen_s = now
+        before, self.view = self.view, view
+        self._offer(view.goods)
+        self._tell_devices(before, view)
+        self._tell_left_out(before, view)
+        self._tell_ills(before.ills, view.ills)
+        self._report_health(view.health)
+
+    def doubt(self, error: Exception, now: float) -> None:
+        """Report as unknown what nobody could see for long; the offer stays."""
+        if now - self._seen_s >= DOUBT_S:
+            message = f"the node cannot be looked at: {error}"
+            self._report_health(
+                tuple(replace(each, healthy=None, message=message) for each in self.view.health)
+            )
+
+    def _report_health(self, health: tuple[DeviceHealth, ...]) -> None:
+        if health != self._report.devices:
+            self._report = HealthReport(self._report.number + 1, health)
+            self._reported.set()
+            self._reported = asyncio.Event()
+
+    def _tell_devices(self, before: View, now: View) -> None:
+        appeared = tuple(now.devices.keys() - before.devices.keys())
+        reasons = dict(now.left_out)
+        gone = sorted(before.devices.keys() - now.devices.keys())
+        if appeared or gone:
+            withdrawn = tuple((name, reasons.get(name, "gone from the node")) for name in gone)
+            self._notify(Seen(len(now.devices), now.rdma, tuple(sorted(appeared)), withdrawn))
+
+    def _tell_left_out(self, before: View, now: View) -> None:
+        known = frozenset(before.left_out)
+        names: dict[str, list[str]] = defaultdict(list)
+        for name, why in now.left_out:
+            withdrawn = name in before.devices  # and told as such
+            if name in now.hardware and (name, why) not in known and not withdrawn:
+                names[why].append(name)
+        virtual = now.dropped if self._first else {}
+        self._first = False
+        for why in sorted(names.keys() | virtual.keys()):
+            self._notify(LeftOut(why, tuple(names[why]), virtual.get(why, 0)))
+
+    def _tell_ills(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+        for device, reason in now.items():
+            if before.get(device) != reason:
+                self._notify(Ailing(device, reason))
+        for device in before.keys() - now.keys():
+            self._notify(Recovered(device))

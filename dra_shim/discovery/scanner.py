@@ -1,0 +1,76 @@
+"""What there is to offer, seen: the host's facts, between two readings of the records.
+
+A device that moves between host and pod meanwhile is in one of the readings, or was seen.
+"""
+
+from functools import partial
+from pathlib import Path
+
+from dra_shim.checkpoint.cache import Held
+from dra_shim.discovery.host import Host
+from dra_shim.discovery.node_addresses import Reach
+from dra_shim.discovery.notices import LookStuck, Notify
+from dra_shim.discovery.snapshot import Choice, View, view_of, with_rdma
+from dra_shim.discovery.tcx import Told
+from dranet_nri.component.threads import Patience, in_thread
+from dranet_nri.inventory import Uplinks, uplinks_of
+from dranet_nri.model import Device
+
+
+class Eyes:
+    """Looks at one node, on threads; the event loop never waits for the kernel."""
+
+    def __init__(
+        self,
+        host: Host,
+        reach: Reach,
+        choice: Choice,
+        patience_s: float,
+        notify: Notify,
+        plugin: Path,
+    ) -> None:
+        """Prepare to look.
+
+        Args:
+            host: what is looked at.
+            reach: tells the node's addresses.
+            choice: which devices are offered.
+            patience_s: seconds of a look after which it is told that it is stuck.
+            notify: told so; must not raise.
+            plugin: its directory, where it says what only a privileged process sees.
+        """
+        self._host = host
+        self._reach = reach
+        self._choice = choice
+        self._uplinks: Uplinks | None = None  # as they were seen last
+        self._had_rdma: dict[str, Device] = {}  # functions, as they were when it was seen last
+        self._told = Told(plugin, notify)
+        self._patience = Patience(patience_s, lambda doing: notify(LookStuck(doing, patience_s)))
+
+    async def see(self, held: Held, *, whole: bool) -> View:
+        """Return what there is now, with what records give to pods.
+
+        Args:
+            held: the records.
+            whole: trust no news; see Host.
+
+        Raises:
+            DranetError: nobody ever knew the node's addresses.
+            KernelError: the node cannot be looked at.
+            StateError: a record cannot be read now.
+            OSError: sysfs or the records cannot be read now.
+        """
+        addresses = await self._reach.addresses()
+        before = held.devices()
+        look = partial(self._host.look, whole=whole, insight=self._told.insight())
+        facts = await in_thread(look, self._patience)
+        known = tuple((before | held.devices()).values())
+        self._uplinks = uplinks_of(facts, addresses, self._uplinks, self._choice.uplinks)
+        self._had_rdma |= with_rdma(known)
+        node, had = self._reach.node, dict(self._had_rdma)
+        seen = partial(
+            view_of, node, facts, known, self._choice, self._uplinks, held.failing(), had
+        )
+        view = await in_thread(seen)
+        self._had_rdma |= with_rdma(view.there.values())
+        return view

@@ -1,0 +1,69 @@
+"""When to look at the node again.
+
+Rules:
+1. News are gathered until nothing more is heard for a moment, but not for long.
+2. Without any news everything is looked at now and then: not all is announced, and what is may get
+   lost. News do not put that off.
+3. Trouble is tried again ever more rarely, and news do not hurry it.
+"""
+
+from math import inf
+from typing import Final
+
+from dranet_nri.component.backoff import pause_after
+
+QUIET_S: Final = 0.2
+LONGEST_S: Final = 2.0  # since the first of the news
+FIRST_PAUSE_S: Final = 1.0  # after trouble; doubles with each
+LONGEST_PAUSE_S: Final = 60.0
+
+
+class Pace:
+    """Knows when the next look is due. Times are seconds of any one clock."""
+
+    def __init__(self, rescan_s: float) -> None:
+        """Begin with a look that is due at once.
+
+        Args:
+            rescan_s: seconds between looks at everything.
+        """
+        self._rescan_s = rescan_s
+        self._first = inf  # of the news, and the last of them
+        self._last = inf
+        self._latest = -inf  # when everything is due, whatever is heard
+        self._failures = 0
+
+    @property
+    def due(self) -> float:
+        """Return when the next look is due."""
+        if self._failures:
+            return self._latest
+        return min(self._last + QUIET_S, self._first + LONGEST_S, self._latest)
+
+    def news(self, now: float) -> None:
+        """Say that something may be different."""
+        self._first = min(self._first, now)
+        self._last = now
+
+    def begin(self, now: float) -> bool:
+        """Begin a look, which takes in all that was heard before; say whether at everything."""
+        self._first = self._last = inf
+        return now >= self._latest
+
+    def ended(self, now: float, *, whole: bool) -> None:
+        """End a look that failed at nothing.
+
+        Args:
+            now: the time.
+            whole: it was at everything.
+        """
+        self._failures = 0
+        if whole:
+            self._latest = now + self._rescan_s
+
+    def failed(self, now: float) -> float:
+        """End a look that failed; return how many seconds it is until the next, at everything."""
+        pause_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        self._failures += 1
+        self._latest = now + pause_s
+        return pause_s

@@ -1,0 +1,253 @@
+"""What the node has to offer, from what a look at it saw.
+
+Rules:
+1. Devices that pods hold stay as they were last seen, as long as a record says so.
+2. Safety comes before any wish: what the inventory excludes cannot be included, but for what only
+   a heuristic keeps (a name, a tunnel's kind, policy routing). What a pod holds
+   stays if it only lost its driver.
+4. The administrator's choice is of what is offered. What was allocated before it changed, or before
+   the device did, is prepared all the same, as dranet does.
+3. The health of what is out of sight, in a pod, is unknown, unless the plugin failed to bring it
+   in: then its words are the kubelet's. It is tainted for nothing that nobody sees.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Final
+
+from dra_shim.cel import filter_devices
+from dra_shim.kubeletplugin import DeviceHealth
+from dra_shim.pool import (
+    NO_CARRIER,
+    NO_DRIVER,
+    NO_INTERFACE,
+    NO_RDMA,
+    PORT_DOWN,
+    VANISHED,
+    Goods,
+    Uses,
+    ailments,
+    goods_of,
+    near_of,
+    physical_functions,
+    rivals_of,
+    stock_of,
+)
+from dranet_nri.inventory import (
+    DEFAULT_FILTER,
+    HostFacts,
+    Inventory,
+    Uplinks,
+    inventory_from_facts,
+    merge_known,
+    pci_device_name,
+)
+from dranet_nri.inventory.names import interface_device_name, port_device_name
+from dranet_nri.model import Device, is_representor
+
+AWAY: Final = "in a pod: its link cannot be seen from the node"
+NOBODY: Final[Mapping[str, Device]] = MappingProxyType({})
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+WORDS: Final[Mapping[str, str]] = {
+    NO_CARRIER: "its link is up and has no carrier",
+    NO_INTERFACE: "its interface is not on the host: its driver, or another namespace, has it",
+    NO_DRIVER: "no driver for the network is bound to its PCI function: load it again",
+    NO_RDMA: "its RDMA device is gone: load its driver again; shall it have none, restart the pod"
+    " of the driver here",
+    PORT_DOWN: "no InfiniBand port of it is active",
+    VANISHED: "its PCI function is gone",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which devices the administrator wants offered.
+
+    Patterns are of the shell's kind (`*`, `?`, `[…]`) and are held against the names that a device
+    has: its own, its interface's, its PCI address, those of its RDMA devices.
+
+    Attributes:
+        filter: CEL, dranet's `--filter`; "" for all.
+        shared: the same for those that several claims may have at once; "" for none.
+        include: a device must match one of them, if there are any.
+        exclude: a device must match none of them.
+        uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
+        numa_lists: NUMA nodes are published as lists.
+        move_ipoib: IPoIB interfaces are given with their devices; False: they stay on the node.
+    """
+
+    filter: str = DEFAULT_FILTER
+    shared: str = ""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    numa_lists: bool = False
+    uplinks: tuple[str, ...] = ()
+    move_ipoib: bool = True
+
+    def check(self) -> None:
+        """Raise SelectorError if an expression cannot be compiled."""
+        for expression in (self.filter, self.shared):
+            filter_devices(expression, ())
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is there.
+
+    Attributes:
+        devices: those that are offered, by name.
+        goods: the same for the publisher.
+        ills: device → what is wrong with it, one word.
+        health: of all of them, sorted by name.
+        left_out: (name, why) of what is not offered.
+        hardware: names of those among them that are PCI functions, or on one, or have RDMA.
+        dropped: why → how many others the administrator's choice drops.
+        there: those that may be given away, offered or not, by name.
+        rivals: device → those of `there` that no other pod may have beside it.
+    """
+
+    devices: Mapping[str, Device] = field(default_factory=dict)
+    goods: Goods = field(default_factory=Goods)
+    ills: Mapping[str, str] = field(default_factory=dict)
+    health: tuple[DeviceHealth, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+    hardware: frozenset[str] = frozenset()
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    there: Mapping[str, Device] = field(default_factory=dict)
+    rivals: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def rdma(self) -> int:
+        """Return how many devices have RDMA."""
+        return sum(bool(each.rdma_devices) for each in self.devices.values())
+
+
+def view_of(
+    node: str,
+    facts: HostFacts,
+    known: Sequence[Device],
+    choice: Choice,
+    uplinks: Uplinks | None = None,
+    failing: Mapping[str, str] = _NONE,
+    had_rdma: Mapping[str, Device] = NOBODY,
+) -> View:
+    """Return what is there.
+
+    Args:
+        node: its name, and its pool's.
+        facts: what a look saw.
+        known: devices that records give to pods, as they were then.
+        choice: what is wanted.
+        uplinks: of the same facts; None where facts tell all that is known of them.
+        failing: device → why its pod doesn't have it, though it should.
+        had_rdma: functions by name, as they were when their RDMA device was seen last.
+
+    Raises:
+        SelectorError: an expression cannot be compiled.
+    """
+    near = near_of(facts) if choice.numa_lists else None
+    inventory, bereft = _as_with_rdma(
+        inventory_from_facts(facts, uplinks, choice.include, move_ipoib=choice.move_ipoib), had_rdma
+    )
+    stock = stock_of(inventory, known, Uses(), choice.filter, choice.shared, near=near)
+    unwanted = dict(_unwanted(stock.devices, choice))
+    devices = {each.name: each for each in stock.devices if each.name not in unwanted}
+    missed = dict.fromkeys(bereft & devices.keys(), NO_RDMA)
+    ills = {**missed, **ailments(facts, devices.values())}
+    troubles = {**failing, **{name: f"{ill}: {WORDS[ill]}" for name, ill in ills.items()}}
+    away = _away(facts, devices, {each.name for each in known})
+    left_out = (*stock.excluded, *unwanted.items())
+    hardware = _hardware(facts, (*inventory.devices, *known)) & dict(left_out).keys()
+    chosen = set(left_out) - set(inventory.excluded)
+    there = merge_known(inventory, known).devices
+    physical = physical_functions(facts)
+    return View(
+        devices,
+        goods_of(node, devices.values(), stock.shared, ills, physical, near),
+        ills,
+        tuple(_health(node, name, troubles.get(name, ""), name in away) for name in devices),
+        tuple(sorted(left_out)),
+        frozenset(hardware),
+        Counter(why for name, why in chosen if name not in hardware),
+        {each.name: each for each in there},
+        rivals_of(there, stock.shared, physical),
+    )
+
+
+def _as_with_rdma(
+    inventory: Inventory, had: Mapping[str, Device]
+) -> tuple[Inventory, frozenset[str]]:
+    """Return functions whose RDMA device is gone as they were with it, and the names of these.
+
+    Its driver is being reloaded, or another namespace has it: without that memory a pod that was
+    to have RDMA would start without.
+    """
+    bereft = {
+        each.name: had[each.name]
+        for each in inventory.devices
+        if not each.rdma_devices and each.name in had and had[each.name].key == each.key
+    }
+    devices = tuple(bereft.get(each.name, each) for each in inventory.devices)
+    return replace(inventory, devices=devices), frozenset(bereft)
+
+
+def with_rdma(devices: Iterable[Device]) -> dict[str, Device]:
+    """Return the functions among the devices that have RDMA, by name."""
+    return {each.name: each for each in devices if each.key.pci and each.rdma_devices}
+
+
+def _unwanted(devices: Sequence[Device], choice: Choice) -> Iterator[tuple[str, str]]:
+    for device in devices:
+        names = {device.name, device.key.name, device.key.pci, *device.rdma_devices}
+        hit = _first_match(names, choice.exclude)
+        if hit:
+            yield device.name, f"dropped by --exclude {hit}"
+        elif choice.include and not _first_match(names, choice.include):
+            yield device.name, "dropped by --include"
+
+
+def _hardware(facts: HostFacts, devices: Sequence[Device]) -> set[str]:
+    """Return the names that hardware of the node has if it is a device, offered or not.
+
+    The representors of a NIC's switch are none: nobody misses them, and there are hundreds.
+    """
+    real = [
+        each for each in facts.netdevs if not each.virtual and not is_representor(each.port_name)
+    ]
+    return {
+        *(pci_device_name(each.address) for each in facts.functions),
+        *(interface_device_name(each.link.name) for each in real),
+        *(port_device_name(each.pci, each.dev_port) for each in real if each.pci),
+        *(each.name for each in facts.rdma),
+        *(each.name for each in devices if each.rdma_devices),
+    }
+
+
+def _first_match(names: Collection[str], patterns: Sequence[str]) -> str:
+    """Return the first pattern that one of the names matches, "" if none does but that itself."""
+    hits = (each for each in patterns if any(fnmatchcase(name, each) for name in names))
+    return next(hits, "")
+
+
+def _away(facts: HostFacts, devices: Mapping[str, Device], known: Collection[str]) -> set[str]:
+    """Return the devices that records give to pods and of which nothing is to be seen here."""
+    netdevs = {(each.link.bus, each.link.parent, each.link.name) for each in facts.netdevs}
+    rdma = {each.name for each in facts.rdma}
+    held = (devices[name] for name in known if name in devices)
+    return {
+        device.name
+        for device in held
+        if (device.key.bus, device.key.parent, device.key.name) not in netdevs
+        and rdma.isdisjoint(device.rdma_devices)
+    }
+
+
+def _health(node: str, name: str, trouble: str, away: bool) -> DeviceHealth:  # noqa: FBT001
+    if trouble:
+        return DeviceHealth(node, name, healthy=False, message=trouble)
+    if away:
+        return DeviceHealth(node, name, healthy=None, message=AWAY)
+    return DeviceHealth(node, name, healthy=True)

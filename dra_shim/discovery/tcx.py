@@ -1,0 +1,36 @@
+"""What the plugin tells of the host, for it may ask the kernel what we may not."""
+
+from pathlib import Path
+
+from dra_shim.discovery.notices import Notify, Untold
+from dranet_nri.errors import StateError
+from dranet_nri.state import tcx
+from dranet_nri.state.tcx import Insight
+
+
+class Told:
+    """Reads what the plugin of this node wrote last."""
+
+    def __init__(self, run: Path, notify: Notify) -> None:
+        """Prepare; nothing is read yet.
+
+        Args:
+            run: the plugin's directory.
+            notify: told when the plugin's word cannot be read, once for each reason; must not
+                raise.
+        """
+        self._run, self._notify = run, notify
+        self._insight = Insight()
+        self._trouble = ""
+
+    def insight(self) -> Insight:
+        """Return what the plugin sees; the last that was read, if nothing can be now."""
+        trouble = ""
+        try:
+            self._insight = tcx.load(self._run)
+        except (StateError, OSError) as error:
+            trouble = str(error)
+            if trouble != self._trouble:
+                self._notify(Untold(error))
+        self._trouble = trouble
+        return self._insight

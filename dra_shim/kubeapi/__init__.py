@@ -1,0 +1,60 @@
+"""The API server: few kinds, plain documents, so that fields we do not know survive.
+
+errors.py       what goes wrong
+requests.py     what we ask, as values: paths, queries, bodies
+responses.py    what is answered: objects, lists, events, errors
+rest_config.py  where the server is and who we are; token_file.py, kubeconfig.py what says so
+client.py       requests sent
+informer.py     a copy of some objects, kept by list and watch
+"""
+
+from dra_shim.kubeapi.client import Api
+from dra_shim.kubeapi.errors import (
+    ApiError,
+    Cause,
+    ConflictError,
+    ExpiredError,
+    InvalidError,
+    NotFoundError,
+    NotServedError,
+    RejectedError,
+    UnavailableError,
+)
+from dra_shim.kubeapi.informer import Mirror
+from dra_shim.kubeapi.requests import CLAIM, CLASS, EVENT, NODE, POD, REVIEW, SLICE, Document, Kind
+from dra_shim.kubeapi.responses import Change, Event, Listing, Object, name_of, uid_of, version_of
+from dra_shim.kubeapi.rest_config import Access, access_of, connect, in_cluster
+
+__all__ = [
+    "CLAIM",
+    "CLASS",
+    "EVENT",
+    "NODE",
+    "POD",
+    "REVIEW",
+    "SLICE",
+    "Access",
+    "Api",
+    "ApiError",
+    "Cause",
+    "Change",
+    "ConflictError",
+    "Document",
+    "Event",
+    "ExpiredError",
+    "InvalidError",
+    "Kind",
+    "Listing",
+    "Mirror",
+    "NotFoundError",
+    "NotServedError",
+    "Object",
+    "RejectedError",
+    "UnavailableError",
+    "access_of",
+    "connect",
+    "in_cluster",
+    "name_of",
+    "uid_of",
+    "version_of",
+]

@@ -1,0 +1,120 @@
+"""What the server has of a kind, kept up to date by listing once and watching from then on.
+
+A watch that the server ends goes on where it was. After trouble, or a watch without a word (not
+even a bookmark), all is listed anew: the server may have been put back to an earlier state (etcd
+from a backup), and a watch from a later one hears nothing then, nor of any error.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from typing import Final, NoReturn
+
+from dra_shim.kubeapi.client import Api
+from dra_shim.kubeapi.errors import ApiError, ExpiredError, UnavailableError
+from dra_shim.kubeapi.requests import Kind
+from dra_shim.kubeapi.responses import Change, Event, Object, name_of, version_of
+from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.clock import REAL, Timing
+
+WATCH_S: Final = 300  # a watch's least length; up to twice that, so that not all end together
+FIRST_PAUSE_S: Final = 0.5  # after trouble, or a watch without a word; doubles
+LONGEST_PAUSE_S: Final = 60.0
+_ANY: Final = "0"  # state will do for a list: the watch goes on from it
+_NEWEST: Final = ""
+
+
+class Mirror:
+    """A copy of what the server has.
+
+    Attributes:
+        objects: by name; empty until the first list is there.
+        complete: whether a list is there.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        kind: Kind,
+        fields: Mapping[str, str],
+        changed: Callable[[], None],
+        trouble: Callable[[ApiError, float], None],
+        timing: Timing = REAL,
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            api: the server.
+            kind: without namespaces.
+            fields: field selector.
+            changed: called when objects is another than before, or may be.
+            trouble: called with what went wrong, and after how many seconds it is tried again.
+            timing: what it goes by.
+        """
+        self.objects: dict[str, Object] = {}
+        self.complete = False
+        self._api = api
+        self._kind = kind
+        self._fields = fields
+        self._changed = changed
+        self._trouble = trouble
+        self._sleep = timing.sleep
+        self._random = timing.random
+        self._since = ""  # the state we have, "" for none
+        self._failures = 0  # in a row; a watch without a word is one
+
+    async def run(self) -> NoReturn:
+        """Follow the server until cancelled."""
+        state = _ANY
+        while True:
+            pause_s = 0.0
+            try:
+                if not self._since:
+                    await self._list(state)
+                    state = _ANY
+                if not await self._watch():
+                    self._since, pause_s = "", self._pause()
+            except ExpiredError:
+                self._since, state, pause_s = "", _NEWEST, self._pause()
+            except ApiError as error:
+                self._since = ""
+                asked_s = error.after_s if isinstance(error, UnavailableError) else 0.0
+                pause_s = max(asked_s, self._pause())
+                self._trouble(error, pause_s)
+            if pause_s:
+                await self._sleep(pause_s)
+
+    async def _list(self, since: str) -> None:
+        listing = await self._api.list(self._kind, self._fields, since)
+        self.objects = {name_of(item): item for item in listing.items}
+        self.complete = True
+        self._since = listing.version
+        self._changed()
+
+    async def _watch(self) -> bool:
+        """Take in what happens until the server ends the watch; say whether it told anything."""
+        told = False
+        seconds = WATCH_S + int(WATCH_S * self._random())
+        watched = self._api.watch(self._kind, self._fields, self._since, seconds)
+        async with aclosing(watched) as events:
+            async for event in events:
+                told = True
+                self._failures = 0
+                self._take(event)
+        return told
+
+    def _take(self, event: Event) -> None:
+        self._since = version_of(event.object) or self._since
+        match event.change:
+            case Change.BOOKMARK:
+                return
+            case Change.DELETED:
+                self.objects.pop(name_of(event.object), None)
+            case Change.ADDED | Change.MODIFIED:
+                self.objects[name_of(event.object)] = event.object
+        self._changed()
+
+    def _pause(self) -> float:
+        """Return how long to rest; twice as long the next time."""
+        pause_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+        self._failures += 1
+        return pause_s

@@ -1,0 +1,262 @@
+"""What an API server answers: objects, lists, events, and Status documents that say what is wrong.
+
+Rule: whatever the bytes are, they become a value or one of our errors.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from dra_shim.kubeapi.errors import (
+    ApiError,
+    Cause,
+    ConflictError,
+    ExpiredError,
+    InvalidError,
+    NotFoundError,
+    NotServedError,
+    RejectedError,
+    UnavailableError,
+)
+from dra_shim.kubeapi.requests import VERSIONS, Request
+
+MAX_WAIT_S: Final = 600.0  # more than that no server is believed
+MAX_QUOTE: Final = 300  # characters of a server's words in a message
+_UNKNOWN: Final = "the server does not know our token; check the service account or --kubeconfig"
+
+Object = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back; the header names are lower case."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Objects of a kind, and the state in which they were.
+
+    Attributes:
+        rest: where to go on, "" if these are all.
+    """
+
+    items: tuple[Object, ...]
+    version: str
+    rest: str = ""
+
+
+class Change(StrEnum):
+    """What a watch tells."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"  # nothing happened up to the object's resourceVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change; the object is as it was after it, or last was."""
+
+    change: Change
+    object: Object
+
+
+def read_object(request: Request, reply: Reply) -> Object:
+    """Return the object of a reply.
+
+    Raises:
+        ApiError: the server says what is wrong, or nothing that makes sense.
+    """
+    if not 200 <= reply.status < 300:
+        raise failure(request, reply)
+    return _decoded(request, reply.body)
+
+
+def read_listing(request: Request, reply: Reply) -> Listing:
+    """Return the objects of a reply.
+
+    Raises:
+        ApiError: see read_object.
+    """
+    document = read_object(request, reply)
+    items = document.get("items") or []
+    version = version_of(document)
+    if not isinstance(items, list) or not version:
+        raise _senseless(request, reply.body)
+    rest = str(_metadata(document).get("continue") or "")
+    return Listing(tuple(item for item in items if isinstance(item, dict)), version, rest)
+
+
+def read_versions(request: Request, reply: Reply, group: str) -> str:
+    """Return the best version of a group that the server and we have.
+
+    Raises:
+        NotServedError: there is none.
+        ApiError: see read_object.
+    """
+    try:
+        document = read_object(request, reply)
+    except (NotServedError, NotFoundError) as error:
+        raise _not_served(request, group, "none of its versions") from error
+    entries = document.get("versions")
+    found = [
+        str(entry.get("version")) for entry in _list(entries) if isinstance(entry, dict)
+    ]  # fmt: skip
+    for version in VERSIONS[group]:
+        if version in found:
+            return version
+    raise _not_served(request, group, f"only {', '.join(sorted(found)) or 'nothing'}")
+
+
+def read_event(request: Request, line: bytes) -> Event:
+    """Return one line of a watch.
+
+    Raises:
+        ExpiredError: the watch cannot go on; list anew.
+        ApiError: the server says what is wrong, or nothing that makes sense.
+    """
+    document = _decoded(request, line)
+    inner = document.get("object")
+    if not isinstance(inner, dict):
+        raise _senseless(request, line)
+    kind = document.get("type")
+    if kind == "ERROR":
+        code = inner.get("code")
+        raise _failure(request, code if isinstance(code, int) else 500, inner, {})
+    try:
+        return Event(Change(str(kind)), inner)
+    except ValueError:
+        raise _senseless(request, line) from None
+
+
+def failure(request: Request, reply: Reply) -> ApiError:
+    """Return the error that a reply stands for."""
+    try:
+        status = _decoded(request, reply.body)
+    except ApiError:
+        status = {"message": reply.body[:MAX_QUOTE].decode(errors="replace")}
+    return _failure(request, reply.status, status, reply.headers)
+
+
+def name_of(document: Mapping[str, object]) -> str:
+    """Return metadata.name, "" if there is none."""
+    return str(_metadata(document).get("name") or "")
+
+
+def uid_of(document: Mapping[str, object]) -> str:
+    """Return metadata.uid, "" if there is none."""
+    return str(_metadata(document).get("uid") or "")
+
+
+def version_of(document: Mapping[str, object]) -> str:
+    """Return metadata.resourceVersion, "" if there is none."""
+    return str(_metadata(document).get("resourceVersion") or "")
+
+
+def _metadata(document: Mapping[str, object]) -> Mapping[str, object]:
+    metadata = document.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _decoded(request: Request, body: bytes) -> Object:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise _senseless(request, body)
+    return document
+
+
+def _senseless(request: Request, body: bytes) -> UnavailableError:
+    """Something answered that is no API server, or not yet: a proxy, a load balancer."""
+    shown = body[:40].decode(errors="replace")
+    return UnavailableError(
+        str(request), f"the answer is not Kubernetes' ({shown!r})", "check the server's address"
+    )
+
+
+def _not_served(request: Request, group: str, found: str) -> NotServedError:
+    wanted = ", ".join(VERSIONS[group])
+    return NotServedError(
+        str(request),
+        f"the server has {found}, this version speaks {wanted}",
+        "Kubernetes 1.34 serves v1; before it enable DynamicResourceAllocation and a beta version",
+    )
+
+
+def _failure(
+    request: Request, code: int, status: Mapping[str, object], headers: Mapping[str, str]
+) -> ApiError:
+    """Return the error of an HTTP status and a Status document (k8s.io/apimachinery meta/v1)."""
+    subject = str(request)
+    words = " ".join(str(status.get("message") or "").split())
+    said = words[:MAX_QUOTE] or f"HTTP status {code}"
+    details = status.get("details")
+    details = details if isinstance(details, Mapping) else {}
+    match code:
+        case 401:
+            return RejectedError(subject, said, _UNKNOWN)
+        case 403 if _is_ending(details):
+            return NotFoundError(subject, said)
+        case 403:
+            return RejectedError(subject, said, _permission(request, words))
+        case 404 if status.get("reason") == "NotFound" and details.get("name"):
+            return NotFoundError(subject, said)
+        case 404:
+            return NotServedError(subject, said)
+        case 409:
+            return ConflictError(subject, said)
+        case 410:
+            return ExpiredError(subject, said)
+        case _ if code in (408, 429) or not 300 <= code < 500:
+            return UnavailableError(subject, said, after_s=_wait_s(headers, details))
+    causes = _causes(details)
+    if any(cause.field == "metadata.uid" for cause in causes):
+        return ConflictError(subject, said)  # how an apply to a namesake is refused
+    return InvalidError(subject, said, causes=causes)
+
+
+def _permission(request: Request, words: str) -> str:
+    """Return what to do about a 403: not only rights are missing, policies refuse with it as well.
+
+    The words for a right are those of apiserver's endpoints/handlers/responsewriters.
+    """
+    grant = f"grant {request.verb} on {request.resource} to the service account"
+    if f" cannot {request.verb} " in words:
+        return grant
+    return f"a policy, webhook or quota refused it; if none did, {grant}"
+
+
+def _causes(details: Mapping[str, object]) -> tuple[Cause, ...]:
+    entries = (entry for entry in _list(details.get("causes")) if isinstance(entry, dict))
+    return tuple(
+        Cause(str(entry.get("field") or ""), str(entry.get("message") or "")) for entry in entries
+    )
+
+
+def _is_ending(details: Mapping[str, object]) -> bool:
+    """Whether a namespace takes nothing new, for it is being deleted (api/core/v1)."""
+    causes = (entry for entry in _list(details.get("causes")) if isinstance(entry, dict))
+    return any(entry.get("reason") == "NamespaceTerminating" for entry in causes)
+
+
+def _wait_s(headers: Mapping[str, str], details: Mapping[str, object]) -> float:
+    """Return how long the server asks to be left alone, in seconds; 0.0 if it does not say."""
+    told = headers.get("retry-after") or details.get("retryAfterSeconds") or 0
+    try:
+        seconds = float(str(told))
+    except ValueError:
+        seconds = 0.0
+    return min(max(seconds, 0.0), MAX_WAIT_S) if seconds == seconds else 0.0
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,95 @@
+"""What the kubelet may call: the gRPC side of Prepare and Unprepare, in each version."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import grpc
+
+from dra_shim._gen.dra_v1_pb2 import (
+    NodePrepareResourcesRequest,
+    NodePrepareResourcesResponse,
+    NodeUnprepareResourcesRequest,
+    NodeUnprepareResourcesResponse,
+)
+from dra_shim.kubeletplugin.messages import (
+    VERSIONS,
+    DraVersion,
+    claims_from,
+    prepare_response,
+    unprepare_response,
+)
+from dra_shim.prepare import Answer
+from dranet_nri.model import ObjectRef
+
+
+class Driver(Protocol):
+    """What stands behind the calls; neither method may raise."""
+
+    async def prepare(
+        self, claims: Sequence[ObjectRef], limit_s: float | None = None
+    ) -> Mapping[str, Answer]:
+        """Return an answer for each claim UID, before limit_s seconds are over."""
+
+    async def unprepare(self, claims: Sequence[ObjectRef]) -> Mapping[str, str]:
+        """Return for each claim UID what is wrong, "" for success."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One gRPC service.
+
+    Attributes:
+        advertised: what GetInfo says of it.
+        end: called before the server ends, which else waits for calls that never end.
+    """
+
+    advertised: str
+    handler: grpc.GenericRpcHandler
+    end: Callable[[], None] = lambda: None
+
+
+def dra_services(driver: Driver) -> tuple[Service, ...]:
+    """Return the DRA plugin's services, the newest first, which is the one a kubelet prefers."""
+    return tuple(_dra_service(driver, version) for version in VERSIONS)
+
+
+def _dra_service(driver: Driver, version: DraVersion) -> Service:
+    handler = grpc.method_handlers_generic_handler(
+        version.service,
+        {
+            "NodePrepareResources": grpc.unary_unary_rpc_method_handler(
+                partial(_prepare, driver, version),
+                NodePrepareResourcesRequest.FromString,
+                NodePrepareResourcesResponse.SerializeToString,
+            ),
+            "NodeUnprepareResources": grpc.unary_unary_rpc_method_handler(
+                partial(_unprepare, driver),
+                NodeUnprepareResourcesRequest.FromString,
+                NodeUnprepareResourcesResponse.SerializeToString,
+            ),
+        },
+    )
+    return Service(version.advertised, handler)
+
+
+async def _prepare(
+    driver: Driver,
+    version: DraVersion,
+    request: NodePrepareResourcesRequest,
+    call: "grpc.aio.ServicerContext[NodePrepareResourcesRequest, NodePrepareResourcesResponse]",
+) -> NodePrepareResourcesResponse:
+    claims, bad = claims_from(request.claims)
+    answers = await driver.prepare(claims, call.time_remaining())
+    return prepare_response(
+        {**answers, **{uid: Answer(error=error) for uid, error in bad.items()}}, version
+    )
+
+
+async def _unprepare(
+    driver: Driver, request: NodeUnprepareResourcesRequest, _: object
+) -> NodeUnprepareResourcesResponse:
+    claims, bad = claims_from(request.claims)
+    # What can have no record has none, and an error would keep its pod from ending.
+    return unprepare_response({**dict.fromkeys(bad, ""), **await driver.unprepare(claims)})

@@ -1,0 +1,152 @@
+"""The health of our devices, streamed to the kubelet, which shows it in pods' status (KEP-4680).
+
+Rules:
+1. Each message names all devices: one that is missing counts as unknown after a while.
+2. News are said at once, and what is known again before the kubelet stops believing it.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import grpc
+
+from dra_shim._gen import dra_health_v1_pb2, dra_health_v1alpha1_pb2
+from dra_shim._gen.dra_health_v1_pb2 import (
+    HEALTHY,
+    UNHEALTHY,
+    UNKNOWN,
+    DeviceIdentifier,
+    NodeWatchResourcesRequest,
+    NodeWatchResourcesResponse,
+)
+from dra_shim._gen.dra_health_v1_pb2 import DeviceHealth as HealthMessage
+from dra_shim.kubeletplugin.dra_service import Service
+
+REFRESH_S: Final = 10.0  # a kubelet believes what it heard for 30 s (DefaultHealthTimeout)
+MAX_MESSAGE: Final = 1024  # characters; the kubelet cuts what is longer
+_STATES: Final = {True: HEALTHY, False: UNHEALTHY, None: UNKNOWN}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHealth:
+    """How one device is.
+
+    Attributes:
+        healthy: None where nobody knows.
+        message: why, "" where there is nothing to say.
+    """
+
+    pool: str
+    device: str
+    healthy: bool | None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    """How all devices are that we publish; another number means other contents."""
+
+    number: int
+    devices: tuple[DeviceHealth, ...]
+
+
+class HealthSource(Protocol):
+    """Knows how the devices are."""
+
+    async def health(self, seen: int | None) -> HealthReport:
+        """Return the report as it is now; while its number is `seen`, wait for another."""
+
+
+def health_services(
+    source: HealthSource,
+    *,
+    refresh_s: float = REFRESH_S,
+    wall: Callable[[], float] = time.time,
+) -> tuple[Service, ...]:
+    """Return the health services; both versions have the same bytes.
+
+    Args:
+        source: knows how the devices are.
+        refresh_s: after how many seconds what is known is said again.
+        wall: Unix seconds.
+    """
+    names = (
+        service.full_name
+        for version in (dra_health_v1_pb2, dra_health_v1alpha1_pb2)
+        for service in version.DESCRIPTOR.services_by_name.values()
+    )
+    streams = _Streams(source, refresh_s, wall)
+    watch = grpc.unary_stream_rpc_method_handler(
+        streams.watch,
+        NodeWatchResourcesRequest.FromString,
+        NodeWatchResourcesResponse.SerializeToString,
+    )
+    return tuple(
+        Service(
+            name,
+            grpc.method_handlers_generic_handler(name, {"NodeWatchResources": watch}),
+            streams.end,
+        )
+        for name in names
+    )
+
+
+@dataclass(slots=True)
+class _Streams:
+    """The streams that are open; `waiting` is what each waits for, `over` ends those of now."""
+
+    source: HealthSource
+    refresh_s: float
+    wall: Callable[[], float]
+    waiting: set[asyncio.Task[HealthReport]] = field(default_factory=set)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def watch(
+        self, _request: NodeWatchResourcesRequest, _call: object
+    ) -> AsyncIterator[NodeWatchResourcesResponse]:
+        """Stream reports until the kubelet goes, or we do."""
+        seen: int | None = None
+        over = self.over
+        while not over.is_set():
+            news = asyncio.create_task(self._next(seen))
+            self.waiting.add(news)
+            try:
+                report = await news
+            except asyncio.CancelledError:
+                if over.is_set():
+                    return  # gRPC would leave a call open whose task we cancelled
+                raise
+            finally:
+                self.waiting.discard(news)
+            seen = report.number
+            yield _response(report, int(self.wall()))
+
+    def end(self) -> None:
+        """End all streams; who serves again may have others."""
+        self.over.set()
+        self.over = asyncio.Event()
+        for news in self.waiting:
+            news.cancel()
+
+    async def _next(self, seen: int | None) -> HealthReport:
+        try:
+            return await asyncio.wait_for(self.source.health(seen), self.refresh_s)
+        except TimeoutError:
+            return await self.source.health(None)
+
+
+def _response(report: HealthReport, now_s: int) -> NodeWatchResourcesResponse:
+    return NodeWatchResourcesResponse(
+        devices=[
+            HealthMessage(
+                device=DeviceIdentifier(pool_name=each.pool, device_name=each.device),
+                health=_STATES[each.healthy],
+                last_updated_time=now_s,
+                message=each.message[:MAX_MESSAGE],
+            )
+            for each in report.devices
+        ]
+    )

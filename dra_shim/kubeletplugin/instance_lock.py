@@ -1,0 +1,56 @@
+"""One instance of the shim on a node: a second one waits, and knows for whom."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from dra_shim.kubeletplugin.sockets import make_data_directory
+from dranet_nri.state.lock import PluginLock
+
+POLL_S: Final = 0.5  # another process's flock tells nobody when it is let go
+
+
+@asynccontextmanager
+async def only_instance(
+    lock: Path,
+    who: str,
+    waiting: Callable[[str], None],
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> AsyncIterator[None]:
+    """Be the only one while inside; wait for the end of whoever is it now.
+
+    Args:
+        lock: file that is locked, in the driver's directory, which is made if need be.
+        who: one line that tells a second instance who we are.
+        waiting: called with the line of the one that has it, whenever it changes.
+        sleep: waits that many seconds.
+
+    Raises:
+        SocketError: the directory cannot be made.
+        OSError: the lock cannot be opened.
+    """
+    make_data_directory(lock.parent)
+    held = PluginLock(lock)
+    known: str | None = None
+    while not held.try_acquire():
+        other = _read(lock)
+        if other != known:
+            waiting(other)
+            known = other
+        await sleep(POLL_S)
+    try:
+        _write(lock, who)
+        yield
+    finally:
+        held.release()
+
+
+def _read(path: Path) -> str:
+    return path.read_text(errors="replace").strip()
+
+
+def _write(path: Path, who: str) -> None:
+    path.write_text(f"{who}\n")

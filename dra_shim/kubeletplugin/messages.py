@@ -1,0 +1,102 @@
+"""The kubelet's messages as values. v1 and v1beta1 have the same bytes but for a share's id."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dra_shim._gen import dra_v1_pb2, dra_v1beta1_pb2
+from dra_shim._gen.dra_v1_pb2 import (
+    Claim,
+    NodePrepareResourceResponse,
+    NodePrepareResourcesResponse,
+    NodeUnprepareResourceResponse,
+    NodeUnprepareResourcesResponse,
+)
+from dra_shim._gen.dra_v1_pb2 import Device as DeviceMessage
+from dra_shim.prepare import Answer, PreparedDevice
+from dra_shim.resourceapi import parse_label, parse_subdomain
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.model import ObjectRef, parse_uid
+
+
+@dataclass(frozen=True, slots=True)
+class DraVersion:
+    """One version of the kubelet's calls.
+
+    Attributes:
+        advertised: what GetInfo says of it.
+        service: what calls go to.
+        with_shares: whether devices have a share's id.
+    """
+
+    advertised: str
+    service: str
+    with_shares: bool
+
+
+VERSIONS: Final = (
+    DraVersion(
+        "v1.DRAPlugin",
+        dra_v1_pb2.DESCRIPTOR.services_by_name["DRAPlugin"].full_name,
+        with_shares=True,
+    ),
+    DraVersion(
+        "v1beta1.DRAPlugin",
+        dra_v1beta1_pb2.DESCRIPTOR.services_by_name["DRAPlugin"].full_name,
+        with_shares=False,
+    ),
+)
+
+
+def claims_from(messages: Iterable[Claim]) -> tuple[tuple[ObjectRef, ...], dict[str, str]]:
+    """Return the claims that are asked for, and by UID what is wrong with those that are none."""
+    good: dict[str, ObjectRef] = {}
+    bad: dict[str, str] = {}
+    for message in messages:
+        try:
+            good[message.uid] = ObjectRef(
+                _parsed("namespace", message.namespace, parse_label),
+                _parsed("name", message.name, parse_subdomain),
+                parse_uid(message.uid),
+            )
+        except InvalidValueError as error:
+            bad[message.uid] = f"claim {message.namespace}/{message.name}: {error}"
+    return tuple(good.values()), bad
+
+
+def prepare_response(
+    answers: Mapping[str, Answer], version: DraVersion
+) -> NodePrepareResourcesResponse:
+    """Return the answer to NodePrepareResources, with an entry for each claim UID."""
+    return NodePrepareResourcesResponse(
+        claims={
+            uid: NodePrepareResourceResponse(
+                devices=[_device(each, version) for each in answer.devices], error=answer.error
+            )
+            for uid, answer in answers.items()
+        }
+    )
+
+
+def unprepare_response(errors: Mapping[str, str]) -> NodeUnprepareResourcesResponse:
+    """Return the answer to NodeUnprepareResources, with an entry for each claim UID."""
+    return NodeUnprepareResourcesResponse(
+        claims={uid: NodeUnprepareResourceResponse(error=error) for uid, error in errors.items()}
+    )
+
+
+def _device(device: PreparedDevice, version: DraVersion) -> DeviceMessage:
+    return DeviceMessage(
+        request_names=[device.request],
+        pool_name=device.pool,
+        device_name=device.device,
+        cdi_device_ids=device.cdi_ids,
+        share_id=(device.share_id or None) if version.with_shares else None,
+    )
+
+
+def _parsed(field: str, text: str, parse: Callable[[str], str]) -> str:
+    try:
+        return parse(text)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"{field} {text!r}: {error}") from None

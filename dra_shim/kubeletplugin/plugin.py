@@ -1,0 +1,181 @@
+"""Our life at the kubelet: two sockets kept in place, and a registration that is looked after.
+
+Rules:
+1. The service is there before the registration, and longer.
+2. Nobody tells us that a socket was wiped, or that a kubelet forgot us. So both sockets are looked
+   at all the time, and a registration that does not come is asked for again by a new socket.
+3. Trouble with a socket ends nothing: it is told once, and tried again.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dra_shim.kubeletplugin.dra_service import Service
+from dra_shim.kubeletplugin.grpc_server import Listener
+from dra_shim.kubeletplugin.registration import Registered, plugin_info, registration_handler
+from dra_shim.kubeletplugin.sockets import SocketError, Sockets, make_data_directory
+from dranet_nri.component.backoff import pause_after
+
+WATCH_S: Final = 10.0  # between two looks at our sockets
+PATIENCE_S: Final = 60.0  # for the kubelet's word before its socket is made anew; doubles
+LONGEST_PATIENCE_S: Final = 600.0
+GRACE_S: Final = 5.0  # for calls at work when a server ends
+
+
+@dataclass(frozen=True, slots=True)
+class SocketReplaced:
+    """A socket was made anew; reason says why.
+
+    Attributes:
+        forgotten: the kubelet has to register us anew; it finds the service's socket by its name.
+    """
+
+    path: str
+    reason: str
+    forgotten: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SocketFailed:
+    """A socket cannot be served now; it is tried again."""
+
+    reason: str
+
+
+Notice = Registered | SocketReplaced | SocketFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How things are.
+
+    Attributes:
+        registered: whether the kubelet took us, by its last word.
+        reason: why it did not, "" if it did, or has said nothing yet.
+        trouble: why a socket cannot be served, "" if both are.
+    """
+
+    registered: bool = False
+    reason: str = ""
+    trouble: str = ""
+
+
+class KubeletPlugin:
+    """Keeps a driver known to the kubelet for as long as it runs."""
+
+    def __init__(
+        self,
+        driver: str,
+        sockets: Sockets,
+        services: Sequence[Service],
+        notify: Callable[[Notice], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Prepare; nothing is opened before run.
+
+        Args:
+            driver: its name.
+            sockets: where we listen.
+            services: what the kubelet may call, the one it shall prefer first.
+            notify: told what an operator should know; must not raise.
+            clock: monotonic seconds.
+            sleep: waits that many seconds of it.
+        """
+        info = plugin_info(driver, sockets.service, [each.advertised for each in services])
+        self._status = Status()
+        self._sockets = sockets
+        self._services = tuple(services)
+        self._registration_handlers = [registration_handler(info, self._told)]
+        self._notify = notify
+        self._clock = clock
+        self._sleep = sleep
+        self._service: Listener | None = None
+        self._registration: Listener | None = None
+        self._since = 0.0  # when we began to wait for the kubelet's word
+        self._unheard = 0  # sockets in a row that the kubelet did not register
+
+    @property
+    def status(self) -> Status:
+        """How things are now."""
+        return self._status
+
+    async def run(self) -> None:
+        """Serve until cancelled, then be gone from the kubelet's registry; may be called again."""
+        try:
+            async with asyncio.TaskGroup() as closing:
+                while True:
+                    await self._tend(closing)
+                    await self._sleep(WATCH_S)
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        registration, service = self._registration, self._service
+        self._registration = self._service = None
+        self._status = Status()
+        if registration is not None:
+            await registration.close(0)
+        for each in self._services:
+            each.end()
+        if service is not None:
+            await service.close(GRACE_S)
+
+    async def _tend(self, closing: asyncio.TaskGroup) -> None:
+        """Put right what is wrong with our sockets; a replaced service ends in `closing`."""
+        try:
+            await self._tend_service(closing)
+            await self._tend_registration()
+        except SocketError as error:
+            if str(error) != self._status.trouble:
+                self._notify(SocketFailed(str(error)))
+            self._status = replace(self._status, trouble=str(error))
+        else:
+            self._status = replace(self._status, trouble="")
+
+    async def _tend_service(self, closing: asyncio.TaskGroup) -> None:
+        old = self._service
+        if old is not None and old.is_there():
+            return
+        path = self._sockets.service
+        make_data_directory(path.parent)
+        handlers = [each.handler for each in self._services]
+        self._service = await Listener.opened(path, handlers, follows=True)
+        if old is not None:
+            self._notify(SocketReplaced(str(path), "it was gone"))
+            closing.create_task(old.close(GRACE_S))
+
+    async def _tend_registration(self) -> None:
+        old = self._registration
+        there = old is not None and old.is_there()
+        waited_s = self._clock() - self._since
+        patience_s = pause_after(self._unheard, PATIENCE_S, LONGEST_PATIENCE_S)
+        if there and (self._status.registered or waited_s < patience_s):
+            return
+        if old is not None:
+            await old.close(0)
+            self._registration = None
+            said = self._status.reason or "it said nothing; is its directory right (--root-dir)?"
+            late = f"the kubelet has not registered us for {waited_s:.0f} s: {said}"
+            path = str(self._sockets.registration)
+            reason = late if there else "it was gone"
+            self._notify(SocketReplaced(path, reason, forgotten=True))
+        if there:
+            self._unheard += 1
+        self._status = replace(self._status, registered=False)
+        self._registration = await Listener.opened(
+            self._sockets.registration, self._registration_handlers, follows=False
+        )
+        self._since = self._clock()
+
+    def _told(self, word: Registered) -> None:
+        """Take in the kubelet's word; after a bad one a better may follow by itself."""
+        self._status = replace(self._status, registered=not word.reason, reason=word.reason)
+        self._since = self._clock()
+        if not word.reason:
+            self._unheard = 0
+        self._notify(word)

@@ -1,0 +1,1 @@
+"""Migration of claims that another driver of the same name prepared."""

@@ -1,0 +1,224 @@
+"""Claims that somebody else prepared on this node, as dranet before us: recorded as ours.
+
+A kubelet does not ask again for pods that run. Without a record their NICs would be nobody's: not
+published, not restored when the pods end, and refused to containers that start anew.
+
+Rules:
+1. It comes before the node's devices are published anew: what the slices of before say of a device
+   in a pod nobody else may know. So they are read first, and kept.
+2. Publishing does not wait for ever. Until a claim has its record its devices are not offered, for
+   they are not on the host, and the scheduler goes by the claim.
+3. Once is enough. It is looked for when we come to a node, and when slices are there that we did
+   not write, or none: a kubelet deletes a driver's when that is away. Else nothing is listed.
+4. A cluster's claims are too many to have at once. They come in pages, and this node's are kept.
+5. A refusal may pass: rights are granted later, and a stale record is swept. While a claim has no
+   record, what was known before is kept, and it is tried again without another list.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final, Self
+
+from dra_shim.kubeapi import (
+    CLAIM,
+    SLICE,
+    Api,
+    ApiError,
+    Document,
+    ExpiredError,
+    NotFoundError,
+    UnavailableError,
+    name_of,
+)
+from dra_shim.migration.devices import ClaimBefore, claims_of_node, devices_before
+from dra_shim.prepare import Answer
+from dra_shim.resourceslice.layout import is_own
+from dra_shim.settings.common import State
+from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
+
+PAGE: Final = 100  # claims at a time; one is some 15 KB, and six times that when it is read
+PATIENCE_S: Final = 60.0  # of publishing, once it is known what was published before
+FIRST_PAUSE_S: Final = 1.0  # before the server is asked again; doubles
+LONGEST_PAUSE_S: Final = 30.0
+FIRST_LASTING_S: Final = 30.0  # after a refusal of us, which somebody must do something about
+LONGEST_LASTING_S: Final = 300.0
+REFUSED_S: Final = 300.0  # before claims that were refused are tried again
+
+Prepare = Callable[[Sequence[ObjectRef], Mapping[str, Device]], Awaitable[Mapping[str, Answer]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """Claims of before were looked for; refused tells of those that have no record."""
+
+    claims: int
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotAdopted:
+    """Claims of before cannot be looked for; tried again after retry_s seconds, None for never."""
+
+    error: ApiError | OSError
+    retry_s: float | None
+
+
+Notice = Adopted | NotAdopted
+
+
+class Adoption:
+    """Looks for claims of before, once."""
+
+    def __init__(
+        self,
+        api: Api,
+        node: str,
+        state: State,
+        prepare: Prepare,
+        notify: Callable[[Notice], None],
+        timing: Timing = REAL,
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            api: the server.
+            node: this node's name.
+            state: where it is noted that it was done.
+            prepare: records claims whose devices may be known from before only; answers for
+                those that a pod has still.
+            notify: told what came of it, of refusals when they change; must not raise.
+            timing: what it goes by.
+        """
+        self._api = api
+        self._node = node
+        self._state = state
+        self._prepare = prepare
+        self._notify = notify
+        self._timing = timing
+        self._alarm = Alarm(timing)
+        self._slices: Sequence[Document] | None = None  # of before; ours take their place
+        self._left: _Left | None = None
+        self._publish_at = inf
+
+    async def run(self) -> None:
+        """Return when it is done, need not be, or cannot be noted."""
+        pauses = _Pauses(self._timing.random)
+        while True:
+            try:
+                if await self._adopt():
+                    break
+            except ApiError as error:
+                wait_s = pauses.after(error)
+                self._notify(NotAdopted(error, wait_s))
+            except OSError as error:
+                self._notify(NotAdopted(error, None))
+                break
+            else:
+                pauses = _Pauses(self._timing.random)
+                wait_s = REFUSED_S
+            await self._timing.sleep(wait_s)
+        self._slices = self._left = None
+        self._let_publish(-inf)
+
+    async def awaited(self) -> None:
+        """Return when publishing may begin: what can be done is, or it takes too long."""
+        await self._alarm.until(lambda: self._publish_at)
+
+    def _let_publish(self, at: float) -> None:
+        self._publish_at = min(self._publish_at, at)
+        self._alarm.stir()
+
+    async def _adopt(self) -> bool:
+        """Have claims recorded that are not yet; say whether none is left."""
+        if self._left is None:
+            before = await self._before()
+            ours = [is_own(self._node, name_of(each)) for each in before]
+            if self._state.adopted.exists() and ours and all(ours):
+                return True
+            self._state.adopted.unlink(missing_ok=True)  # soon all slices are ours again
+            left = _Left.of(await self._claims(), before)
+        else:
+            left = replace(self._left, claims=await self._still_used(self._left.claims))
+        answers = await self._prepare(left.claims, left.known) if left.claims else {}
+        errors = {each: answers[each.uid].error for each in left.claims if each.uid in answers}
+        refused = {each: error for each, error in errors.items() if error}
+        told = tuple(f"claim {each}: {error}" for each, error in refused.items())
+        recorded = len(errors) - len(refused)
+        if recorded or told != left.told:
+            self._notify(Adopted(recorded, told))
+        self._slices, self._left = None, _Left(tuple(refused), left.known, told)
+        self._let_publish(-inf)
+        if not refused:  # else the next start looks again
+            self._state.adopted.touch()
+        return not refused
+
+    async def _before(self) -> Sequence[Document]:
+        """Return the node's slices as they were before we published."""
+        if self._slices is None:
+            fields = {"spec.nodeName": self._node, "spec.driver": DRIVER_NAME}
+            self._slices = (await self._api.list(SLICE, fields)).items
+            self._let_publish(self._timing.clock() + PATIENCE_S)
+        return self._slices
+
+    async def _claims(self) -> Sequence[ClaimBefore]:
+        """Return this node's claims, of one state of the server."""
+        found: list[ClaimBefore] = []
+        async with aclosing(self._api.pages(CLAIM, PAGE)) as pages:
+            async for page in pages:
+                found += claims_of_node(page.items, self._node)
+        return found
+
+    async def _still_used(self, claims: Sequence[ObjectRef]) -> tuple[ObjectRef, ...]:
+        """Return those of the claims that pods of this node have still."""
+        found: list[ObjectRef] = []
+        for claim in claims:
+            with suppress(NotFoundError):
+                document = await self._api.get(CLAIM, claim.name, claim.namespace)
+                found += (each.ref for each in claims_of_node([document], self._node))
+        return tuple(each for each in found if each in claims)
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Claims of before without a record.
+
+    Attributes:
+        claims: which.
+        known: what is known of their devices, by name.
+        told: why they were refused, as it was told; None for not yet.
+    """
+
+    claims: tuple[ObjectRef, ...]
+    known: Mapping[str, Device]
+    told: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, claims: Sequence[ClaimBefore], before: Sequence[Document]) -> Self:
+        """Return it for claims, and the slices of before."""
+        return cls(tuple(each.ref for each in claims), devices_before(claims, before))
+
+
+class _Pauses:
+    """Doubling pauses. No answer and a refusal count apart: a server that starts gives both."""
+
+    def __init__(self, random: Callable[[], float]) -> None:
+        """Begin anew; random gives 0 to 1."""
+        self._random = random
+        self._lasting = False
+        self._failures = 0
+
+    def after(self, error: ApiError) -> float:
+        """Return how many seconds to wait."""
+        lasting = not isinstance(error, UnavailableError | ExpiredError)
+        if lasting is not self._lasting:
+            self._lasting, self._failures = lasting, 0
+        first_s, longest_s = (
+            (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        )
+        pause_s = pause_after(self._failures, first_s, longest_s, self._random())
+        self._failures += 1
+        return max(pause_s, error.after_s if isinstance(error, UnavailableError) else 0.0)

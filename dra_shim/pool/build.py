@@ -1,0 +1,231 @@
+"""What a node has to publish: its devices as the scheduler shall see them.
+
+Rules:
+1. A device that is not well is tainted, and never evicted: the pod that has it may still be doing
+   well with it.
+2. A PF and its VFs and subfunctions exclude each other: what has the PF has power over all of
+   them. The PF consumes as many `functions` of its counter set as there are, each of them one.
+3. Where lists are wanted, a NUMA node is published as one: it, then those as near as can be, as
+   many as there is room for. A server without lists gets the node alone.
+4. A device that several claims may have has its link speed as capacity, in bits per second, for
+   the scheduler's books: no traffic is shaped. Who does not ask for any gets its share as well.
+
+Origin: KEP-5055 (taints), KEP-4815 (counters), KEP-5075 (consumable capacity), KEP-5491 (lists),
+KEP-6072 (NUMA nodes).
+"""
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from typing import Final
+
+from dra_shim.cel import Near, numa_list
+from dra_shim.cel.values import OneOrMore
+from dra_shim.pool.health import UNATTACHABLE
+from dra_shim.resourceapi import Capacity, Counter, Offer, Policy, Taint
+from dranet_nri.inventory import (
+    MAX_ATTRIBUTES,
+    NUMA_NODE,
+    HostFacts,
+    pci_device_name,
+    within_budget,
+)
+from dranet_nri.model import DRIVER_NAME, AttributeValue, Device
+
+UNHEALTHY: Final = "dra.net/unhealthy"
+BANDWIDTH: Final = "dra.net/bandwidth"
+FUNCTIONS: Final = "functions"
+MAX_VALUES: Final = 48  # ResourceSliceMaxAttributeValuesPerDevice
+
+_SPEED: Final = "dra.net/linkSpeed"  # Mbit/s
+_MEGABIT: Final = Fraction(10**6)
+_ON_PF: Final = "auxiliary"  # the bus of subfunctions
+
+
+class Feature(StrEnum):
+    """What a server may not know, by the feature gate that brings it."""
+
+    TAINTS = "DRADeviceTaints"
+    COUNTERS = "DRAPartitionableDevices"
+    SHARING = "DRAConsumableCapacity"
+    LISTS = "DRAListTypeAttributes"
+
+
+@dataclass(frozen=True, slots=True)
+class Goods:
+    """What a node offers.
+
+    Attributes:
+        offers: sorted by name.
+        counters: what PFs and their VFs draw on.
+    """
+
+    offers: tuple[Offer, ...] = ()
+    counters: tuple[Counter, ...] = ()
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """Return what a server must know to take all of it."""
+        found = set()
+        for offer in self.offers:
+            found |= {Feature.TAINTS} if offer.taints else set()
+            found |= {Feature.COUNTERS} if offer.counters else set()
+            found |= {Feature.SHARING} if offer.shared else set()
+            found |= {Feature.LISTS} if offer.lists else set()
+        return frozenset(found)
+
+
+def goods_of(
+    node: str,
+    devices: Iterable[Device],
+    shared: frozenset[str] = frozenset(),
+    ills: Mapping[str, str] | None = None,
+    physical: Mapping[str, str] | None = None,
+    near: Near | None = None,
+) -> Goods:
+    """Return what a node offers.
+
+    Args:
+        node: its name, and its pool's.
+        devices: the publishable ones.
+        shared: names of those that several claims may have at once.
+        ills: see health.ailments.
+        physical: see physical_functions.
+        near: NUMA node -> the list to publish for it; None to publish no lists.
+    """
+    ordered = sorted(devices, key=lambda device: device.name)
+    consumed, counters = _functions(ordered, shared, physical or {})
+    offers = tuple(
+        _offer(node, each, (each.name in shared, (ills or {}).get(each.name, "")), near)
+        for each in ordered
+    )  # fmt: skip
+    return Goods(
+        tuple(replace(each, counters=consumed.get(each.name, ())) for each in offers), counters
+    )
+
+
+def rivals_of(
+    devices: Iterable[Device], shared: frozenset[str], physical: Mapping[str, str]
+) -> Mapping[str, frozenset[str]]:
+    """Return device name -> names of those that no other pod may have beside it.
+
+    The same rule as that of the counters, for servers that have none. Arguments are those of
+    `goods_of`.
+    """
+    consumed, counters = _functions(list(devices), shared, physical)
+    total = {each.set: each.value for each in counters}
+    drawn = [(name, each) for name, some in consumed.items() for each in some]
+    return {
+        name: frozenset(
+            other
+            for other, its in drawn
+            if other != name and its.set == own.set and own.value + its.value > total[own.set]
+        )
+        for name, own in drawn
+    }
+
+
+def without(goods: Goods, unknown: frozenset[Feature]) -> Goods:
+    """Return what can be offered to a server that lacks some features.
+
+    Without sharing a device of several claims is not offered at all: given to one alone, it would
+    leave the host. Without taints what cannot be attached is not offered: its pod would wait.
+    """
+    offers = goods.offers
+    if Feature.SHARING in unknown:
+        offers = tuple(each for each in offers if not each.shared)
+    if Feature.LISTS in unknown:
+        offers = tuple(replace(each, attributes=_scalars(each)) for each in offers)
+    if Feature.TAINTS in unknown:
+        offers = tuple(replace(each, taints=()) for each in offers if not _is_unattachable(each))
+    if Feature.COUNTERS not in unknown:
+        return Goods(offers, goods.counters)
+    return Goods(tuple(replace(each, counters=()) for each in offers))
+
+
+def physical_functions(facts: HostFacts) -> Mapping[str, str]:
+    """Return address of a VF -> address of its PF."""
+    return {each.address: each.physical for each in facts.functions if each.physical}
+
+
+def near_of(facts: HostFacts) -> Near:
+    """Return NUMA node -> it and those as near as can be."""
+    return {each[0]: each for each in facts.numa_near}
+
+
+def _is_unattachable(offer: Offer) -> bool:
+    return any(each.key == UNHEALTHY and each.value in UNATTACHABLE for each in offer.taints)
+
+
+def _scalars(offer: Offer) -> tuple[tuple[str, OneOrMore], ...]:
+    """Return the attributes, the first value of each list: of a NUMA node's it is the node."""
+    return tuple(
+        (name, value[0] if isinstance(value, tuple) else value) for name, value in offer.attributes
+    )
+
+
+def _offer(node: str, device: Device, state: tuple[bool, str], near: Near | None) -> Offer:
+    """Return one device; its state is whether it is shared, and what is wrong with it."""
+    shared, ill = state
+    capacity = _capacity(device) if shared else ()
+    room = MAX_ATTRIBUTES - len(capacity)
+    return Offer(
+        DRIVER_NAME,
+        node,
+        device.name,
+        _listed(within_budget(dict(device.attributes), room), near),
+        capacity,
+        taints=(Taint(UNHEALTHY, ill),) if ill else (),
+        shared=shared,
+    )
+
+
+def _listed(
+    attributes: tuple[tuple[str, AttributeValue], ...], near: Near | None
+) -> tuple[tuple[str, OneOrMore], ...]:
+    if near is None:
+        return attributes
+    room = MAX_VALUES - len(attributes) + 1
+    return tuple(
+        (name, numa_list(value, near)[:room] if name == NUMA_NODE else value)
+        for name, value in attributes
+    )
+
+
+def _capacity(device: Device) -> tuple[Capacity, ...]:
+    speed = device.attribute(_SPEED)
+    if not isinstance(speed, int):
+        return ()
+    policy = Policy(Fraction(), (), Fraction(), None, _MEGABIT)
+    return (Capacity(BANDWIDTH, speed * _MEGABIT, policy),)
+
+
+def _functions(
+    devices: Iterable[Device], shared: frozenset[str], physical: Mapping[str, str]
+) -> tuple[Mapping[str, tuple[Counter, ...]], tuple[Counter, ...]]:
+    """Return what each device consumes, by its name, and what there is of it.
+
+    A PF that several claims may have stays on the host and excludes nobody. Ports of one PF exclude
+    each other as soon as it has VFs.
+    """
+    roles = [(device, *_role(device, physical)) for device in devices]
+    below = Tally(pf for _, pf, is_pf in roles if pf and not is_pf)
+    above = {pf for device, pf, is_pf in roles if is_pf and device.name not in shared}
+    consumed: dict[str, tuple[Counter, ...]] = {}
+    for device, pf, is_pf in roles:
+        if below[pf] and pf in above and not (is_pf and device.name in shared):
+            amount = Fraction(below[pf] if is_pf else 1)
+            consumed[device.name] = (Counter(pci_device_name(pf), FUNCTIONS, amount),)
+    sets = (Counter(pci_device_name(pf), FUNCTIONS, Fraction(below[pf])) for pf in sorted(above))
+    return consumed, tuple(each for each in sets if each.value)
+
+
+def _role(device: Device, physical: Mapping[str, str]) -> tuple[str, bool]:
+    """Return the address of the PF a device belongs to, "" if to none, and whether it is the PF."""
+    address = device.key.pci
+    pf = physical.get(address)
+    if pf:
+        return pf, False
+    return address, bool(address) and device.key.bus != _ON_PF

@@ -1,0 +1,137 @@
+"""Records that nobody will unprepare, dropped in the end; pods that wait for theirs in vain, told.
+
+A kubelet may lose sight of a claim: an old client wiped the pod's status, somebody removed its
+checkpoint, the claim was deleted by force. The record would keep a device from everybody for ever.
+A pod that is given a claim before the last one's end is never prepared, and would wait for ever.
+
+Rules:
+1. All of these must hold, at every look for ten minutes: the API server has no such allocation, the
+   kubelet's checkpoint does not name the claim, and the plugin has no device of it in a pod.
+2. What cannot be asked or read now proves nothing, and its ten minutes begin anew. So does nothing
+   that is wrong with one claim for another.
+3. A pod waits in vain while its claim is recorded for another pod, which has it no more by the API
+   server's word and gave its devices back. That is told as it begins and as it ends.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from dra_shim.prepare.allocation import expects, handed_on, why_orphaned
+from dra_shim.prepare.errors import NotYetError, UnavailableError
+from dra_shim.prepare.interfaces import Notify, Stranded, SweepFailed, Swept, UseSource
+from dra_shim.prepare.preparer import Preparer
+from dra_shim.resourceapi import AllocatedClaim, read_allocated
+from dranet_nri.component.threads import in_thread
+from dranet_nri.model import Allocation, ObjectRef
+
+SWEEP_S: Final = 150.0  # between two looks
+ORPHAN_S: Final = 600.0  # how long nobody may want a record before it is dropped
+
+
+class Sweeper:
+    """Looks for orphans, and for pods that wait in vain."""
+
+    def __init__(
+        self,
+        server: UseSource,
+        preparer: Preparer,
+        checkpoint: Path,
+        notify: Notify,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Prepare; nothing is looked at before run.
+
+        Args:
+            server: the API server.
+            preparer: has the records, and drops them in turn with other calls for the claim.
+            checkpoint: the kubelet's dra_manager_state; need not be readable.
+            notify: told what was dropped, and who waits; must not raise.
+            clock: monotonic seconds.
+            sleep: waits that many seconds of it.
+        """
+        self._server = server
+        self._preparer = preparer
+        self._checkpoint = checkpoint
+        self._notify = notify
+        self._clock = clock
+        self._sleep = sleep
+        self._since: dict[str, float] = {}  # claim UID → when nobody wanted it first
+        self._waiting: dict[tuple[str, str], tuple[ObjectRef, ...]] = {}  # as told; see _key
+
+    async def run(self) -> None:
+        """Sweep for ever."""
+        while True:
+            await self._sleep(SWEEP_S)
+            await self.sweep()
+
+    async def sweep(self) -> None:
+        """Look once."""
+        since, self._since = self._since, {}
+        try:
+            named = await in_thread(lambda: _read(self._checkpoint))
+            standing = await self._preparer.standing()
+            keys = {_key(each.record) for each in standing}
+            self._waiting = {key: pods for key, pods in self._waiting.items() if key in keys}
+            for each in standing:
+                if not each.held and not all(uid.encode() in named for uid in _key(each.record)):
+                    await self._judge(each.record, since, named)
+        except Exception as error:  # noqa: BLE001 - the next look comes, whatever this one met
+            self._since = {}
+            self._notify(SweepFailed(error))
+
+    async def _judge(self, record: Allocation, since: Mapping[str, float], named: bytes) -> None:
+        try:
+            await self._look(record, since, named)
+        except UnavailableError:
+            pass  # nothing is proved; it is asked again
+        except NotYetError:
+            raise  # a right that is missing for all
+        except Exception as error:  # noqa: BLE001 - the others are looked at, whatever this one met
+            self._notify(SweepFailed(error, record.claim))
+
+    async def _look(self, record: Allocation, since: Mapping[str, float], named: bytes) -> None:
+        document = await self._server.claim(record.claim)
+        reason = why_orphaned(record, document)
+        if document is not None and not reason:
+            await self._look_on(record, read_allocated(document))
+        elif record.claim.uid.encode() not in named:
+            await self._drop(record, reason, since)
+
+    async def _look_on(self, record: Allocation, claim: AllocatedClaim) -> None:
+        """Look at the pods that a claim was handed on to."""
+        waiting = tuple(
+            [
+                pod
+                for pod in handed_on(record, claim)
+                if expects(await self._server.pod(pod), claim, pod, record)
+            ]
+        )
+        if waiting != self._waiting.get(_key(record), ()):
+            self._waiting[_key(record)] = waiting
+            self._notify(Stranded(record.claim, record.pod, waiting))
+
+    async def _drop(self, record: Allocation, reason: str, since: Mapping[str, float]) -> None:
+        uid = record.claim.uid
+        first = since.get(uid, self._clock())
+        if self._clock() - first < ORPHAN_S:
+            self._since[uid] = first
+        elif await self._preparer.drop(record):
+            self._notify(Swept(record.claim, record.pod, reason))
+
+
+def _key(record: Allocation) -> tuple[str, str]:
+    """Return the UIDs of a record's claim and pod."""
+    return record.claim.uid, record.pod.uid
+
+
+def _read(path: Path) -> bytes:
+    """Return the bytes of a file, none where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

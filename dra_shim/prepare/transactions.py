@@ -1,0 +1,170 @@
+"""The transactions behind Prepare and Unprepare; they write, and may block.
+
+Rules:
+1. What is answered to the kubelet stands on disk first.
+2. A device is given away only while no other record has it, and the plugin no other pod's.
+3. A claim's CDI ids do not change: a kubelet may hold them, whatever became of the record. So a
+   claim is given to a pod only when the plugin has none of its devices in another one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dra_shim.checkpoint.transaction import Ledger, nonce_for
+from dra_shim.pool import Uses
+from dra_shim.prepare.allocation import Terms, allocation_of, is_recorded
+from dra_shim.prepare.errors import NotYetError
+from dra_shim.resourceapi import AllocatedClaim, PodUse
+from dranet_nri.config import Configured, clashes, lease_addresses
+from dranet_nri.errors import ConfigError, HeldError, RefusedError
+from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A record, and whether the plugin may still have a device of its claim in a pod."""
+
+    record: Allocation
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a claim is given.
+
+    Attributes:
+        devices: of the node, by name.
+        rivals: device → those that no other pod may have beside it.
+        runs: the pod has its devices already, so it is not refused what other devices have too.
+    """
+
+    devices: Mapping[str, Device]
+    rivals: Mapping[str, frozenset[str]]
+    runs: bool = False
+
+
+def record(
+    ledger: Ledger,
+    claim: AllocatedClaim,
+    pod: ObjectRef,
+    use: PodUse,
+    given: Given,
+    terms: Terms,
+) -> Allocation:
+    """Return the claim's record for this pod, made now unless it is there.
+
+    Args:
+        ledger: of this transaction.
+        claim: as the server has it.
+        pod: the one that has it.
+        use: what the pod does with it.
+        given: to the claim.
+        terms: what holds for all claims.
+
+    Raises:
+        NotYetError: a device or an address is another's still, or a device not on the node.
+        DranetError: the claim is refused, or its record cannot be used.
+        OSError: the record cannot be written.
+    """
+    before = ledger.by_uid(claim.ref.uid)
+    if before and is_recorded(before[0], claim, pod.uid, terms):
+        return before[0]
+    _check_free(claim, ledger.in_use((claim.ref, pod)), given.rivals)
+    holder = ledger.holder(claim.ref.uid, besides=pod.uid)
+    if holder is not None:
+        raise NotYetError(f"claim {claim.ref}: pod {holder} has not given its devices back")
+    nonce = before[0].nonce if before else nonce_for(claim.ref.uid)
+    made = allocation_of(claim, pod, use, given.devices, terms, nonce)
+    made = _leased(made, ledger.addresses(besides=claim.ref.uid))
+    if not given.runs:
+        check_distinct([made, *_others(ledger, made)])
+    ledger.record([made])
+    return made
+
+
+def check_distinct(records: Sequence[Allocation]) -> None:
+    """See that no two devices of a pod would have one name or address.
+
+    Raises:
+        ConfigError: names each, and the devices.
+    """
+    violations = clashes(
+        [
+            Configured(
+                f"device {each.device.name} of claim {record.claim}",
+                each.config,
+                _own_name(each),
+            )
+            for record in records
+            for each in record.devices
+        ]
+    )
+    if violations:
+        raise ConfigError(violations)
+
+
+def _own_name(given: AllocatedDevice) -> str:
+    """Return the name of the interface that moves, "" where it stays on the host."""
+    stays = given.share_id and given.config.interface.ipoib is None
+    if stays or given.admin_access:
+        return ""
+    return str(given.device.attribute("dra.net/ifName") or "")
+
+
+def _others(ledger: Ledger, made: Allocation) -> list[Allocation]:
+    return [each for each in ledger.of_pod(made.pod.uid) if each.claim.uid != made.claim.uid]
+
+
+def forget(ledger: Ledger, claim_uid: str, judged: Allocation | None = None) -> bool:
+    """Drop a claim's record, and say whether there was one; one that is broken is moved aside.
+
+    Args:
+        ledger: of this transaction.
+        claim_uid: of the claim.
+        judged: the record to be dropped, as `standing` returned it; one that was written since
+            stays, whatever it says. None for whatever is there.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    there = ledger.by_uid(claim_uid)
+    if judged is not None and not any(each is judged for each in there):
+        return False
+    ledger.forget(claim_uid)
+    return bool(there)
+
+
+def standing(ledger: Ledger) -> tuple[Standing, ...]:
+    """Return all records."""
+    return tuple(Standing(each, ledger.holds(each.claim.uid)) for each in ledger.records())
+
+
+def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
+    """Return a record with addresses in place of ranges."""
+    try:
+        configs = lease_addresses([each.config for each in made.devices], taken)
+    except HeldError as error:  # by a pod that may end
+        raise NotYetError(str(error)) from error
+    given = zip(made.devices, configs, strict=True)
+    return replace(made, devices=tuple(replace(each, config=config) for each, config in given))
+
+
+def _check_free(claim: AllocatedClaim, uses: Uses, rivals: Mapping[str, frozenset[str]]) -> None:
+    taken = [each for each in claim.results if not each.admin_access]
+    held: list[str] = []
+    for each in taken:
+        name = each.device[2]
+        who = uses.whole.get(name) or ("" if each.share_id else uses.shares.get(name))
+        if who:
+            held.append(f"device {name}: in use by {who}")
+    if held:
+        raise NotYetError("; ".join(held))
+    excluded = [
+        f"device {name}: a PF and its functions exclude each other, and {rival} is in use "
+        f"by {who}; delete one of the pods, or select by dra.net/isSriovVf"
+        for name in (each.device[2] for each in taken)
+        for rival in sorted(rivals.get(name, ()))
+        if (who := uses.whole.get(rival) or uses.shares.get(rival))
+    ]
+    if excluded:
+        raise RefusedError("; ".join(excluded))

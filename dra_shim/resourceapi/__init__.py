@@ -1,0 +1,87 @@
+"""Documents of resource.k8s.io → typed values, or every rule of the API server they break.
+
+manifests.py          YAML or JSON text → plain documents
+names.py              the name rules of Kubernetes
+types.py              what a claim, a template and a class are here
+slice_types.py        what a slice and its devices are here
+claim_spec.py         `spec.devices` of a claim: requests, constraints, configuration
+requirements.py       what a request tolerates and asks of a capacity
+slice_spec.py         `spec` of a slice: devices, counters, taints
+allocation_result.py  `status` of a claim: what it has
+allocated_claim.py    a claim that is to be prepared: its devices, parameters and pods
+pod.py                a pod that has it: which containers list it, whether it ended
+workloads.py          what makes pods: the claims that they have and list
+decode.py             one document → one value, by apiVersion and kind
+"""
+
+from dra_shim.resourceapi.allocated_claim import AllocatedClaim, Consumer, Result, read_allocated
+from dra_shim.resourceapi.allocation_result import recorded_amounts
+from dra_shim.resourceapi.claim_spec import MAX_DEVICES
+from dra_shim.resourceapi.decode import parse_document, parse_manifests
+from dra_shim.resourceapi.names import parse_label, parse_subdomain
+from dra_shim.resourceapi.pod import PodUse, is_over, read_pod_use
+from dra_shim.resourceapi.slice_types import (
+    Capacity,
+    Counter,
+    DeviceId,
+    Offer,
+    Policy,
+    ResourceSlice,
+    Taint,
+    Taken,
+)
+from dra_shim.resourceapi.types import (
+    Cel,
+    ClaimSpec,
+    Constraint,
+    DeviceClass,
+    DeviceRequest,
+    Document,
+    OtherObject,
+    Parameters,
+    Request,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    Toleration,
+)
+from dra_shim.resourceapi.workloads import PodClaimEntry, PodContainer, PodSpec, Workload
+
+__all__ = [
+    "MAX_DEVICES",
+    "AllocatedClaim",
+    "Capacity",
+    "Cel",
+    "ClaimSpec",
+    "Constraint",
+    "Consumer",
+    "Counter",
+    "DeviceClass",
+    "DeviceId",
+    "DeviceRequest",
+    "Document",
+    "Offer",
+    "OtherObject",
+    "Parameters",
+    "PodClaimEntry",
+    "PodContainer",
+    "PodSpec",
+    "PodUse",
+    "Policy",
+    "Request",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "ResourceSlice",
+    "Result",
+    "Taint",
+    "Taken",
+    "Toleration",
+    "Workload",
+    "is_over",
+    "parse_document",
+    "parse_label",
+    "parse_manifests",
+    "parse_subdomain",
+    "read_allocated",
+    "read_pod_use",
+    "recorded_amounts",
+]

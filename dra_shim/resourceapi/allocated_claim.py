@@ -1,0 +1,174 @@
+"""A claim as the API server gives it to be prepared: what was allocated to it, and to whom.
+
+The server wrote and checked it, so fields of newer servers are passed over, and `spec` is not
+read: whatever counts on the node stands in `status`. Only the parameters are a person's.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from dra_shim.resourceapi.allocation_result import consumed_of, device_of, present, result_items
+from dra_shim.resourceapi.claim_spec import required
+from dra_shim.resourceapi.slice_types import DeviceId
+from dranet_nri.config import ConfigEntry, ConfigSource, Findings, Node
+from dranet_nri.model import DRIVER_NAME, ObjectRef, parse_uid
+
+# Set by the controller that makes claims from templates (k8s.io/api/resource).
+POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One device of ours that was allocated.
+
+    Attributes:
+        request: "req", or "req/sub" of firstAvailable.
+        device: driver, pool, device.
+        share_id: of a share of a device that several claims may have, "" if it is the claim's.
+        admin_access: the claim only observes the device.
+        consumed: (capacity, amount) of a share.
+    """
+
+    request: str
+    device: DeviceId
+    share_id: str = ""
+    admin_access: bool = False
+    consumed: tuple[tuple[str, Fraction], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """Who a claim is reserved for; resource is "pods", or "podgroups" of another group."""
+
+    resource: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        """Return the name, with the kind in front unless it is a pod."""
+        return self.name if self.resource == "pods" else f"{self.resource}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatedClaim:
+    """What a claim has of us.
+
+    Attributes:
+        allocated: whether it has an allocation, be it of other drivers' devices.
+        results: our devices, in the allocation's order.
+        configs: our parameters, the class's and the claim's, in the allocation's order.
+        pod_claim_name: how the pod calls it whose template it was made from, "" if from none.
+    """
+
+    ref: ObjectRef
+    allocated: bool = False
+    results: tuple[Result, ...] = ()
+    configs: tuple[ConfigEntry, ...] = ()
+    consumers: tuple[Consumer, ...] = ()
+    pod_claim_name: str = ""
+
+
+def read_allocated(document: Mapping[str, object]) -> AllocatedClaim:
+    """Return what a ResourceClaim (v1, v1beta2 or v1beta1, whose status is the same) has.
+
+    Raises:
+        ConfigError: it is not what a server writes; says where.
+    """
+    findings = Findings()
+    node = Node(document, "", findings)
+    fields = present(node)
+    metadata = required(node, fields, "metadata")
+    status = fields.get("status") or Node({}, "status", findings)
+    inside = present(status)
+    allocation = inside.get("allocation")
+    ref, pod_claim_name = _metadata(metadata) if metadata else (ObjectRef("", "", ""), "")
+    claim = AllocatedClaim(
+        ref,
+        allocated=allocation is not None,
+        results=tuple(_results(status)),
+        configs=tuple(_configs(allocation)) if allocation else (),
+        consumers=tuple(map(_consumer, inside["reservedFor"].items()))
+        if "reservedFor" in inside
+        else (),
+        pod_claim_name=pod_claim_name,
+    )
+    findings.raise_if_any()
+    return claim
+
+
+def _metadata(node: Node) -> tuple[ObjectRef, str]:
+    fields = present(node)
+    annotations = present(fields["annotations"]) if "annotations" in fields else {}
+    uid = required(node, fields, "uid")
+    ref = ObjectRef(
+        _text(node, fields, "namespace"),
+        _text(node, fields, "name"),
+        (uid.parsed(parse_uid) if uid else None) or "",
+    )
+    called = annotations.get(POD_CLAIM_NAME)
+    return ref, (called.text() or "") if called else ""
+
+
+def _text(node: Node, fields: dict[str, Node], name: str) -> str:
+    child = required(node, fields, name)
+    return (child.text() if child else None) or ""
+
+
+def _results(status: Node) -> Iterator[Result]:
+    for item in result_items(status):
+        fields = present(item)
+        device, share, admin = device_of(item, fields)
+        if device[0] == DRIVER_NAME:
+            request = _text(item, fields, "request")
+            yield Result(request, device, share, admin, consumed_of(fields))
+
+
+def _configs(allocation: Node) -> Iterator[ConfigEntry]:
+    """Read `devices.config`, with the paths that people know: those of claim and class."""
+    devices = present(allocation).get("devices")
+    entries = present(devices).get("config") if devices else None
+    counts = dict.fromkeys(ConfigSource, 0)
+    for item in entries.items() if entries else ():
+        fields = present(item)
+        source = required(item, fields, "source")
+        word = source.word(list(ConfigSource)) if source else None
+        if word is None:
+            continue
+        origin = ConfigSource(word)
+        place = f"{_PLACES[origin]}[{counts[origin]}].opaque.parameters"
+        counts[origin] += 1
+        yield from _config(fields, origin, place)
+
+
+_PLACES: Final = {
+    ConfigSource.CLASS: "class spec.config",
+    ConfigSource.CLAIM: "claim spec.devices.config",
+}
+
+
+def _config(fields: dict[str, Node], origin: ConfigSource, place: str) -> Iterator[ConfigEntry]:
+    opaque = present(fields["opaque"]) if "opaque" in fields else {}
+    if "driver" not in opaque or opaque["driver"].text() != DRIVER_NAME:
+        return
+    if "parameters" not in opaque:
+        return
+    parameters = opaque["parameters"].value
+    if not isinstance(parameters, Mapping):
+        opaque["parameters"].complain("must be an object")
+        return
+    requests = fields["requests"].items() if "requests" in fields else []
+    names = tuple(name for each in requests if (name := each.text()) is not None)
+    yield ConfigEntry(origin, DRIVER_NAME, parameters, names, place)
+
+
+def _consumer(node: Node) -> Consumer:
+    fields = present(node)
+    group = (fields["apiGroup"].text() or "") if "apiGroup" in fields else ""
+    resource = _text(node, fields, "resource")
+    return Consumer(
+        f"{resource}.{group}" if group else resource,
+        _text(node, fields, "name"),
+        _text(node, fields, "uid"),
+    )

@@ -1,0 +1,275 @@
+"""`spec.devices` of a claim, and what a class shares with it.
+
+The limits are those of k8s.io/api/resource. One is stricter: count 0 is refused, because the API
+server silently turns it into 1.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from dra_shim.cel import SelectorError, compile_selector, filter_language
+from dra_shim.resourceapi.names import parse_driver, parse_label, parse_qualified, parse_subdomain
+from dra_shim.resourceapi.requirements import capacity, tolerations
+from dra_shim.resourceapi.types import Cel, ClaimSpec, Constraint, DeviceRequest, Request
+from dranet_nri.config import (
+    MAX_PARAMETERS,
+    ConfigEntry,
+    ConfigSource,
+    Node,
+    parse_network_config,
+)
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import DRIVER_NAME
+
+TOO_LONG: Final = f"is longer than {MAX_PARAMETERS} bytes as JSON; shorten it"
+MAX_DEVICES: Final = 32  # AllocationResultsMaxSize
+_MAX_LIST: Final = 32  # requests, constraints, config, selectors
+_MAX_SUBREQUESTS: Final = 8  # FirstAvailableDeviceRequestMaxSize
+
+_SUBREQUEST: Final = (
+    *("deviceClassName", "selectors", "allocationMode", "count"),
+    *("tolerations", "capacity"),
+)
+_EXACTLY: Final = (*_SUBREQUEST, "adminAccess")
+
+Fields = dict[str, Node]
+
+
+def claim_spec(node: Node, *, flat: bool) -> ClaimSpec:
+    """Read `spec` of a claim; flat requests are those of v1beta1."""
+    devices = node.fields(("devices",)).get("devices")
+    if devices is None:
+        return ClaimSpec()
+    fields = devices.fields(("requests", "constraints", "config"))
+    requests = _requests(fields["requests"], flat=flat) if "requests" in fields else ()
+    known = {request.name for request in requests} | {
+        part.name for request in requests for part in request.alternatives
+    }
+    return ClaimSpec(
+        requests=requests,
+        constraints=tuple(_constraints(fields, known)),
+        configs=configs(fields, ConfigSource.CLAIM, known),
+    )
+
+
+def selectors(fields: Fields) -> tuple[Cel, ...]:
+    """Read `selectors` of a request or a class."""
+    if "selectors" not in fields:
+        return ()
+    found = (_selector(item) for item in fields["selectors"].items(_MAX_LIST))
+    return tuple(cel for cel in found if cel is not None)
+
+
+def configs(
+    fields: Fields, source: ConfigSource, requests: Collection[str] | None
+) -> tuple[ConfigEntry, ...]:
+    """Read `config` of a claim or, without requests to name, of a class."""
+    if "config" not in fields:
+        return ()
+    found = (_config(item, source, requests) for item in fields["config"].items(_MAX_LIST))
+    return tuple(entry for entry in found if entry is not None)
+
+
+# --------------------------------------------------------------------------- requests
+
+
+def _requests(node: Node, *, flat: bool) -> tuple[Request, ...]:
+    found: list[Request] = []
+    for item in node.items(_MAX_LIST):
+        request = _request(item, flat=flat)
+        if request is None:
+            continue
+        if any(request.name == other.name for other in found):
+            item.complain("the name of a request must be unique in the claim; rename one")
+        found.append(request)
+    return tuple(found)
+
+
+def _request(node: Node, *, flat: bool) -> Request | None:
+    _explain_version(node, flat=flat)
+    own = _EXACTLY if flat else ("exactly",)
+    # The fields of the other shape were explained above.
+    fields = node.fields(("name", "firstAvailable", *_EXACTLY, "exactly"))
+    name = required(node, fields, "name")
+    if name is None or name.parsed(parse_label) is None:
+        return None
+    title = str(name.value)
+    given = [field for field in own if field in fields]
+    if "firstAvailable" in fields:
+        if given:
+            node.complain(f"has firstAvailable and {', '.join(given)}; keep one")
+        return Request(title, _subrequests(fields["firstAvailable"], title))
+    if flat:
+        return Request(title, (_device_request(node, fields, title),))
+    if "exactly" not in fields:
+        node.complain("needs exactly or firstAvailable; add one")
+        return None
+    inner = fields["exactly"]
+    return Request(title, (_device_request(inner, inner.fields(_EXACTLY), title),))
+
+
+def _explain_version(node: Node, *, flat: bool) -> None:
+    """Explain a request written in the shape of another API version."""
+    for field, child in node.entries().items():
+        if flat and field == "exactly":
+            child.complain("v1beta1 has no exactly; move its fields up, or use apiVersion v1")
+        if not flat and field in _EXACTLY:
+            child.complain("belongs under exactly; only v1beta1 has it directly in the request")
+
+
+def _subrequests(node: Node, request: str) -> tuple[DeviceRequest, ...]:
+    items = node.items(_MAX_SUBREQUESTS)
+    if node.value == []:
+        node.complain("needs at least one subrequest")
+    found: list[DeviceRequest] = []
+    for item in items:
+        fields = item.fields(("name", *_SUBREQUEST))
+        name = required(item, fields, "name")
+        if name is None or name.parsed(parse_label) is None:
+            continue
+        title = f"{request}/{name.value}"
+        if any(title == other.name for other in found):
+            item.complain("the name of a subrequest must be unique in its request; rename one")
+        found.append(_device_request(item, fields, title))
+    return tuple(found)
+
+
+def _device_request(node: Node, fields: Fields, title: str) -> DeviceRequest:
+    device_class = required(node, fields, "deviceClassName")
+    every = _is_all(fields)
+    admin = fields["adminAccess"].boolean() if "adminAccess" in fields else False
+    return DeviceRequest(
+        name=title,
+        device_class=(device_class.parsed(parse_subdomain) or "") if device_class else "",
+        selectors=selectors(fields),
+        count=_count(fields, every=every),
+        every=every,
+        admin_access=bool(admin),
+        capacity=tuple(capacity(fields["capacity"])) if "capacity" in fields else (),
+        tolerations=tolerations(fields["tolerations"]) if "tolerations" in fields else (),
+    )
+
+
+def _is_all(fields: Fields) -> bool:
+    if "allocationMode" not in fields:
+        return False
+    mode = fields["allocationMode"].text()
+    if mode not in {None, "", "ExactCount", "All"}:
+        fields["allocationMode"].complain("must be ExactCount or All")
+    return mode == "All"
+
+
+def _count(fields: Fields, *, every: bool) -> int:
+    if "count" not in fields:
+        return 1
+    if every:
+        fields["count"].complain("not possible with allocationMode All; remove one")
+        return 1
+    return fields["count"].integer(1, MAX_DEVICES) or 1
+
+
+def _selector(node: Node) -> Cel | None:
+    cel = required(node, node.fields(("cel",)), "cel")
+    if cel is None:
+        return None
+    expression = required(cel, cel.fields(("expression",)), "expression")
+    text = expression.text() if expression else None
+    if expression is None or text is None:
+        return None
+    if not text.strip():
+        expression.complain("must not be empty; write true to select every device")
+        return None
+    try:
+        compile_selector(text)
+    except SelectorError as error:
+        if not node.findings.newer:  # else its server took it, and it fails where it is used
+            expression.complain(filter_language(text) or error.reason)
+            return None
+    mistaken = filter_language(text)
+    if mistaken and not node.findings.newer:
+        expression.complain(mistaken)
+    return Cel(text, expression.path)
+
+
+# --------------------------------------------------------------------------- the rest
+
+
+def _constraints(fields: Fields, known: Collection[str]) -> Iterator[Constraint]:
+    if "constraints" not in fields:
+        return
+    for item in fields["constraints"].items(_MAX_LIST):
+        inner = item.fields(("requests", "matchAttribute", "distinctAttribute"))
+        requests = _named_requests(inner, known)
+        kinds = [kind for kind in ("matchAttribute", "distinctAttribute") if kind in inner]
+        if len(kinds) != 1:
+            item.complain("needs matchAttribute or distinctAttribute, one of them")
+            continue
+        attribute = inner[kinds[0]].parsed(parse_qualified)
+        if attribute is not None:
+            distinct = kinds[0] == "distinctAttribute"
+            yield Constraint(attribute, requests, distinct=distinct, path=item.path)
+
+
+def _named_requests(fields: Fields, known: Collection[str]) -> tuple[str, ...]:
+    if "requests" not in fields:
+        return ()
+    found: list[str] = []
+    for item in fields["requests"].items(_MAX_LIST):
+        name = item.text()
+        if name is None:
+            continue
+        if name not in known:
+            item.complain(f"no such request; the claim has {', '.join(sorted(known)) or 'none'}")
+        if name in found:
+            item.complain("given twice; keep one")
+        found.append(name)
+    return tuple(found)
+
+
+def _config(
+    node: Node, source: ConfigSource, requests: Collection[str] | None
+) -> ConfigEntry | None:
+    fields = node.fields(("opaque",) if requests is None else ("requests", "opaque"))
+    names = _named_requests(fields, requests or ())
+    opaque = required(node, fields, "opaque")
+    if opaque is None:
+        return None
+    inner = opaque.fields(("driver", "parameters"))
+    driver_node = required(opaque, inner, "driver")
+    parameters = required(opaque, inner, "parameters")
+    driver = driver_node.parsed(parse_driver) if driver_node else None
+    if not driver or parameters is None:
+        return None
+    value = parameters.value
+    if not isinstance(value, dict):
+        parameters.complain("must be an object")
+        return None
+    if is_too_long(value):
+        parameters.complain(TOO_LONG)
+        return None
+    entry = ConfigEntry(source, driver, value, names, parameters.path)
+    if driver == DRIVER_NAME:
+        _check_ours(parameters)
+    return entry
+
+
+def is_too_long(parameters: Mapping[str, object]) -> bool:
+    """Whether the API server refuses parameters for their length."""
+    raw = json.dumps(parameters, ensure_ascii=False, separators=(",", ":"), default=str)
+    return len(raw.encode(errors="surrogatepass")) > MAX_PARAMETERS
+
+
+def _check_ours(parameters: Node) -> None:
+    try:
+        parse_network_config(parameters.value, parameters.path)
+    except ConfigError as error:
+        for line in error.violations:
+            parameters.findings.add(parameters.position, line)
+
+
+def required(node: Node, fields: Fields, name: str) -> Node | None:
+    """Return a field that must be there, or complain."""
+    if name not in fields:
+        node.complain(f"needs {name}; add it")
+    return fields.get(name)

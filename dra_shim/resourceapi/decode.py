@@ -1,0 +1,243 @@
+"""One document → one value, by its apiVersion and kind.
+
+Rules:
+1. What a person writes is read strictly. What a driver or a server wrote may be of a newer API:
+   unknown fields of ResourceSlices, and of objects that have a resourceVersion, are passed over.
+2. Our parameters are read strictly wherever they come from: no server looks into them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from dra_shim.resourceapi.allocation_result import taken_devices
+from dra_shim.resourceapi.claim_spec import (
+    TOO_LONG,
+    claim_spec,
+    configs,
+    is_too_long,
+    required,
+    selectors,
+)
+from dra_shim.resourceapi.names import parse_label, parse_subdomain
+from dra_shim.resourceapi.slice_spec import slice_spec
+from dra_shim.resourceapi.slice_types import ResourceSlice
+from dra_shim.resourceapi.types import (
+    ClaimSpec,
+    DeviceClass,
+    Document,
+    OtherObject,
+    Parameters,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
+from dra_shim.resourceapi.workloads import read_workload
+from dranet_nri.config import (
+    ConfigSource,
+    Findings,
+    Node,
+    did_you_mean,
+    parse_network_config,
+)
+from dranet_nri.errors import ConfigError, InvalidValueError
+from dranet_nri.model import parse_uid
+
+GROUP: Final = "resource.k8s.io"
+VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
+
+_SLICE: Final = "ResourceSlice"
+# Kinds of the group that are not looked into.
+_UNREAD: Final = ("DeviceTaintRule", "ResourcePoolStatusRequest")
+_OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_METADATA: Final = (
+    *("name", "generateName", "namespace", "uid", "labels", "annotations", "finalizers"),
+    *("resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "selfLink"),
+    *("deletionGracePeriodSeconds", "ownerReferences", "managedFields"),
+)
+
+Fields = dict[str, Node]
+
+
+def parse_manifests(text: str, *, only_taken: bool = False) -> tuple[Document, ...]:
+    """Return the documents of a file; a List is taken apart.
+
+    Args:
+        text: YAML or JSON.
+        only_taken: of ResourceClaims nothing counts but what they have; `spec` is not read.
+
+    Raises:
+        ConfigError: every violation of every document.
+    """
+    # YAML costs 1.4 MiB, and a daemon reads none.
+    from dra_shim.resourceapi.manifests import load_manifests
+
+    found: list[Document] = []
+    violations: list[str] = []
+    documents = load_manifests(text)
+    for index, document in enumerate(documents):
+        path = f"documents[{index}]" if len(documents) > 1 else ""
+        for inner_path, inner in _members(document, path):
+            try:
+                read = _without_spec(inner) if only_taken else inner
+                found.append(parse_document(read, inner_path))
+            except ConfigError as error:
+                violations += error.violations
+    if violations:
+        raise ConfigError(violations)
+    return tuple(found)
+
+
+def parse_document(document: object, path: str = "") -> Document:
+    """Return one document, already parsed from JSON or YAML, as a value.
+
+    Args:
+        document: the object; one without apiVersion and kind is a bare NetworkConfig.
+        path: where it stands in its file; put in front of each violation.
+
+    Raises:
+        ConfigError: every violation of the document.
+    """
+    if isinstance(document, Mapping) and not {"apiVersion", "kind"} & document.keys():
+        if is_too_long(document):
+            raise ConfigError([f"{path or 'document'}: {TOO_LONG}"])
+        return Parameters(parse_network_config(document, path))
+    findings = Findings(newer=_is_of_a_program(document))
+    value = _object(Node(document, path, findings))
+    findings.raise_if_any()
+    assert value is not None, "a document without a value has a finding"
+    return value
+
+
+def _is_of_a_program(document: object) -> bool:
+    """Whether a driver or an API server wrote the document."""
+    if not isinstance(document, Mapping):
+        return False
+    metadata = document.get("metadata")
+    stored = isinstance(metadata, Mapping) and "resourceVersion" in metadata
+    return stored or document.get("kind") == _SLICE
+
+
+def _without_spec(document: object) -> object:
+    if isinstance(document, Mapping) and document.get("kind") == "ResourceClaim":
+        return {**document, "spec": {}}
+    return document
+
+
+def _members(document: object, path: str) -> list[tuple[str, object]]:
+    if isinstance(document, Mapping) and document.get("kind") == "List":
+        items = document.get("items")
+        if isinstance(items, list):
+            prefix = f"{path}.items" if path else "items"
+            return [(f"{prefix}[{index}]", item) for index, item in enumerate(items)]
+    return [(path, document)]
+
+
+def _object(node: Node) -> Document | None:
+    entries = node.entries()
+    version = required(node, entries, "apiVersion") if entries else None
+    kind = required(node, entries, "kind") if entries else None
+    version_text = version.text() if version else None
+    kind_text = kind.text() if kind else None
+    if version is None or kind is None or version_text is None or kind_text is None:
+        return None
+    group, _, short = version_text.rpartition("/")
+    if group != GROUP:
+        assert isinstance(node.value, Mapping)
+        workload = read_workload(node.value, kind_text, node.path)
+        return workload or OtherObject(kind_text, _title(node))
+    if kind_text in _UNREAD:
+        return OtherObject(kind_text, _title(node))
+    if short not in VERSIONS and kind_text != _SLICE:
+        known = ", ".join(f"{GROUP}/{each}" for each in VERSIONS)
+        version.complain(f"this version is not known; use one of {known}")
+        return None
+    reader = _READERS.get(kind_text)
+    if reader is None and node.findings.newer:
+        return OtherObject(kind_text, _title(node))
+    if reader is None:
+        hint = did_you_mean(kind_text, _READERS)
+        kind.complain(f"no such kind in {GROUP}{hint}; use one of {', '.join(_READERS)}")
+        return None
+    return reader(node, node.fields(_OBJECT), short == "v1beta1")
+
+
+def _title(node: Node) -> str:
+    metadata = node.value.get("metadata") if isinstance(node.value, Mapping) else None
+    return str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
+
+
+def _metadata(node: Node, fields: Fields) -> tuple[str, str, str]:
+    """Return namespace, name and uid; a generateName serves as name."""
+    metadata = required(node, fields, "metadata")
+    if metadata is None:
+        return "", "", ""
+    inner = metadata.fields(_METADATA)
+    for labels in ("labels", "annotations"):
+        if labels in inner:
+            for entry in inner[labels].entries().values():
+                entry.text()
+    namespace = inner["namespace"].parsed(parse_label) if "namespace" in inner else None
+    uid = inner["uid"].parsed(_uid) if "uid" in inner else None
+    if "name" not in inner and "generateName" in inner:
+        prefix = inner["generateName"].text() or ""
+        return namespace or "", prefix.rstrip("-."), uid or ""
+    name_node = required(metadata, inner, "name")
+    name = name_node.parsed(parse_subdomain) if name_node else None
+    return namespace or "", name or "", uid or ""
+
+
+def _uid(text: str) -> str:
+    try:
+        return parse_uid(text)
+    except InvalidValueError:
+        raise InvalidValueError("must be 1 to 128 of letters, digits, . _ -") from None
+
+
+def _claim(node: Node, fields: Fields, flat: bool) -> ResourceClaim:  # noqa: FBT001 row of a table
+    namespace, name, uid = _metadata(node, fields)
+    spec = required(node, fields, "spec")
+    return ResourceClaim(
+        namespace,
+        name,
+        uid,
+        claim_spec(spec, flat=flat) if spec else ClaimSpec(),
+        taken_devices(fields["status"]) if "status" in fields else (),
+    )
+
+
+def _template(node: Node, fields: Fields, flat: bool) -> ResourceClaimTemplate:  # noqa: FBT001
+    namespace, name, _ = _metadata(node, fields)
+    outer = required(node, fields, "spec")
+    if outer is None:
+        return ResourceClaimTemplate(namespace, name, ClaimSpec())
+    inner = outer.fields(("metadata", "spec"))
+    if "metadata" in inner:
+        inner["metadata"].fields(_METADATA)
+    spec = required(outer, inner, "spec")
+    return ResourceClaimTemplate(
+        namespace, name, claim_spec(spec, flat=flat) if spec else ClaimSpec()
+    )
+
+
+def _class(node: Node, fields: Fields, flat: bool) -> DeviceClass:  # noqa: ARG001, FBT001
+    _, name, _ = _metadata(node, fields)
+    spec = required(node, fields, "spec")
+    if spec is None:
+        return DeviceClass(name)
+    inner = spec.fields(("selectors", "config", "extendedResourceName"))
+    if "extendedResourceName" in inner:
+        inner["extendedResourceName"].text()
+    return DeviceClass(name, selectors(inner), configs(inner, ConfigSource.CLASS, None))
+
+
+def _slice(node: Node, fields: Fields, flat: bool) -> ResourceSlice:  # noqa: FBT001
+    _, name, _ = _metadata(node, fields)
+    spec = required(node, fields, "spec")
+    return slice_spec(spec, name, basic=flat) if spec else ResourceSlice(name, "", "")
+
+
+_READERS: Final[Mapping[str, Callable[[Node, Fields, bool], Document]]] = {
+    "ResourceClaim": _claim,
+    "ResourceClaimTemplate": _template,
+    "DeviceClass": _class,
+    _SLICE: _slice,
+}

@@ -1,0 +1,136 @@
+"""A pod as the API server gives it: how it calls a claim, and which of its containers list it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dra_shim.resourceapi.allocated_claim import AllocatedClaim
+from dra_shim.resourceapi.allocation_result import present
+from dra_shim.resourceapi.claim_spec import required
+from dranet_nri.config import Findings, Node
+from dranet_nri.model import ContainerClaim
+
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_CONTAINERS: Final = ("initContainers", "containers")  # ephemeral ones can't have claims
+
+
+@dataclass(frozen=True, slots=True)
+class PodUse:
+    """What a pod does with a claim.
+
+    Attributes:
+        uid: of the pod.
+        refers: whether the pod mentions the claim at all.
+        pod_claim_name: of the claim in the spec of a pod with a template, "" for a direct claim.
+        containers: which containers list it; none where all of them get it.
+        host_network: the pod has no network namespace of its own.
+        node: that it is bound to, "" for none yet.
+        ended: it has nothing any more; one that is about to end has it all still.
+    """
+
+    uid: str
+    refers: bool = False
+    pod_claim_name: str = ""
+    containers: tuple[ContainerClaim, ...] = ()
+    host_network: bool = False
+    node: str = ""
+    ended: bool = False
+
+
+def read_pod_use(document: Mapping[str, object], claim: AllocatedClaim) -> PodUse:
+    """Return what a Pod does with a claim, be it its own, a template's or an extended resource's.
+
+    Raises:
+        ConfigError: it is not what a server writes; says where.
+    """
+    findings = Findings()
+    pod = present(Node(document, "", findings))
+    metadata = present(pod["metadata"]) if "metadata" in pod else {}
+    spec = present(pod["spec"]) if "spec" in pod else {}
+    status = present(pod["status"]) if "status" in pod else {}
+    entries = dict(_entries(spec, status, claim))
+    extended = tuple(_extended(status, claim))
+    use = PodUse(
+        (metadata["uid"].text() or "") if "uid" in metadata else "",
+        bool(entries or extended),
+        next((name for name, templated in entries.items() if templated), ""),
+        tuple(dict.fromkeys((*_listings(spec, frozenset(entries)), *extended))),
+        host_network="hostNetwork" in spec and bool(spec["hostNetwork"].boolean()),
+        node=_word(spec, "nodeName"),
+        ended=_word(status, "phase") in _ENDED,
+    )
+    findings.raise_if_any()
+    return use
+
+
+def is_over(document: Mapping[str, object] | None, uid: str) -> bool:
+    """Whether a pod ended, is about to, or is not there any more.
+
+    Args:
+        document: what the server has under the pod's name, None for nothing.
+        uid: the pod's; another one has its name once it is gone.
+
+    Raises:
+        ConfigError: it is not what a server writes; says where.
+    """
+    findings = Findings()
+    pod = present(Node(document, "", findings)) if document is not None else {}
+    metadata = present(pod["metadata"]) if "metadata" in pod else {}
+    status = present(pod["status"]) if "status" in pod else {}
+    there = _word(metadata, "uid") == uid and "deletionTimestamp" not in metadata
+    ended = _word(status, "phase") in _ENDED
+    findings.raise_if_any()
+    return ended or not there
+
+
+def _entries(
+    spec: dict[str, Node], status: dict[str, Node], claim: AllocatedClaim
+) -> Iterator[tuple[str, bool]]:
+    """Yield (name, whether it has a template) of the pod's entries that are this claim.
+
+    Old clients are known to wipe the status; then the claim's own word tells its entry.
+    """
+    generated = {
+        name: _word(fields, "resourceClaimName")
+        for fields in _objects(status, "resourceClaimStatuses")
+        if (name := _word(fields, "name"))
+    }
+    for fields in _objects(spec, "resourceClaims"):
+        name = _word(fields, "name")
+        templated = "resourceClaimTemplateName" in fields
+        called = generated.get(name) or _word(fields, "resourceClaimName")
+        wiped = templated and not called and name == claim.pod_claim_name
+        if name and (called == claim.ref.name or wiped):
+            yield name, templated
+
+
+def _listings(spec: dict[str, Node], entries: frozenset[str]) -> Iterator[ContainerClaim]:
+    for kind in _CONTAINERS:
+        for container in _objects(spec, kind):
+            resources = present(container["resources"]) if "resources" in container else {}
+            for fields in _objects(resources, "claims"):
+                if _word(fields, "name") in entries:
+                    request = _word(fields, "request").partition("/")[0]
+                    yield ContainerClaim(_word(container, "name"), request)
+
+
+def _extended(status: dict[str, Node], claim: AllocatedClaim) -> Iterator[ContainerClaim]:
+    """Yield the containers that ask for extended resources which the claim stands for."""
+    if "extendedResourceClaimStatus" not in status:
+        return
+    node = status["extendedResourceClaimStatus"]
+    fields = present(node)
+    name = required(node, fields, "resourceClaimName")
+    if name is None or name.text() != claim.ref.name:
+        return
+    for mapping in _objects(fields, "requestMappings"):
+        request = _word(mapping, "requestName").partition("/")[0]
+        yield ContainerClaim(_word(mapping, "containerName"), request)
+
+
+def _objects(fields: dict[str, Node], name: str) -> list[dict[str, Node]]:
+    return [present(item) for item in fields[name].items()] if name in fields else []
+
+
+def _word(fields: dict[str, Node], name: str) -> str:
+    return (fields[name].text() or "") if name in fields else ""

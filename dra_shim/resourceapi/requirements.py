@@ -1,0 +1,83 @@
+"""What a request tolerates and asks of a device's capacity, and how amounts are read."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Final
+
+from dra_shim.cel.values import parse_amount
+from dra_shim.resourceapi.names import parse_attribute_name, parse_taint_key, parse_word
+from dra_shim.resourceapi.types import Toleration
+from dranet_nri.config import Node
+from dranet_nri.errors import InvalidValueError
+
+_MAX_TOLERATIONS: Final = 16  # DeviceTolerationsMaxLength, k8s.io/api/resource
+_TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
+
+
+def tolerations(node: Node) -> tuple[Toleration, ...]:
+    """Read `tolerations` of a request."""
+    return tuple(_toleration(item) for item in node.items(_MAX_TOLERATIONS))
+
+
+def capacity(node: Node) -> Iterator[tuple[str, Fraction]]:
+    """Read `capacity` of a request."""
+    fields = node.fields(("requests",))
+    if "requests" not in fields:
+        return
+    for name, entry in fields["requests"].entries().items():
+        check_name(entry, name)
+        value = amount(entry)
+        if value is not None:
+            yield name, value
+
+
+def amount(node: Node) -> Fraction | None:
+    """Read a quantity that is not negative, or complain."""
+    text = str(node.value) if type(node.value) is int else node.text()
+    if text is None:
+        return None
+    try:
+        value = parse_amount(text)
+    except ValueError:
+        node.complain("must be a quantity such as 10Gi, 500m or 1.5")
+        return None
+    if value < 0:
+        node.complain("must not be negative")
+    return value
+
+
+def check_name(node: Node, name: str) -> None:
+    """Complain where the name of an attribute or capacity breaks the rules."""
+    try:
+        parse_attribute_name(name)
+    except InvalidValueError as error:
+        node.complain(f"its name {error}")
+
+
+def word(fields: dict[str, Node], name: str, allowed: tuple[str, ...]) -> str:
+    """Read one of some words; "" where it is not given."""
+    text = (fields[name].text() or "") if name in fields else ""
+    if text and text not in allowed:
+        fields[name].complain(f"must be one of {', '.join(allowed)}")
+    return text
+
+
+def _toleration(node: Node) -> Toleration:
+    fields = node.fields(_TOLERATION)
+    if "tolerationSeconds" in fields:
+        fields["tolerationSeconds"].integer(-(2**63), 2**63 - 1)
+    operator = word(fields, "operator", ("Exists", "Equal"))
+    effect = word(fields, "effect", ("NoSchedule", "NoExecute", "None"))
+    key = _filled(fields, "key") and fields["key"].parsed(parse_taint_key)
+    value = _filled(fields, "value") and fields["value"].parsed(parse_word)
+    exists = operator == "Exists"
+    if exists and value:
+        fields["value"].complain("not possible with operator Exists; remove it")
+    if not exists and "key" not in fields:
+        node.complain("needs key, or operator Exists to tolerate every taint; add one")
+    return Toleration(key or "", value or "", exists, effect)
+
+
+def _filled(fields: dict[str, Node], name: str) -> str:
+    """Return "" where a string is not given or empty, which is the same."""
+    return "given" if name in fields and fields[name].value != "" else ""

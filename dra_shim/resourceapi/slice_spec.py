@@ -1,0 +1,217 @@
+"""`spec` of a ResourceSlice: what a driver offers. The limits are those of k8s.io/api/resource.
+
+What a newer API adds is passed over: fields, kinds of attributes. Consumers treat an unknown effect
+of a taint like None (DeviceTaintEffect).
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from dra_shim.cel.values import OneOrMore, is_semver
+from dra_shim.resourceapi.claim_spec import Fields, required
+from dra_shim.resourceapi.names import parse_driver, parse_label, parse_subdomain, parse_taint_key
+from dra_shim.resourceapi.requirements import amount, check_name
+from dra_shim.resourceapi.slice_types import Capacity, Counter, Offer, Policy, ResourceSlice, Taint
+from dranet_nri.config import Node
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.model import AttributeValue, Version
+
+_MAX_DEVICES: Final = 128
+_MAX_SETS: Final = 8
+_MAX_TAINTS: Final = 16
+_MAX_VALUES: Final = 10  # of a requestPolicy
+_MAX_LIST: Final = 48  # values of all attributes
+_MAX_TEXT: Final = 64  # bytes of a string or version attribute
+_INT64: Final = (-(2**63), 2**63 - 1)
+
+_PLACE: Final = ("nodeName", "nodeSelector", "allNodes")
+_SPEC: Final = (
+    *("driver", "pool", *_PLACE, "perDeviceNodeSelection", "devices", "sharedCounters"),
+    *("partitionTypeAttribute", "skipNodeOperations"),  # not looked into
+)
+_FACTS: Final = (
+    *("attributes", "capacity", "consumesCounters", "taints", "allowMultipleAllocations", *_PLACE),
+    # Not looked into: what happens after the devices were chosen.
+    *("bindsToNode", "bindingConditions", "bindingFailureConditions"),
+    "nodeAllocatableResourceMappings",
+)
+_SHARED: Final = "allowMultipleAllocations"
+_EFFECTS: Final = ("NoSchedule", "NoExecute")
+_KINDS: Final = ("int", "bool", "string", "version")
+_LISTS: Final = tuple(f"{kind}s" for kind in _KINDS)
+
+
+def slice_spec(node: Node, name: str, *, basic: bool) -> ResourceSlice:
+    """Read `spec`; basic devices are those of v1beta1."""
+    fields = node.fields(_SPEC)
+    driver_node = required(node, fields, "driver")
+    driver = (driver_node.parsed(parse_driver) if driver_node else None) or ""
+    pool, generation, count = _pool(required(node, fields, "pool"))
+    if not {*_PLACE, "perDeviceNodeSelection"} & fields.keys():
+        node.complain("needs nodeName, nodeSelector, allNodes or perDeviceNodeSelection; add one")
+    devices = fields["devices"].items(_MAX_DEVICES) if "devices" in fields else []
+    offers = [_offer(item, driver, pool, basic=basic) for item in devices]
+    sets = fields["sharedCounters"].items(_MAX_SETS) if "sharedCounters" in fields else []
+    return ResourceSlice(
+        name, driver, pool, generation, count, _node_name(fields), tuple(offers),
+        tuple(counter for item in sets for counter in _counters(item, "name")),
+    )  # fmt: skip
+
+
+def _pool(node: Node | None) -> tuple[str, int, int]:
+    if node is None:
+        return "", 0, 1
+    fields = node.fields(("name", "generation", "resourceSliceCount"))
+    name = required(node, fields, "name")
+    count = required(node, fields, "resourceSliceCount")
+    generation = fields["generation"].integer(0, _INT64[1]) if "generation" in fields else 0
+    return (
+        (name.parsed(_pool_name) if name else None) or "",
+        generation or 0,
+        (count.integer(1, _INT64[1]) if count else None) or 1,
+    )
+
+
+def _pool_name(text: str) -> str:
+    for part in text.split("/"):
+        parse_subdomain(part)
+    return text
+
+
+def _node_name(fields: Fields) -> str:
+    return (fields["nodeName"].parsed(parse_subdomain) or "") if "nodeName" in fields else ""
+
+
+def _offer(node: Node, driver: str, pool: str, *, basic: bool) -> Offer:
+    facts = _FACTS if not basic else ()
+    fields = node.fields(("name", "basic", *facts) if basic else ("name", *facts))
+    name = required(node, fields, "name")
+    if basic:
+        inner = fields.get("basic")
+        given = inner.fields(_FACTS) if inner else {}
+    else:
+        given = fields
+    shared = given[_SHARED].boolean() if _SHARED in given else False
+    return Offer(
+        driver,
+        pool,
+        (name.parsed(parse_label) if name else None) or "",
+        tuple(_attributes(given)),
+        tuple(_capacity(given)),
+        tuple(
+            counter
+            for item in (given["consumesCounters"].items() if "consumesCounters" in given else ())
+            for counter in _counters(item, "counterSet")
+        ),
+        tuple(_taints(given)),
+        bool(shared),
+        _node_name(given),
+    )
+
+
+def _attributes(fields: Fields) -> Iterator[tuple[str, OneOrMore]]:
+    if "attributes" not in fields:
+        return
+    for name, entry in fields["attributes"].entries().items():
+        check_name(entry, name)
+        inner = entry.fields((*_KINDS, *_LISTS))
+        if not inner and entry.entries():
+            continue
+        if len(inner) != 1:
+            entry.complain(f"needs one of {', '.join((*_KINDS, *_LISTS))}")
+            continue
+        ((kind, value),) = inner.items()
+        found = _attribute(kind, value) if kind in _KINDS else _values(kind, value)
+        if found is not None:
+            yield name, found
+
+
+def _values(kind: str, node: Node) -> tuple[AttributeValue, ...] | None:
+    """Read a list (KEP-5491); an empty one is none."""
+    found = [_attribute(kind.removesuffix("s"), item) for item in node.items(_MAX_LIST)]
+    if not found:
+        node.complain("must have a value; leave the attribute out")
+    return tuple(each for each in found if each is not None) or None
+
+
+def _attribute(kind: str, node: Node) -> AttributeValue | None:
+    match kind:
+        case "int":
+            return node.integer(*_INT64)
+        case "bool":
+            return node.boolean()
+        case "string":
+            return node.parsed(_text)
+    return node.parsed(_version)
+
+
+def _text(text: str) -> str:
+    if len(text.encode(errors="surrogatepass")) > _MAX_TEXT:
+        raise InvalidValueError(f"is longer than {_MAX_TEXT} bytes; shorten it")
+    return text
+
+
+def _version(text: str) -> Version:
+    if not is_semver(_text(text)):
+        raise InvalidValueError("must be a semantic version such as 1.2.3; or publish a string")
+    return Version(text)
+
+
+def _capacity(fields: Fields) -> Iterator[Capacity]:
+    if "capacity" not in fields:
+        return
+    for name, entry in fields["capacity"].entries().items():
+        check_name(entry, name)
+        inner = entry.fields(("value", "requestPolicy"))
+        value_node = required(entry, inner, "value")
+        value = amount(value_node) if value_node else None
+        policy = _policy(inner["requestPolicy"]) if "requestPolicy" in inner else Policy()
+        if value is not None:
+            yield Capacity(name, value, policy)
+
+
+def _policy(node: Node) -> Policy:
+    fields = node.fields(("default", "validValues", "validRange"))
+    default = amount(fields["default"]) if "default" in fields else None
+    items = fields["validValues"].items(_MAX_VALUES) if "validValues" in fields else []
+    values = sorted(value for item in items if (value := amount(item)) is not None)
+    if "validRange" not in fields:
+        return Policy(default, tuple(values))
+    if "validValues" in fields:
+        node.complain("has validValues and validRange; keep one")
+    inner = fields["validRange"].fields(("min", "max", "step"))
+    low = required(fields["validRange"], inner, "min")
+    step = amount(inner["step"]) if "step" in inner else None
+    if step == 0:
+        inner["step"].complain("must be more than 0")
+    return Policy(
+        default,
+        (),
+        amount(low) if low else None,
+        amount(inner["max"]) if "max" in inner else None,
+        step or None,
+    )
+
+
+def _counters(node: Node, title: str) -> Iterator[Counter]:
+    fields = node.fields((title, "counters"))
+    name_node = required(node, fields, title)
+    counters = required(node, fields, "counters")
+    name = name_node.parsed(parse_label) if name_node else None
+    for key, entry in (counters.entries() if counters else {}).items():
+        value_node = required(entry, entry.fields(("value",)), "value")
+        value = amount(value_node) if value_node else None
+        if name and value is not None:
+            yield Counter(name, key, value)
+
+
+def _taints(fields: Fields) -> Iterator[Taint]:
+    for item in fields["taints"].items(_MAX_TAINTS) if "taints" in fields else ():
+        inner = item.fields(("key", "value", "effect", "timeAdded"))
+        key = required(item, inner, "key")
+        required(item, inner, "effect")
+        effect = (inner["effect"].text() or "") if "effect" in inner else ""
+        value = (inner["value"].text() or "") if "value" in inner else ""
+        name = key.parsed(parse_taint_key) if key else None
+        if name:
+            yield Taint(name, value, effect if effect in _EFFECTS else "None")

@@ -1,0 +1,163 @@
+"""What a claim, a template and a class are here, whatever API version they were written in."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dra_shim.resourceapi.slice_types import ResourceSlice, Taint, Taken
+from dra_shim.resourceapi.workloads import Workload
+from dranet_nri.config import ConfigEntry
+from dranet_nri.model import NetworkConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Cel:
+    """A selector's expression, and where it stands in its document."""
+
+    expression: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """Taints a request does not mind; what is empty holds for all.
+
+    Attributes:
+        exists: operator Exists: whatever the taint's value.
+        effect: "NoSchedule" or "NoExecute".
+    """
+
+    key: str = ""
+    value: str = ""
+    exists: bool = False
+    effect: str = ""
+
+    def covers(self, taint: Taint) -> bool:
+        """Whether the taint is tolerated, by the rules of those of nodes."""
+        if self.effect not in {"", taint.effect}:
+            return False
+        if self.key not in {"", taint.key}:
+            return False
+        return self.exists or self.value == taint.value
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """Devices of one class: `exactly`, or one entry of `firstAvailable`.
+
+    Attributes:
+        name: as it stands in the allocation result, "req" or "req/sub".
+        count: how many; meaningless with every.
+        every: allocationMode All.
+        capacity: (name, amount) asked of each device.
+    """
+
+    name: str
+    device_class: str
+    selectors: tuple[Cel, ...] = ()
+    count: int = 1
+    every: bool = False
+    admin_access: bool = False
+    capacity: tuple[tuple[str, Fraction], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One entry of `requests`; more than one alternative, or a "/", means firstAvailable."""
+
+    name: str
+    alternatives: tuple[DeviceRequest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """Devices must agree on an attribute, or all differ.
+
+    Attributes:
+        attribute: fully qualified name.
+        requests: "req" or "req/sub"; empty for all.
+        distinct: distinctAttribute instead of matchAttribute.
+    """
+
+    attribute: str
+    requests: tuple[str, ...] = ()
+    distinct: bool = False
+    path: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Return the field that asks for it."""
+        return "distinctAttribute" if self.distinct else "matchAttribute"
+
+    def covers(self, request: str) -> bool:
+        """Whether devices of a request are bound; the main request's name covers its parts."""
+        main = request.partition("/")[0]
+        return not self.requests or request in self.requests or main in self.requests
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSpec:
+    """`spec` of a claim; `configs` are validated where they are ours."""
+
+    requests: tuple[Request, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    configs: tuple[ConfigEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaim:
+    """A claim; namespace and uid are "" where the document does not say.
+
+    Attributes:
+        taken: what it has already, as its status says.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    spec: ClaimSpec
+    taken: tuple[Taken, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaimTemplate:
+    """What a pod's own claim is made from; namespace is "" where the document does not say."""
+
+    namespace: str
+    name: str
+    spec: ClaimSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """Selectors and configuration that a request inherits."""
+
+    name: str
+    selectors: tuple[Cel, ...] = ()
+    configs: tuple[ConfigEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """A bare NetworkConfig, without apiVersion and kind."""
+
+    config: NetworkConfig
+
+
+@dataclass(frozen=True, slots=True)
+class OtherObject:
+    """An object of another kind in the same file, which is not looked into."""
+
+    kind: str
+    name: str
+
+
+Document = (
+    ResourceClaim
+    | ResourceClaimTemplate
+    | DeviceClass
+    | ResourceSlice
+    | Parameters
+    | Workload
+    | OtherObject
+)

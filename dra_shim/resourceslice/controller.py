@@ -1,0 +1,285 @@
+"""Keeps the node's ResourceSlices on the server as the node offers them.
+
+Rules:
+1. A pass reads the Node and the slices, plans from both, and writes. It keeps no copy that may be
+   stale; the mirror only tells when somebody else changed something.
+2. A device that the server does not take is left out, told, and tried again when it changed.
+3. While nothing changes, nothing is read and nothing is written, but for what 4 asks.
+4. A feature is missing when the probe shows it, or what became of a write: another server may have
+   answered, or the same one after its gate was closed. It is looked for again with the first news
+   after an hour, or without any within two.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from math import inf
+from typing import Final
+
+from dra_shim.kubeapi import (
+    NODE,
+    SLICE,
+    Api,
+    ApiError,
+    ConflictError,
+    InvalidError,
+    Mirror,
+    NotFoundError,
+    Object,
+    RejectedError,
+    UnavailableError,
+    uid_of,
+)
+from dra_shim.pool import Feature, Goods, without
+from dra_shim.resourceapi import Offer
+from dra_shim.resourceslice import notices
+from dra_shim.resourceslice.diff import Accepted, Change, Create, Remove, Step, plan
+from dra_shim.resourceslice.documents import Pool, Published, Spec, read_published, settled
+from dra_shim.resourceslice.feature_probe import missing_after, missing_by, probe_document
+from dra_shim.resourceslice.layout import Part, laid_out
+from dra_shim.resourceslice.rejections import Faults, dropped, faults_of, missing_with
+from dra_shim.resourceslice.schedule import Pace
+from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.component.threads import in_thread
+from dranet_nri.model import DRIVER_NAME
+
+PROBE_S: Final = 3600.0  # before a feature that was missing is looked for again; unasked, twice
+_USUAL: Final = frozenset(Feature) - {Feature.LISTS}  # probed together; lists if wanted
+MAX_ROUNDS: Final = 32  # of a pass; each but the last leaves out what a slice was refused for
+
+Seen = tuple[Spec, tuple[str, ...]]  # what a slice says, and who owns it
+
+
+class Publisher:
+    """Publishes one node's devices."""
+
+    def __init__(
+        self,
+        api: Api,
+        node: str,
+        notify: notices.Notify,
+        timing: Timing = REAL,
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            api: the server.
+            node: the node's name.
+            notify: told what came of it; must not raise.
+            timing: what its loops go by.
+        """
+        self._api = api
+        self._node = node
+        self._notify = notify
+        self._clock = timing.clock
+        self._random = timing.random
+        self._goods: Goods | None = None
+        self._fields = {"spec.nodeName": node, "spec.driver": DRIVER_NAME}
+        self._mirror = Mirror(api, SLICE, self._fields, self._look, self._tell_trouble, timing)
+        self._pace = Pace(timing.random)
+        self._alarm = Alarm(timing)
+        self._writes = 0  # of this pass
+        self._expected: Mapping[str, Seen] | None = None  # on the server, after the last pass
+        self._layout: Mapping[str, Sequence[str]] = {}  # of the last pass
+        self._accepted: dict[str, Accepted] = {}
+        self._refused: dict[str, Offer] = {}
+        self._lacking: frozenset[Feature] = frozenset()  # of the server
+        self._missed: frozenset[Feature] = frozenset()  # of what was needed, as it was told
+        self._probed: frozenset[Feature] = frozenset()  # what it was asked for
+        self._probed_at = -inf
+        self._told: set[notices.Notice] = set()
+
+    def offer(self, goods: Goods) -> None:
+        """Take what the node offers now; call it as often as you like."""
+        if goods != self._goods:
+            self._goods = goods
+            self._pace.news(self._clock())
+            self._alarm.stir()
+
+    async def run(self) -> None:
+        """Publish until cancelled; may be called again when it ended."""
+        if self._goods is not None:
+            self._pace.news(self._clock())  # a pass that was cut short took in what there was
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._mirror.run(), name="slices: mirror")
+            while True:
+                await self._alarm.until(lambda: self._pace.due)
+                await self._try()
+
+    # ------------------------------------------------------------------- when
+
+    async def _try(self) -> None:
+        self._pace.begin()
+        self._writes = 0
+        try:
+            await self._pass()
+        except ApiError as error:
+            passing = isinstance(error, UnavailableError | ConflictError | NotFoundError)
+            after_s = error.after_s if isinstance(error, UnavailableError) else 0.0
+            pause_s = self._pace.failed(
+                self._clock(), self._writes, lasting=not passing, after_s=after_s
+            )
+            self._tell_trouble(error, pause_s)
+        else:
+            self._pace.ended(self._clock(), self._writes)
+            self._pace.again(self._probe_due())
+            self._look()
+
+    def _look(self) -> None:
+        """See whether somebody else changed the slices."""
+        if self._mirror.complete and self._expected is not None:
+            seen = {
+                name: _seen(read_published(each)) for name, each in self._mirror.objects.items()
+            }
+            self._pace.drift(self._clock(), found=seen != self._expected)
+            self._alarm.stir()
+
+    # ------------------------------------------------------------------- a pass
+
+    async def _pass(self) -> None:
+        assert self._goods is not None, "nothing is due before there is something to offer"
+        node = await self._api.get(NODE, self._node)
+        pool = Pool(self._node, uid_of(node), await self._api.version(SLICE))
+        for _ in range(MAX_ROUNDS):
+            goods = self._sound(await self._known_to_server(pool, self._goods))
+            listing = await self._api.list(SLICE, self._fields)
+            parts, steps, published = await in_thread(
+                partial(self._planned, pool, goods, listing.items)
+            )
+            if await self._done(steps, published):
+                self._layout = {part.name: [each.name for each in part.offers] for part in parts}
+                slices = sum(not part.counters for part in parts)
+                self._notify(notices.Published(len(goods.offers), slices, self._writes))
+                return
+        raise UnavailableError(
+            f"publish the devices of {self._node}", f"refused {MAX_ROUNDS} times in a row"
+        )
+
+    def _planned(
+        self, pool: Pool, goods: Goods, items: Sequence[Object]
+    ) -> tuple[tuple[Part, ...], tuple[Step, ...], list[Published]]:
+        """Return the slices that shall be, what must be done for it, and what there is."""
+        published = [read_published(item) for item in items]
+        found = {each.name: each.devices for each in published if each.pool == pool.node}
+        parts = laid_out(pool.node, goods, self._layout or found)
+        return parts, plan(pool, parts, published, self._accepted), published
+
+    async def _done(self, steps: Sequence[Step], published: Sequence[Published]) -> bool:
+        """Take every step; False if the server did not take something that can be left out."""
+        expected = {each.name: _seen(each) for each in published}
+        for step in steps:
+            self._writes += 1
+            match step:
+                case Remove():
+                    with suppress(NotFoundError):
+                        await self._api.delete(SLICE, step.name, step.uid, step.version)
+                    expected.pop(step.name)
+                case Create() | Change():
+                    answer = await self._write(step)
+                    if answer is None:
+                        return False
+                    expected[step.part.name] = _seen(read_published(answer))
+        self._expected = expected
+        return True
+
+    async def _write(self, step: Create | Change) -> Object | None:
+        """Return what the server made of a slice; None if something is to be left out of it."""
+        write = self._api.create if isinstance(step, Create) else self._api.replace
+        try:
+            answer = await write(SLICE, step.document)
+        except InvalidError as error:
+            if not self._take_out(faults_of(error, step.part), step):
+                raise
+            return None
+        sent, kept = _spec(step.document), read_published(answer).spec
+        lost = dropped(sent, kept)
+        missing = missing_with(lost)
+        if missing:
+            self._found_lacking(self._lacking | missing)
+            return None
+        self._accepted[step.part.name] = Accepted(sent, kept)
+        if lost:
+            self._tell_once(notices.FieldsDropped(step.part.name, lost))
+        return answer
+
+    # ------------------------------------------------------------------- what cannot be published
+
+    def _sound(self, goods: Goods) -> Goods:
+        """Return what is offered, without devices that the server refused as they are."""
+        offers = tuple(each for each in goods.offers if self._refused.get(each.name) != each)
+        return Goods(offers, goods.counters)
+
+    def _take_out(self, faults: Faults, step: Create | Change) -> bool:
+        """Remember what is at fault; say whether that was anything."""
+        if faults.features:
+            self._found_lacking(self._lacking | faults.features)
+        for offer in step.part.offers:
+            if offer.name in faults.devices:
+                self._refused[offer.name] = offer
+                self._notify(notices.DeviceRefused(offer.name, faults.devices[offer.name]))
+        return bool(faults)
+
+    async def _known_to_server(self, pool: Pool, goods: Goods) -> Goods:
+        """Return what is offered, without what needs features that the server lacks."""
+        needed = goods.features
+        hopeful = self._clock() - self._probed_at >= PROBE_S
+        if needed - self._probed or (hopeful and needed & self._lacking):
+            features = _USUAL | needed | self._probed
+            self._found_lacking(await self._probe(pool, features))
+            self._probed = features
+        self._tell_missing(needed)
+        return without(goods, needed & self._lacking)
+
+    def _probe_due(self) -> float:
+        """Return when to look for what is missing, though nothing happens; inf if nothing is."""
+        assert self._goods is not None, "something was offered"
+        missed = self._goods.features & self._lacking
+        return self._probed_at + PROBE_S * (1 + self._random()) if missed else inf
+
+    def _found_lacking(self, features: frozenset[Feature]) -> None:
+        """Remember what the server lacks as it shows now; with other gates it takes others."""
+        if features != self._lacking:
+            self._refused.clear()
+        self._lacking = features
+        self._probed_at = self._clock()
+
+    async def _probe(self, pool: Pool, features: frozenset[Feature]) -> frozenset[Feature]:
+        """Return which of the features the server lacks."""
+        try:
+            document = probe_document(pool, features)
+            answer = await self._api.create(SLICE, document, dry_run=True)
+        except InvalidError as error:
+            refused = missing_by(error) & features
+            rest = features - refused
+            return refused | (await self._probe(pool, rest) if refused and rest else frozenset())
+        except RejectedError:  # a rule of the cluster's against it; the writes will tell
+            return frozenset()
+        return missing_after(answer, features)
+
+    # ------------------------------------------------------------------- telling
+
+    def _tell_once(self, notice: notices.Notice) -> None:
+        if notice not in self._told:
+            self._told.add(notice)
+            self._notify(notice)
+
+    def _tell_missing(self, needed: frozenset[Feature]) -> None:
+        """Tell what is missed now; what is not needed any more is so until the server has it."""
+        missed = (self._missed | needed) & self._lacking
+        if missed != self._missed:
+            self._missed = missed
+            self._notify(notices.FeaturesMissing(missed))
+
+    def _tell_trouble(self, error: ApiError, retry_s: float) -> None:
+        self._notify(notices.Trouble(error, retry_s))
+
+
+def _seen(published: Published) -> Seen:
+    return published.spec, published.owners
+
+
+def _spec(document: Object) -> Spec:
+    spec = document["spec"]
+    assert isinstance(spec, dict)
+    return settled(spec)

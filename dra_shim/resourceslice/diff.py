@@ -1,0 +1,126 @@
+"""What must be written so that the server has the pool that we want.
+
+Rules:
+1. Consumers see only the highest generation, and only if all its slices are there. A change of one
+   slice keeps the generation; a change of several, or of their number, is a new one, in all.
+2. Existing slices are changed, then missing ones created, then others removed: what is of an older
+   generation counts for nobody. Only a slice that is in the way of a name goes first.
+3. What the server made of what we sent counts as what we sent: fields that it dropped, or added,
+   are not fought over.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dra_shim.kubeapi import Object
+from dra_shim.resourceslice.documents import (
+    Pool,
+    Published,
+    Spec,
+    changed_document,
+    new_document,
+    settled,
+    spec_of,
+)
+from dra_shim.resourceslice.layout import Part
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What was sent of a slice, and what the server made of it; both settled."""
+
+    sent: Spec
+    kept: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create a slice."""
+
+    part: Part
+    document: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Replace a slice, in the state in which it was seen."""
+
+    part: Part
+    document: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Remove a slice, in the state in which it was seen."""
+
+    name: str
+    uid: str
+    version: str
+
+
+Step = Create | Change | Remove
+
+
+def plan(
+    pool: Pool,
+    parts: Sequence[Part],
+    published: Iterable[Published],
+    accepted: Mapping[str, Accepted],
+) -> tuple[Step, ...]:
+    """Return what must be done, in this order; nothing where all is as it should be.
+
+    Args:
+        pool: what all slices say.
+        parts: the slices that shall be.
+        published: all slices of this driver and node.
+        accepted: by name, of what was written before.
+    """
+    there = {each.name: each for each in published}
+    # The name of a pool cannot be changed: a slice of another one is in the way.
+    fitting = {name: each for name, each in there.items() if each.pool == pool.node}
+    newest = max((each.generation for each in fitting.values()), default=0)
+    wanted = {part.name: part for part in parts}
+    others = [each for name, each in there.items() if name not in wanted]
+    in_the_way = [each for name, each in there.items() if name in wanted and name not in fitting]
+
+    specs = {part.name: spec_of(pool, part, newest, len(parts)) for part in parts}
+    wrong = [
+        part
+        for name, part in wanted.items()
+        if not _is_right(pool, specs[name], fitting.get(name), accepted.get(name))
+    ]
+    if wrong and (len(wrong) > 1 or not newest or _counted(others, pool, newest)):
+        newest, wrong = newest + 1, [*parts]
+    steps = [
+        _step(pool, part, spec_of(pool, part, newest, len(parts)), fitting.get(part.name))
+        for part in wrong
+    ]
+    return (
+        *map(_removal, in_the_way),
+        *(step for step in steps if isinstance(step, Change)),
+        *(step for step in steps if isinstance(step, Create)),
+        *map(_removal, others),
+    )
+
+
+def _is_right(pool: Pool, spec: Spec, before: Published | None, known: Accepted | None) -> bool:
+    """Whether a slice says what it shall, or what the server made of that."""
+    if before is None or before.owners != (pool.node_uid,):
+        return False
+    sent = settled(spec)
+    return before.spec == sent or known == Accepted(sent, before.spec)
+
+
+def _counted(others: Iterable[Published], pool: Pool, generation: int) -> bool:
+    """Whether one of these counts as a slice of the pool."""
+    return any(each.pool == pool.node and each.generation == generation for each in others)
+
+
+def _step(pool: Pool, part: Part, spec: Spec, before: Published | None) -> Create | Change:
+    if before is None:
+        return Create(part, new_document(pool, part, spec))
+    return Change(part, changed_document(pool, before, spec))
+
+
+def _removal(published: Published) -> Remove:
+    return Remove(published.name, published.uid, published.version)

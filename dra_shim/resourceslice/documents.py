@@ -1,0 +1,273 @@
+"""Slices as the API server has them: written in each of its versions, and what counts of them read.
+
+Origin: k8s.io/api/resource v1, v1beta2, v1beta1 (devices under `basic`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+from dra_shim.cel.values import OneOrMore
+from dra_shim.kubeapi import Document, Object, name_of, uid_of, version_of
+from dra_shim.resourceapi import Capacity, Counter, Offer, Taint
+from dra_shim.resourceslice.layout import Part
+from dranet_nri.model import DRIVER_NAME, AttributeValue, Version
+
+FLAT: Final = "v1beta1"  # devices are under `basic` in this version, and in no other
+_SUFFIXES: Final = tuple("EPTGMk")
+# A bool is an int as well.
+_TYPES: Final = {"bool": bool, "int": int, "string": str, "version": Version}
+
+Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What all slices of a pool say.
+
+    Attributes:
+        node: its node's name, and its own.
+        node_uid: of the Node that owns it.
+        version: of the API that documents are written in.
+    """
+
+    node: str
+    node_uid: str
+    version: str = "v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A slice as it is on the server.
+
+    Attributes:
+        version: its resourceVersion.
+        generation: of its pool.
+        owners: UIDs of the Nodes that own it.
+        devices: their names.
+        spec: what it says, settled.
+        document: all of it.
+    """
+
+    name: str
+    uid: str
+    version: str
+    pool: str
+    generation: int
+    owners: tuple[str, ...]
+    devices: tuple[str, ...]
+    spec: Spec
+    document: Document = field(compare=False)
+
+
+def read_published(document: Document) -> Published:
+    """Return what counts of a slice; what is not as the API has it is taken as missing."""
+    spec = _object(document.get("spec"))
+    pool = _object(spec.get("pool"))
+    generation = pool.get("generation")
+    return Published(
+        name_of(document),
+        uid_of(document),
+        version_of(document),
+        str(pool.get("name") or ""),
+        generation if isinstance(generation, int) else 0,
+        tuple(str(each.get("uid")) for each in _owners(document) if _is_node(each)),
+        tuple(str(each.get("name")) for each in _devices(spec)),
+        settled(spec),
+        document,
+    )
+
+
+def settled(spec: Spec) -> Spec:
+    """Return what a spec says, whoever wrote it: without times of taints and without emptiness."""
+    found: Spec = _settled(spec)
+    return found
+
+
+def spec_of(pool: Pool, part: Part, generation: int, slices: int) -> Object:
+    """Return the spec of a slice.
+
+    Args:
+        pool: what all its slices say.
+        part: what this one holds.
+        generation: of the pool.
+        slices: how many the pool has in that generation.
+    """
+    spec: Object = {
+        "driver": DRIVER_NAME,
+        "nodeName": pool.node,
+        "pool": {"name": pool.node, "generation": generation, "resourceSliceCount": slices},
+    }
+    if part.counters:
+        return {**spec, "sharedCounters": _counters(part.counters, "name")}
+    return {**spec, "devices": [_device(pool, offer) for offer in part.offers]}
+
+
+def new_document(pool: Pool, part: Part, spec: Spec) -> Object:
+    """Return a slice that is to be created."""
+    owners = [_owner(pool)]
+    return {"metadata": {"name": part.name, "ownerReferences": owners}, "spec": dict(spec)}
+
+
+def changed_document(pool: Pool, before: Published, spec: Spec) -> Object:
+    """Return a published slice with another spec, owned by the Node as it is now.
+
+    What others wrote in its metadata stays, and so do the times of taints that are still there.
+    """
+    metadata = _object(before.document.get("metadata"))
+    owners = [each for each in _owners(before.document) if not _is_node(each)]
+    return {
+        **before.document,
+        "metadata": {**metadata, "ownerReferences": [*owners, _owner(pool)]},
+        "spec": _with_times(spec, _object(before.document.get("spec"))),
+    }
+
+
+def first_device(document: Document) -> Spec:
+    """Return what a slice's first device says, whatever the version; nothing if there is none."""
+    return next(map(_body, _devices(_object(document.get("spec")))), {})
+
+
+def _owner(pool: Pool) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": pool.node,
+        "uid": pool.node_uid,
+        "controller": True,
+    }
+
+
+# --------------------------------------------------------------------------- writing
+
+
+def _device(pool: Pool, offer: Offer) -> Object:
+    body: Object = {}
+    if offer.attributes:
+        body["attributes"] = {name: _attribute(value) for name, value in offer.attributes}
+    if offer.capacity:
+        body["capacity"] = {each.name: _capacity(each) for each in offer.capacity}
+    if offer.counters:
+        body["consumesCounters"] = _counters(offer.counters, "counterSet")
+    if offer.taints:
+        body["taints"] = [_taint(each) for each in offer.taints]
+    if offer.shared:
+        body["allowMultipleAllocations"] = True
+    return {"name": offer.name, **({"basic": body} if pool.version == FLAT else body)}
+
+
+def _attribute(value: OneOrMore) -> Object:
+    if isinstance(value, tuple):
+        return {f"{_kind(value[0])}s": [_plain(each) for each in value]}
+    return {_kind(value): _plain(value)}
+
+
+def _kind(value: AttributeValue) -> str:
+    return next(name for name, type_ in _TYPES.items() if isinstance(value, type_))
+
+
+def _plain(value: AttributeValue) -> bool | int | str:
+    return value.text if isinstance(value, Version) else value
+
+
+def _capacity(capacity: Capacity) -> Object:
+    written: Object = {"value": quantity(capacity.value)}
+    policy = capacity.policy
+    if policy.default is None or policy.low is None:
+        return written
+    bounds = {"min": policy.low, "max": policy.high, "step": policy.step}
+    limits = {name: quantity(value) for name, value in bounds.items() if value is not None}
+    written["requestPolicy"] = {"default": quantity(policy.default), "validRange": limits}
+    return written
+
+
+def quantity(amount: Fraction) -> str:
+    """Return a whole amount as a server writes it: "100G", "1500M", "7"."""
+    assert amount.denominator == 1, "nothing of ours is counted in parts"
+    for power, suffix in zip(range(len(_SUFFIXES), 0, -1), _SUFFIXES, strict=True):
+        if amount and amount % 1000**power == 0:
+            return f"{amount // 1000**power}{suffix}"
+    return str(amount)
+
+
+def _counters(counters: Sequence[Counter], title: str) -> list[Object]:
+    """Return counters by their sets, in the order of the sets' names."""
+    names = sorted({each.set for each in counters})
+    return [
+        {
+            title: name,
+            "counters": {
+                each.name: {"value": quantity(each.value)} for each in counters if each.set == name
+            },
+        }
+        for name in names
+    ]
+
+
+def _taint(taint: Taint) -> Object:
+    value = {"value": taint.value} if taint.value else {}
+    return {"key": taint.key, **value, "effect": taint.effect}
+
+
+def _with_times(spec: Spec, before: Spec) -> Spec:
+    """Return the spec with timeAdded of the taints that the published one has too."""
+    times: dict[tuple[object, ...], object] = {}
+    for device in _devices(before):
+        for taint in _objects(_body(device).get("taints")):
+            times[(device.get("name"), *_taint_key(taint))] = taint.get("timeAdded")
+
+    def timed(device: Spec, taint: Spec) -> Spec:
+        time = times.get((device.get("name"), *_taint_key(taint)))
+        return {**taint, "timeAdded": time} if time else taint
+
+    def with_body(device: Spec) -> Spec:
+        body = _body(device)
+        if not body.get("taints"):
+            return device
+        taints = [timed(device, taint) for taint in _objects(body["taints"])]
+        if "basic" in device:
+            return {**device, "basic": {**body, "taints": taints}}
+        return {**device, "taints": taints}
+
+    if "devices" not in spec:
+        return spec
+    return {**spec, "devices": [with_body(device) for device in _devices(spec)]}
+
+
+def _taint_key(taint: Spec) -> tuple[object, ...]:
+    return taint.get("key"), taint.get("value"), taint.get("effect")
+
+
+# --------------------------------------------------------------------------- reading
+
+
+def _settled(value: Any) -> Any:  # noqa: ANN401 - whatever JSON may be
+    if isinstance(value, Mapping):
+        kept = {name: _settled(each) for name, each in value.items() if name != "timeAdded"}
+        return {name: each for name, each in kept.items() if each not in (None, [], {})}
+    return [_settled(each) for each in value] if isinstance(value, list) else value
+
+
+def _devices(spec: Spec) -> list[Spec]:
+    return _objects(spec.get("devices"))
+
+
+def _owners(document: Document) -> list[Spec]:
+    return _objects(_object(document.get("metadata")).get("ownerReferences"))
+
+
+def _is_node(owner: Spec) -> bool:
+    return owner.get("kind") == "Node"
+
+
+def _object(value: object) -> Spec:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _body(device: Spec) -> Spec:
+    return _object(device.get("basic")) or device
+
+
+def _objects(value: object) -> list[Spec]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

@@ -1,0 +1,59 @@
+"""Which features a server has: it is shown a slice that nobody keeps, and asked what is left of it.
+
+A feature gate that is off makes a server drop fields without a word. What is left of an attribute
+that was a list it then refuses, and with it the slice: what such a refusal names is missing, and of
+the rest it tells nothing.
+"""
+
+from collections.abc import Collection, Mapping
+from fractions import Fraction
+from typing import Final
+
+from dra_shim.kubeapi import Document, InvalidError, Object
+from dra_shim.pool import BANDWIDTH, FUNCTIONS, UNHEALTHY, Feature
+from dra_shim.resourceapi import Capacity, Counter, Offer, Policy, Taint
+from dra_shim.resourceslice.documents import Pool, first_device, new_document, spec_of
+from dra_shim.resourceslice.layout import Part, named
+from dranet_nri.inventory import NUMA_NODE
+from dranet_nri.model import DRIVER_NAME
+
+_FIELDS: Final[Mapping[Feature, str]] = {
+    Feature.TAINTS: "taints",
+    Feature.COUNTERS: "consumesCounters",
+    Feature.SHARING: "allowMultipleAllocations",
+    Feature.LISTS: "attributes",
+}
+_SIGNS: Final = {**_FIELDS, Feature.SHARING: "capacity"}  # what a refusal may name
+_NAME: Final = "probe"
+
+
+def probe_document(pool: Pool, features: Collection[Feature]) -> Object:
+    """Return a slice with one device that uses these features."""
+    capacity = Capacity(BANDWIDTH, Fraction(10**9), Policy(Fraction(), (), Fraction()))
+    counter = Counter(_NAME, FUNCTIONS, Fraction(1))
+    offer = Offer(
+        DRIVER_NAME,
+        pool.node,
+        _NAME,
+        attributes=((NUMA_NODE, (0, 1)),) if Feature.LISTS in features else (),
+        capacity=(capacity,) if Feature.SHARING in features else (),
+        counters=(counter,) if Feature.COUNTERS in features else (),
+        taints=(Taint(UNHEALTHY, "Probe"),) if Feature.TAINTS in features else (),
+        shared=Feature.SHARING in features,
+    )
+    part = Part(named(pool.node, _NAME), (offer,))
+    return new_document(pool, part, spec_of(pool, part, 1, 1))
+
+
+def missing_after(answer: Document, features: Collection[Feature]) -> frozenset[Feature]:
+    """Return those of the features whose fields the server dropped."""
+    body = first_device(answer)
+    return frozenset(feature for feature in features if not body.get(_FIELDS[feature]))
+
+
+def missing_by(error: InvalidError) -> frozenset[Feature]:
+    """Return the features that the server does not take; none where it does not say."""
+    fields = [cause.field for cause in error.causes]
+    return frozenset(
+        feature for feature, sign in _SIGNS.items() if any(f".{sign}" in each for each in fields)
+    )

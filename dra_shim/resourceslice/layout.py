@@ -1,0 +1,159 @@
+"""Which device is in which slice of the pool.
+
+Rules:
+1. 128 devices a slice, 64 where one of them has taints or lists, or consumes counters; counters in
+   slices of their own, 8 sets each. A pool without devices is one empty slice.
+2. A device stays in its slice as long as there is room: a change of few devices is a change of few
+   slices. A slice that must be smaller gives its last ones away. Only where the pool would keep
+   more slices than it needs at 64 each is it laid out anew, in the order of names.
+3. Slices have names of their own for good: the scheduler tries them in that order, and a slice
+   whose creation nobody heard of is found again.
+
+Origin: k8s.io/api/resource ResourceSliceSpec.
+"""
+
+import hashlib
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+from dra_shim.pool import Goods
+from dra_shim.resourceapi import Counter, Offer
+from dranet_nri.model import DRIVER_NAME
+
+MAX_DEVICES: Final = 128  # ResourceSliceMaxDevices
+MAX_ADVANCED: Final = 64  # ResourceSliceMaxDevicesWithAdvancedFeatures
+MAX_SETS: Final = 8  # ResourceSliceMaxCounterSets
+MAX_NAME: Final = 253  # of a DNS subdomain
+MAX_ENDING: Final = len("counters-000")  # of a name
+
+_INDEX: Final = re.compile("[0-9]{3}")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one slice holds: devices, or what devices consume."""
+
+    name: str
+    offers: tuple[Offer, ...] = ()
+    counters: tuple[Counter, ...] = ()
+
+
+def laid_out(node: str, goods: Goods, before: Mapping[str, Sequence[str]]) -> tuple[Part, ...]:
+    """Return the slices of the pool, those with devices first.
+
+    Args:
+        node: its name, and its pool's.
+        goods: what it offers.
+        before: name of a slice → names of the devices in it, as they are published.
+    """
+    known = {each.name: each for each in goods.offers}
+    groups: dict[str, _Group] = {}
+    loose: list[Offer] = []
+    for name in _own(node, before):
+        groups[name] = _Group([known.pop(device) for device in before[name] if device in known])
+        loose += groups[name].shed()
+    loose += known.values()
+    needed = -(-len(goods.offers) // MAX_ADVANCED)
+    if sum(bool(group.offers) for group in groups.values()) > needed:
+        groups, loose = {}, [*goods.offers]
+    groups = {name: group for name, group in groups.items() if group.offers}
+    _fill(node, groups, loose)
+    parts = [Part(name, _sorted(groups[name].offers)) for name in sorted(groups)]
+    return (*(parts or [Part(slice_name(node, 0))]), *_counter_parts(node, goods.counters))
+
+
+def slice_name(node: str, index: int) -> str:
+    """Return the name of a node's slice with devices."""
+    return named(node, f"{index:03d}")
+
+
+def counters_name(node: str, index: int) -> str:
+    """Return the name of a node's slice with counters, which comes after those with devices."""
+    return named(node, f"counters-{index:03d}")
+
+
+def named(node: str, ending: str) -> str:
+    """Return a name for a slice of the node; the ending keeps it apart from others."""
+    room = MAX_NAME - len(f"-{DRIVER_NAME}-") - MAX_ENDING
+    if len(node) > room:
+        mark = f"-{hashlib.sha256(node.encode()).hexdigest()[:8]}"
+        node = node[: room - len(mark)].rstrip(".-") + mark
+    return f"{node}-{DRIVER_NAME}-{ending}"
+
+
+def is_own(node: str, name: str) -> bool:
+    """Whether this layout gives such a name to a slice of the node; kubernetes' helper does not."""
+    stem = named(node, "")
+    ending = name.removeprefix(stem).removeprefix("counters-")
+    return name.startswith(stem) and bool(_INDEX.fullmatch(ending))
+
+
+def _own(node: str, before: Iterable[str]) -> list[str]:
+    """Return the names that this layout gives to slices with devices."""
+    counters = named(node, "counters-")
+    return sorted(name for name in before if is_own(node, name) and not name.startswith(counters))
+
+
+def _advanced(offer: Offer) -> bool:
+    return bool(offer.taints or offer.counters or offer.lists)
+
+
+class _Group:
+    """The devices of one slice that is being laid out."""
+
+    def __init__(self, offers: list[Offer]) -> None:
+        self.offers = offers
+        self._advanced = sum(map(_advanced, offers))
+
+    def fits(self, *, advanced: bool) -> bool:
+        """Whether there is room for one more; never again once there is none."""
+        limit = MAX_ADVANCED if advanced or self._advanced else MAX_DEVICES
+        return len(self.offers) < limit
+
+    def add(self, offer: Offer) -> None:
+        """Put a device behind the others."""
+        self.offers.append(offer)
+        self._advanced += _advanced(offer)
+
+    def shed(self) -> Iterator[Offer]:
+        """Yield the last devices, taken out, while there are more than a slice may have."""
+        while len(self.offers) > (MAX_ADVANCED if self._advanced else MAX_DEVICES):
+            offer = self.offers.pop()
+            self._advanced -= _advanced(offer)
+            yield offer
+
+
+def _fill(node: str, groups: dict[str, _Group], loose: Iterable[Offer]) -> None:
+    """Put each device into the first slice that has room, or into a new one."""
+    names = (slice_name(node, index) for index in count())
+    unused = (name for name in names if name not in groups)
+    with_room = {kind: deque(sorted(groups)) for kind in (False, True)}  # True: for advanced ones
+    for offer in _sorted(loose):
+        advanced = _advanced(offer)
+        while with_room[advanced] and not groups[with_room[advanced][0]].fits(advanced=advanced):
+            with_room[advanced].popleft()
+        if not with_room[advanced]:
+            name = next(unused)
+            groups[name] = _Group([])
+            with_room = {kind: deque(sorted([*each, name])) for kind, each in with_room.items()}
+        groups[with_room[advanced][0]].add(offer)
+
+
+def _sorted(offers: Iterable[Offer]) -> tuple[Offer, ...]:
+    return tuple(sorted(offers, key=lambda offer: offer.name))
+
+
+def _counter_parts(node: str, counters: Sequence[Counter]) -> tuple[Part, ...]:
+    chunks = {
+        name: at // MAX_SETS for at, name in enumerate(sorted({each.set for each in counters}))
+    }
+    parts: dict[int, list[Counter]] = {}
+    for each in counters:
+        parts.setdefault(chunks[each.set], []).append(each)
+    return tuple(
+        Part(counters_name(node, index), counters=tuple(parts[index])) for index in sorted(parts)
+    )

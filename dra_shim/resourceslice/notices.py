@@ -1,0 +1,63 @@
+"""What the publisher tells."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dra_shim.kubeapi import ApiError
+from dra_shim.pool import Feature
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The server has what the node offers.
+
+    Attributes:
+        devices: how many.
+        slices: how many hold them.
+        writes: how many it took, 0 where all was there.
+    """
+
+    devices: int
+    slices: int
+    writes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRefused:
+    """The server does not take a device; the others are published.
+
+    It is left out until something about it changes.
+    """
+
+    device: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesMissing:
+    """The server lacks features, so what needs them is not published; see goods.without.
+
+    It is told when others are missing than before; none when all came that were.
+    """
+
+    features: frozenset[Feature]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldsDropped:
+    """The server did not keep some fields of a slice; it is left at that."""
+
+    name: str
+    fields: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something failed, and is tried again after that many seconds."""
+
+    error: ApiError
+    retry_s: float
+
+
+Notice = Published | DeviceRefused | FeaturesMissing | FieldsDropped | Trouble
+Notify = Callable[[Notice], None]

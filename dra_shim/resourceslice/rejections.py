@@ -1,0 +1,87 @@
+"""What a server did not take of a slice: which devices, or features; what it left away."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from dra_shim.kubeapi import InvalidError
+from dra_shim.pool import Feature
+from dra_shim.resourceapi import Offer
+from dra_shim.resourceslice.layout import Part
+
+_DEVICE: Final = re.compile(r"spec\.devices\[(\d+)\](.*)")
+_COUNTERS: Final = ("spec.sharedCounters", ".consumesCounters", ".basic.consumesCounters")
+_ATTRIBUTE: Final = re.compile(r"(?:\.basic)?\.attributes\[([^]]*)\].*")
+MAX_WHY: Final = 3  # reasons told of one device
+# What a server drops that lacks a feature. Of lists it drops the values, and refuses the rest.
+_DROPPED: Final[Mapping[str, Feature]] = {
+    "taints": Feature.TAINTS,
+    "consumesCounters": Feature.COUNTERS,
+    "sharedCounters": Feature.COUNTERS,
+    "allowMultipleAllocations": Feature.SHARING,
+    "requestPolicy": Feature.SHARING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What is at fault.
+
+    Attributes:
+        devices: name → why.
+        features: of which the server does not take our use.
+    """
+
+    devices: Mapping[str, str] = field(default_factory=dict)
+    features: frozenset[Feature] = frozenset()
+
+    def __bool__(self) -> bool:
+        """Whether anything is known to be at fault."""
+        return bool(self.devices or self.features)
+
+
+def faults_of(error: InvalidError, part: Part) -> Faults:
+    """Return what is at fault in a slice; nothing where the server names no part of it."""
+    why: dict[str, list[str]] = {}
+    features: set[Feature] = set()
+    for cause in error.causes:
+        found = _DEVICE.fullmatch(cause.field)
+        inside = found[2] if found else cause.field
+        offer = part.offers[int(found[1])] if found and int(found[1]) < len(part.offers) else None
+        if inside.startswith(_COUNTERS):
+            features.add(Feature.COUNTERS)
+        elif offer and _is_list(offer, inside):
+            features.add(Feature.LISTS)
+        elif offer:
+            text = f"{inside.lstrip('.')}: {cause.message}" if inside else cause.message
+            why.setdefault(offer.name, []).append(text)
+    devices = {name: "; ".join(texts[:MAX_WHY]) for name, texts in why.items()}
+    return Faults(devices, frozenset(features))
+
+
+def _is_list(offer: Offer, place: str) -> bool:
+    """Whether a place in a device is an attribute that we gave as a list.
+
+    A server without lists drops the values, and says of what is left that there is none.
+    """
+    found = _ATTRIBUTE.fullmatch(place)
+    name = found[1] if found else ""
+    return isinstance(dict(offer.attributes).get(name), tuple)
+
+
+def dropped(sent: Any, kept: Any) -> frozenset[str]:  # noqa: ANN401 - whatever JSON may be
+    """Return the names of fields that were sent and not kept; both specs are settled."""
+    if isinstance(sent, Mapping):
+        inner = kept if isinstance(kept, Mapping) else {}
+        missing = frozenset(name for name in sent if name not in inner)
+        return missing.union(*(dropped(sent[name], inner[name]) for name in sent.keys() & inner))
+    if isinstance(sent, list) and isinstance(kept, list):
+        pairs = zip(sent, kept, strict=False)
+        return frozenset().union(*(dropped(one, other) for one, other in pairs))
+    return frozenset()
+
+
+def missing_with(fields: Iterable[str]) -> frozenset[Feature]:
+    """Return the features that a server lacks which dropped these fields."""
+    return frozenset(_DROPPED[each] for each in fields if each in _DROPPED)

@@ -1,0 +1,1 @@
+"""The scheduler offline: allocation from files, and its explanation."""

@@ -1,0 +1,231 @@
+"""The scheduler's allocation, embedded: claims and devices → who gets what, or why not.
+
+    feasibility.py  what no search can meet
+    pools.py        slices or an inventory → pools
+    capacity.py     what a request consumes of a device
+    candidates.py   per request: each device with a verdict
+    usage.py        who has what while the search goes on
+    search.py       depth-first, first fit, with back-tracking
+    explain.py      a failed search → lines, device by device
+    report.py       every check of every device, for people
+
+Rules:
+1. Claims in their order, requests in theirs, alternatives in theirs, devices as listed; the first
+   whole answer wins.
+2. A selector that fails on a device that is tried stops everything, as it stops the scheduler.
+3. All claims are met or none is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dra_shim.cel import SelectorError
+from dra_shim.pool import Stock
+from dra_shim.resourceapi import ClaimSpec, DeviceClass, Offer, recorded_amounts
+from dra_shim.scheduling.allocator.candidates import Check, Outcome, Want, wants_of
+from dra_shim.scheduling.allocator.errors import AllocationError
+from dra_shim.scheduling.allocator.explain import explain
+from dra_shim.scheduling.allocator.feasibility import check_meetable
+from dra_shim.scheduling.allocator.pools import Pool, Supply, pools_of, supply_of, without
+from dra_shim.scheduling.allocator.report import PartReport, report
+from dra_shim.scheduling.allocator.search import Search
+from dranet_nri.config import ConfigEntry, select_config, violations_for_device, why_bare
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import AllocatedDevice, Device, NetworkConfig
+
+__all__ = [
+    "AllocationError",
+    "Check",
+    "Grant",
+    "Outcome",
+    "PartReport",
+    "Pool",
+    "Supply",
+    "Wanted",
+    "allocate",
+    "choose",
+    "config_for",
+    "explained",
+    "pools_of",
+    "supply_of",
+    "without",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One claim to be met; label is how messages call it ("default/nics")."""
+
+    label: str
+    spec: ClaimSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One device given to one request.
+
+    Attributes:
+        claim: position of the claim.
+        request: "req", or "req/sub" of firstAvailable.
+        admin_access: it only observes the device.
+        share_id: of this share of a shared device, "" if it has the device for itself.
+        consumed: (capacity, amount) of a shared device.
+    """
+
+    claim: int
+    request: str
+    offer: Offer
+    admin_access: bool = False
+    share_id: str = ""
+    consumed: tuple[tuple[str, Fraction], ...] = ()
+
+
+def allocate(
+    claims: Sequence[Wanted],
+    classes: Mapping[str, DeviceClass],
+    stock: Stock,
+    node: str,
+    *,
+    new_uid: Callable[[], str],
+    first_valid_config: bool = False,
+) -> tuple[tuple[AllocatedDevice, ...], ...]:
+    """Return the devices of each claim, in the order of its requests.
+
+    Args:
+        claims: claims of one pod, in the pod's order.
+        classes: device classes by name.
+        stock: the node's devices, those in use, and what the inventory leaves out.
+        node: the pool's name.
+        new_uid: gives each share of a device its id.
+        first_valid_config: dranet's order of configurations, see `select_config`.
+
+    Raises:
+        AllocationError: some claim cannot be met; says why, device by device.
+        SelectorError: a selector is no CEL, or fails on a device that was tried.
+        ConfigError: the configuration that applies to a chosen device is not valid for it.
+    """
+    devices = {device.name: device for device in stock.devices}
+    results: list[list[AllocatedDevice]] = [[] for _ in claims]
+    for grant in choose(claims, classes, supply_of(stock, node), new_uid=new_uid):
+        claim, device = claims[grant.claim], devices[grant.offer.name]
+        config = NetworkConfig()
+        if not grant.admin_access:  # else whoever has the device configures it
+            config = config_for(claim, classes, grant.request, first_valid=first_valid_config)
+            _check_device(claim.label, device, config, share=grant.offer.shared)
+        results[grant.claim].append(_given(grant, node, device, config))
+    return tuple(map(tuple, results))
+
+
+def _given(grant: Grant, node: str, device: Device, config: NetworkConfig) -> AllocatedDevice:
+    """Return a device as it is recorded."""
+    request, _, subrequest = grant.request.partition("/")
+    return AllocatedDevice(
+        request,
+        node,
+        device,
+        config,
+        grant.admin_access,
+        grant.share_id,
+        subrequest,
+        recorded_amounts(grant.consumed),
+    )
+
+
+def choose(
+    claims: Sequence[Wanted],
+    classes: Mapping[str, DeviceClass],
+    supply: Supply,
+    *,
+    new_uid: Callable[[], str],
+) -> tuple[Grant, ...]:
+    """Return what each request gets, in the order of claims and requests.
+
+    Raises:
+        AllocationError: some claim cannot be met; says why, device by device.
+        SelectorError: a selector is no CEL, or fails on a device that was tried.
+    """
+    wants = _wants(claims, classes, supply)
+    search = Search(wants, supply)
+    if not search.run():
+        raise AllocationError(explain(wants, supply))
+    return _grants(search, new_uid)
+
+
+def explained(
+    claims: Sequence[Wanted],
+    classes: Mapping[str, DeviceClass],
+    supply: Supply,
+    *,
+    new_uid: Callable[[], str],
+) -> tuple[tuple[PartReport, ...], tuple[Grant, ...], tuple[str, ...]]:
+    """Return every check of every device, what each request gets, and if nothing, why.
+
+    Raises:
+        AllocationError: a claim asks for what no search can meet.
+        SelectorError: a selector is no CEL.
+    """
+    wants = _wants(claims, classes, supply)
+    search = Search(wants, supply)
+    why: tuple[str, ...] = ()
+    try:
+        met = search.run()
+    except AllocationError as error:
+        met, why = False, error.lines
+    except SelectorError as error:
+        met, why = False, (str(error),)
+    if met:
+        return report(wants, search), _grants(search, new_uid), ()
+    return report(wants, Search(wants, supply)), (), why or explain(wants, supply)
+
+
+def _wants(
+    claims: Sequence[Wanted], classes: Mapping[str, DeviceClass], supply: Supply
+) -> tuple[Want, ...]:
+    for claim in claims:
+        check_meetable(claim.label, claim.spec, classes)
+    return wants_of([(claim.label, claim.spec) for claim in claims], classes, supply)
+
+
+def _grants(search: Search, new_uid: Callable[[], str]) -> tuple[Grant, ...]:
+    return tuple(
+        Grant(
+            part.claim,
+            part.request.name,
+            candidate.offer,
+            part.request.admin_access,
+            new_uid() if candidate.offer.shared else "",
+            candidate.share.amounts,
+        )
+        for picks in search.chosen
+        for part, candidate in picks
+    )
+
+
+def config_for(
+    claim: Wanted, classes: Mapping[str, DeviceClass], request: str, *, first_valid: bool
+) -> NetworkConfig:
+    """Return the configuration of a request ("req" or "req/sub"): the class's, then the claim's.
+
+    Raises:
+        ConfigError: it is not valid.
+    """
+    users: dict[str, list[str]] = {}
+    for each in claim.spec.requests:
+        for part in each.alternatives:
+            users.setdefault(part.device_class, []).append(part.name)
+    entries: list[ConfigEntry] = [
+        replace(entry, requests=tuple(requests), path=f"class {name} {entry.path}")
+        for name, requests in users.items()
+        for entry in classes[name].configs
+    ]
+    return select_config([*entries, *claim.spec.configs], request, first_valid_wins=first_valid)
+
+
+def _check_device(label: str, device: Device, config: NetworkConfig, *, share: bool) -> None:
+    bare = why_bare(device)
+    violations = (bare,) if bare else violations_for_device(config, device, share=share)
+    if violations:
+        raise ConfigError(
+            [f"claim {label}: device {device.name}: {violation}" for violation in violations]
+        )

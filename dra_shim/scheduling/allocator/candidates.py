@@ -1,0 +1,237 @@
+"""Per request: each device with a verdict."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dra_shim.cel import Selector, SelectorError, compile_selector, names_in
+from dra_shim.cel.values import OneOrMore, show_amount
+from dra_shim.resourceapi import (
+    MAX_DEVICES,
+    Cel,
+    ClaimSpec,
+    Constraint,
+    DeviceClass,
+    DeviceRequest,
+    Offer,
+)
+from dra_shim.scheduling.allocator.capacity import NOTHING, Share, share_of
+from dra_shim.scheduling.allocator.pools import Pool, Supply
+from dranet_nri.config import show
+from dranet_nri.model import Version
+
+
+class Outcome(StrEnum):
+    """How a check ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"  # a selector has no answer, which stops the scheduler
+    OPEN = "open"  # nobody knows, because nothing was decided
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at: what, how it ended, in words, and the values it saw."""
+
+    what: str
+    outcome: Outcome
+    text: str
+    saw: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A device as one request sees it.
+
+    Attributes:
+        checks: its selectors, all of them, whether or not an earlier one decided.
+        reason: which selector is false, "" if none is.
+        failure: the selector that failed, None if none did before the deciding one.
+        holder: who has it, where that matters to the request.
+        barrier: why it cannot be taken though the selectors choose it.
+        share: what the request would consume of it.
+    """
+
+    offer: Offer
+    checks: tuple[Check, ...] = ()
+    reason: str = ""
+    failure: SelectorError | None = None
+    holder: str = ""
+    barrier: str = ""
+    share: Share = NOTHING
+
+    @property
+    def why_not(self) -> str:
+        """Return why it is out of the question, "" if it is not."""
+        return self.holder or self.reason or self.barrier
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One way to meet a request: the request itself, or one entry of firstAvailable.
+
+    Attributes:
+        claim: which one, by position.
+        label: how messages call the claim.
+        options: candidates it may take, or with allocationMode All must take.
+        count: how many of them.
+        blocked: why it cannot be met whatever else happens, "" if it can.
+    """
+
+    claim: int
+    label: str
+    request: DeviceRequest
+    candidates: tuple[Candidate, ...]
+    constraints: tuple[Constraint, ...]
+    options: tuple[Candidate, ...]
+    count: int
+    blocked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """One request of one claim: the parts are tried in order."""
+
+    claim: int
+    parts: tuple[Part, ...]
+
+
+Claims = Sequence[tuple[str, ClaimSpec]]
+
+
+def wants_of(
+    claims: Claims, classes: Mapping[str, DeviceClass], supply: Supply
+) -> tuple[Want, ...]:
+    """Return what is wanted, in order; the classes are known.
+
+    Raises:
+        SelectorError: a selector is no CEL.
+    """
+    return tuple(
+        Want(
+            index,
+            tuple(
+                _part((index, label), part, classes[part.device_class], spec.constraints, supply)
+                for part in request.alternatives
+            ),
+        )
+        for index, (label, spec) in enumerate(claims)
+        for request in spec.requests
+    )
+
+
+def show_attribute(value: OneOrMore) -> str:
+    """Return an attribute's value, or its values, for messages."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(show_attribute, value))}]"
+    return value.text if isinstance(value, Version) else show(value)
+
+
+def _part(
+    owner: tuple[int, str],
+    request: DeviceRequest,
+    cls: DeviceClass,
+    constraints: Sequence[Constraint],
+    supply: Supply,
+) -> Part:
+    candidates = _candidates(request, cls, supply)
+    bound = tuple(each for each in constraints if each.covers(request.name))
+    if not request.every:
+        free = tuple(each for each in candidates if not each.why_not)
+        return Part(*owner, request, candidates, bound, free, request.count)
+    selected = tuple(each for each in candidates if not each.reason)
+    chosen = tuple(each for each in selected if each.failure or not each.share.refusal)
+    blocked = next((pool.problem for pool in supply.pools if pool.problem), "")
+    if not chosen:
+        none = "the selectors choose no device"
+        blocked = blocked or (f"{none} with the capacity that is asked for" if selected else none)
+    if len(chosen) > MAX_DEVICES:
+        blocked = blocked or f"a claim holds at most {MAX_DEVICES} devices"
+    for each in chosen:
+        if each.why_not:
+            blocked = blocked or f"device {each.offer.name}: {each.why_not}"
+    return Part(*owner, request, candidates, bound, chosen, len(chosen), blocked)
+
+
+def _candidates(request: DeviceRequest, cls: DeviceClass, supply: Supply) -> tuple[Candidate, ...]:
+    selectors = [
+        *(_compiled(cel, f"selector of class {cls.name}") for cel in cls.selectors),
+        *(_compiled(cel, "selector of the request") for cel in request.selectors),
+    ]
+    return tuple(
+        _candidate(offer, pool, request, selectors, supply)
+        for pool in supply.pools
+        for offer in pool.offers
+    )
+
+
+def _compiled(cel: Cel, owner: str) -> tuple[str, Selector]:
+    return owner, compile_selector(cel.expression)
+
+
+def _candidate(
+    offer: Offer,
+    pool: Pool,
+    request: DeviceRequest,
+    selectors: Sequence[tuple[str, Selector]],
+    supply: Supply,
+) -> Candidate:
+    found = [_check(offer, owner, selector) for owner, selector in selectors]
+    checks = tuple(check for check, _ in found)
+    check, failure = next(
+        ((check, failure) for check, failure in found if check.outcome is not Outcome.PASSED),
+        (None, None),
+    )
+    false = check is not None and failure is None
+    share = share_of(offer, request.capacity)
+    return Candidate(
+        offer,
+        checks,
+        reason=f"{check.what} is false: {check.text}" if check is not None and false else "",
+        failure=failure,
+        holder=_holder(offer, request, supply),
+        barrier=pool.problem or _taints(offer, request) or share.refusal,
+        share=share,
+    )
+
+
+def _holder(offer: Offer, request: DeviceRequest, supply: Supply) -> str:
+    who = supply.in_use.get(offer.id, "")
+    return f"in use by {who}" if who and not request.admin_access else ""
+
+
+def _taints(offer: Offer, request: DeviceRequest) -> str:
+    for taint in offer.taints:
+        blocks = taint.effect in {"NoSchedule", "NoExecute"}
+        if blocks and not any(each.covers(taint) for each in request.tolerations):
+            return f"tainted {taint}, which the request does not tolerate; add a toleration"
+    return ""
+
+
+def _check(offer: Offer, owner: str, selector: Selector) -> tuple[Check, SelectorError | None]:
+    text = " ".join(selector.expression.split())
+    saw = _saw(offer, selector.expression)
+    try:
+        outcome = Outcome.PASSED if selector.matches(offer) else Outcome.FAILED
+    except SelectorError as error:
+        return Check(owner, Outcome.ERROR, f"{text}: {error.reason}", saw), error
+    return Check(owner, outcome, text, saw), None
+
+
+def _saw(offer: Offer, expression: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name or table, _seen(offer, table, name)) for table, name in names_in(expression))
+
+
+def _seen(offer: Offer, table: str, name: str) -> str:
+    match table:
+        case "driver":
+            return show(offer.driver)
+        case "allowMultipleAllocations":
+            return show(offer.shared)
+        case "attributes":
+            value = offer.attribute(name)
+            return "missing" if value is None else show_attribute(value)
+    amounts = dict(offer.amounts)
+    amount = amounts.get(name, amounts.get(name.removeprefix(f"{offer.driver}/")))
+    return "missing" if amount is None else show_amount(amount)

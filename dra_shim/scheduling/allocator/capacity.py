@@ -1,0 +1,71 @@
+"""What one request consumes of a device's capacity (KEP-5075)."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from dra_shim.cel.values import show_amount
+from dra_shim.resourceapi import Capacity, Offer, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """(capacity as published, amount) consumed of a shared device, or why it can never be."""
+
+    amounts: tuple[tuple[str, Fraction], ...] = ()
+    refusal: str = ""
+
+
+NOTHING: Final = Share()
+
+
+def share_of(offer: Offer, asked: tuple[tuple[str, Fraction], ...]) -> Share:
+    """Return what a request takes of a device: rounded up by the policy of each capacity."""
+    by_name = dict(asked)
+    for name in by_name:
+        if refusal := _lack(offer, name):
+            return Share(refusal=refusal)
+    amounts: list[tuple[str, Fraction]] = []
+    for capacity in offer.capacity:
+        amount = _consumed(capacity, by_name.get(capacity.name))
+        if amount is None or amount > capacity.value:
+            wanted = by_name.get(capacity.name, capacity.value)
+            most = _most(capacity)
+            return Share(
+                refusal=f"the request asks for {show_amount(wanted)} of capacity {capacity.name}, "
+                f"the device gives at most {show_amount(most)} to one request"
+            )
+        amounts.append((capacity.name, amount))
+    return Share(tuple(amounts) if offer.shared else ())
+
+
+def _lack(offer: Offer, name: str) -> str:
+    """Say that the device has no such capacity, "" if it has. Whole names are compared."""
+    known = {each.name for each in offer.capacity}
+    if name in known:
+        return ""
+    full = f"{offer.driver}/{name}"
+    remedy = f"; write {full}" if full in known else ""
+    return f"the request asks for capacity {name}, which the device lacks{remedy}"
+
+
+def _consumed(capacity: Capacity, asked: Fraction | None) -> Fraction | None:
+    policy = capacity.policy
+    if asked is None:
+        return capacity.value if policy.default is None else policy.default
+    if policy.values:
+        return next((value for value in policy.values if value >= asked), None)
+    rounded = asked if policy.low is None else _in_range(policy, policy.low, asked)
+    return None if policy.high is not None and rounded > policy.high else rounded
+
+
+def _in_range(policy: Policy, low: Fraction, asked: Fraction) -> Fraction:
+    if asked <= low or policy.step is None:
+        return max(asked, low)
+    return low - (low - asked) // policy.step * policy.step
+
+
+def _most(capacity: Capacity) -> Fraction:
+    policy = capacity.policy
+    bounds = [capacity.value, *policy.values[-1:], *([] if policy.high is None else [policy.high])]
+    return min(bounds)

@@ -1,0 +1,123 @@
+"""A search without an answer → lines that say why, device by device."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from dra_shim.cel import SelectorError
+from dra_shim.scheduling.allocator.candidates import Candidate, Part, Want, show_attribute
+from dra_shim.scheduling.allocator.errors import AllocationError
+from dra_shim.scheduling.allocator.pools import Supply
+from dra_shim.scheduling.allocator.search import Search
+from dra_shim.scheduling.allocator.usage import Books, values_of
+
+_REMEDY = "free a device, or relax the selectors or constraints"
+
+
+def explain(wants: Sequence[Want], supply: Supply) -> tuple[str, ...]:
+    """Return why not all can be met: the hopeless ones, or all if each has a chance."""
+    hopeless = [want for want in wants if _is_hopeless(want, supply)]
+    lines: list[str] = []
+    for want in hopeless or wants:
+        for part in want.parts:
+            lines += _part_lines(part, supply, alone=bool(hopeless))
+    return tuple(lines)
+
+
+def _is_hopeless(want: Want, supply: Supply) -> bool:
+    """Whether the want cannot be met even if it were alone."""
+    try:
+        return not Search((want,), supply).run()
+    except (SelectorError, AllocationError):
+        return False
+
+
+def _best(part: Part) -> int:
+    """Return how many devices the part could get if it were alone, or a little more."""
+    groups: dict[tuple[object, ...], list[Candidate]] = {}
+    for each in part.options:
+        if not _missing(each, part):
+            compared = (
+                values_of(each.offer, one.attribute) for one in part.constraints if not one.distinct
+            )
+            for agreed in product(*compared):
+                groups.setdefault(agreed, []).append(each)
+    return max((_most_distinct(group, part) for group in groups.values()), default=0)
+
+
+def _most_distinct(group: Sequence[Candidate], part: Part) -> int:
+    values = (
+        len({values_of(each.offer, one.attribute) for each in group})
+        for one in part.constraints
+        if one.distinct
+    )
+    return min(values, default=len(group))
+
+
+def _missing(candidate: Candidate, part: Part) -> list[str]:
+    return [
+        f"{each.kind} {each.attribute}"
+        for each in part.constraints
+        if candidate.offer.attribute(each.attribute) is None
+    ]
+
+
+def _part_lines(part: Part, supply: Supply, *, alone: bool) -> Iterator[str]:
+    title = f"claim {part.label}: request {part.request.name}"
+    yield f"{title}: {_headline(part, alone=alone)}"
+    books = Books(supply)
+    for candidate in part.candidates:
+        yield f"{title}: device {candidate.offer.name}: {_state(candidate, part, books)}"
+    for name, why in supply.excluded:
+        yield f"{title}: device {name}: not published: {why}"
+
+
+def _headline(part: Part, *, alone: bool) -> str:
+    count = part.count
+    needed = f"needs {count} device{'s' if count > 1 else ''}"
+    if part.request.every:
+        needed = f"needs every device that its selectors choose ({len(part.options)})"
+    if part.blocked:
+        return f"{needed}: {part.blocked}; {_REMEDY}"
+    if not alone:
+        return (
+            f"{needed} and could have them alone, but not together with the other requests; "
+            f"{_REMEDY}"
+        )
+    best = _best(part)
+    if best < count:
+        return f"{needed}, {best} of {len(part.candidates)} can be had together; {_REMEDY}"
+    return (
+        f"{needed}, but no {count} of the {len(part.options)} that fit go together; {_REMEDY}"
+        f"{_of_shortage(part)}"
+    )
+
+
+def _of_shortage(part: Part) -> str:
+    """Return what else helps where devices share what there is: capacity, or counters."""
+    if any(each.share.amounts for each in part.options):
+        return ", or ask for less capacity"
+    if any(each.offer.counters for each in part.options):
+        return (
+            "; a device whose counter is used up waits for those that draw on it: a physical "
+            "function and its virtual functions exclude each other"
+        )
+    return ""
+
+
+def _state(candidate: Candidate, part: Part, books: Books) -> str:
+    if candidate.failure is not None and not candidate.holder:
+        return candidate.failure.reason
+    if candidate.why_not:
+        return candidate.why_not
+    missing = _missing(candidate, part)
+    if missing:
+        return f"{missing[0]}: the device has no such attribute"
+    exhausted = books.exhausted(candidate)
+    if exhausted:
+        return exhausted
+    values = [
+        f"{each.kind}: {each.attribute} is {show_attribute(value)}"
+        for each in part.constraints
+        if (value := candidate.offer.attribute(each.attribute)) is not None
+    ]
+    return "; ".join(["fits", *values])

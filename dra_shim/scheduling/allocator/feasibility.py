@@ -1,0 +1,37 @@
+"""What no search can meet: refused by name, before any."""
+
+from collections.abc import Iterator, Mapping
+
+from dra_shim.resourceapi import MAX_DEVICES, ClaimSpec, DeviceClass, Request
+from dra_shim.scheduling.allocator.errors import AllocationError
+
+
+def check_meetable(label: str, spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> None:
+    """Refuse a claim that asks for nothing, for too much, or for a class that is not there.
+
+    Raises:
+        AllocationError: names each request and what is wrong.
+    """
+    lines = [f"claim {label}: {reason}" for reason in _reasons(spec, classes)]
+    if lines:
+        raise AllocationError(lines)
+
+
+def _reasons(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
+    if not spec.requests:
+        yield "requests no device; add a request"
+    for request in spec.requests:
+        yield from _unknown_classes(request, classes)
+    total = sum(min(part.count for part in request.alternatives) for request in spec.requests)
+    if total > MAX_DEVICES:
+        yield f"asks for {total} devices; a claim holds at most {MAX_DEVICES}, use several claims"
+
+
+def _unknown_classes(request: Request, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
+    for part in request.alternatives:
+        if part.device_class not in classes:
+            known = ", ".join(sorted(classes)) or "none"
+            yield (
+                f"request {part.name}: class {part.device_class!r} is not among the given files "
+                f"(found: {known}); add the file that holds it"
+            )

@@ -1,0 +1,120 @@
+"""Of a constraint of a claim that was not met: could a device meet it, together with others?
+
+Rules:
+1. The constraint is looked at alone, with the requests that it binds. What other constraints and
+   requests want, and capacity and counters that run short, do not count.
+2. What is answered is true. Where that takes a search of its own, there is no answer: lists of
+   values that shall differ, many alternatives, devices on which a selector fails.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import product
+from math import prod
+from typing import Final
+
+from dra_shim.resourceapi import MAX_DEVICES, Constraint
+from dra_shim.scheduling.allocator.candidates import Candidate, Part, Want
+from dra_shim.scheduling.allocator.usage import Values, values_of
+
+MAX_WAYS: Final = 16  # choices among alternatives that are looked at
+
+Slots = list[list[Hashable]]  # of each device that is wanted: which tokens it may have, one each
+
+
+def can_meet(
+    wants: Sequence[Want], part: Part, candidate: Candidate, constraint: Constraint
+) -> bool | None:
+    """Return whether devices exist that meet a constraint with this one; None: nobody knows.
+
+    The device has the attribute. It counts as one of the part's, whatever else speaks against it.
+    """
+    others = [
+        want.parts
+        for want in wants
+        if want.claim == part.claim and all(each is not part for each in want.parts)
+    ]
+    if prod(map(len, others)) > MAX_WAYS:
+        return None
+    found = {
+        _can_meet((part, *(each for each in way if constraint in each.constraints)),
+                  candidate, constraint)
+        for way in product(*others)
+    }  # fmt: skip
+    return True if True in found else None if None in found else False
+
+
+def _can_meet(parts: Sequence[Part], candidate: Candidate, constraint: Constraint) -> bool | None:
+    if sum(part.count for part in parts) > MAX_DEVICES:
+        return None
+    own = values_of(candidate.offer, constraint.attribute)
+    options = [_options(part, candidate, first=not index) for index, part in enumerate(parts)]
+    numbers = [number for _, number in options]
+    sure = [[each for each in some if _is_plain(each, constraint)] for some, _ in options]
+    if _meets(sure, numbers, own, constraint):
+        return True
+    return None if _meets([some for some, _ in options], numbers, own, constraint) else False
+
+
+def _is_plain(option: Candidate, constraint: Constraint) -> bool:
+    """Whether it is known that a device may be had, and which one value counts for it."""
+    several = constraint.distinct and len(values_of(option.offer, constraint.attribute)) > 1
+    return option.failure is None and not several
+
+
+def _options(part: Part, candidate: Candidate, *, first: bool) -> tuple[list[Candidate], int]:
+    """Return what a part may have beside the device, and how many it still wants of it."""
+    others = [
+        each for each in part.options if each.offer.shared or each.offer.id != candidate.offer.id
+    ]
+    extra = part.request.every and candidate not in part.options
+    return others, part.count - (first and not extra)
+
+
+def _meets(
+    options: Sequence[Sequence[Candidate]],
+    numbers: Sequence[int],
+    own: Values,
+    constraint: Constraint,
+) -> bool:
+    if constraint.distinct:
+        return _all_placed([
+            [value for each in some
+             if own.isdisjoint(values := values_of(each.offer, constraint.attribute))
+             for value in values]
+            for some, number in zip(options, numbers, strict=True)
+            for _ in range(number)
+        ])  # fmt: skip
+    return any(
+        _all_placed(_sharing(value, options, numbers, constraint.attribute)) for value in own
+    )
+
+
+def _sharing(
+    value: Hashable,
+    options: Iterable[Sequence[Candidate]],
+    numbers: Iterable[int],
+    attribute: str,
+) -> Slots:
+    """Return the slots of devices with a value; a shared device has a token for each."""
+    return [
+        [(each.offer.id, (which, turn) if each.offer.shared else ()) for each in some
+         if value in values_of(each.offer, attribute)]
+        for which, (some, number) in enumerate(zip(options, numbers, strict=True))
+        for turn in range(number)
+    ]  # fmt: skip
+
+
+def _all_placed(slots: Slots) -> bool:
+    """Whether each slot can have a token of its own: augmenting paths."""
+    held: dict[Hashable, int] = {}
+
+    def place(slot: int, seen: set[Hashable]) -> bool:
+        for token in slots[slot]:
+            if token not in seen:
+                seen.add(token)
+                if token not in held or place(held[token], seen):
+                    held[token] = slot
+                    return True
+        return False
+
+    return all(place(slot, set()) for slot in range(len(slots)))

@@ -1,0 +1,125 @@
+"""What can be had: pools of devices, from slices or from the node's own inventory."""
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from dra_shim.pool import Stock, goods_of
+from dra_shim.resourceapi import Counter, DeviceId, Offer, ResourceSlice, Taken
+from dranet_nri.model import DRIVER_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Devices of one driver that this node can use, in the driver's order.
+
+    Attributes:
+        counters: what its devices draw on together.
+        problem: why nothing can be taken from it, "" if all is well.
+    """
+
+    driver: str
+    name: str
+    offers: tuple[Offer, ...]
+    counters: tuple[Counter, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Pools in the order they are tried.
+
+    Attributes:
+        in_use: device → who has it, as messages say it.
+        excluded: (name, why) of devices that are not published.
+        shares: shared device → what is consumed of each of its capacities.
+    """
+
+    pools: tuple[Pool, ...]
+    in_use: Mapping[DeviceId, str] = field(default_factory=dict)
+    excluded: tuple[tuple[str, str], ...] = ()
+    shares: Mapping[DeviceId, Mapping[str, Fraction]] = field(default_factory=dict)
+
+
+def without(supply: Supply, taken: Iterable[tuple[str, Taken]]) -> Supply:
+    """Return what is left once other claims have what they have.
+
+    Args:
+        supply: what there is.
+        taken: who, as messages say it, has what.
+    """
+    in_use = dict(supply.in_use)
+    shares = {device: dict(amounts) for device, amounts in supply.shares.items()}
+    for who, each in taken:
+        if not each.share_id:
+            in_use.setdefault(each.device, who)
+            continue
+        amounts = shares.setdefault(each.device, {})
+        for name, amount in each.consumed:
+            amounts[name] = amounts.get(name, Fraction()) + amount
+    return replace(supply, in_use=in_use, shares=shares)
+
+
+def supply_of(stock: Stock, node: str) -> Supply:
+    """Return a node's own devices as the pool that our driver publishes."""
+    goods = goods_of(node, stock.devices, stock.shared, stock.ills, stock.physical, stock.near)
+    return Supply(
+        (Pool(DRIVER_NAME, node, goods.offers, goods.counters),),
+        {(DRIVER_NAME, node, name): who for name, who in stock.in_use.items()},
+        stock.excluded,
+        {
+            (DRIVER_NAME, node, name): {each: Fraction(value) for each, value in amounts.items()}
+            for name, amounts in stock.given.items()
+        },
+    )
+
+
+def pools_of(slices: Iterable[ResourceSlice], node: str) -> tuple[Pool, ...]:
+    """Return the pools that have something for a node, ordered as the scheduler tries them.
+
+    Drivers, pools and slices by name; only a pool's highest generation counts. A slice chosen by
+    nodeSelector is taken to be for the node.
+    """
+    members: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for each in sorted(dict.fromkeys(slices), key=lambda one: (one.driver, one.pool, one.name)):
+        members.setdefault((each.driver, each.pool), []).append(each)
+    pools: list[Pool] = []
+    for (driver, name), found in members.items():
+        newest = max(each.generation for each in found)
+        current = [each for each in found if each.generation == newest]
+        here = [each for each in current if each.node in {"", node}]
+        if not here:
+            continue
+        offers = [
+            offer for each in here for offer in each.offers if offer.node in {"", node}
+        ]  # fmt: skip
+        counters = tuple(counter for each in current for counter in each.counters)
+        pools.append(Pool(driver, name, tuple(offers), counters, _problem(current, counters)))
+    return tuple(pools)
+
+
+def _problem(slices: Sequence[ResourceSlice], counters: Sequence[Counter]) -> str:
+    """Return why a generation is not usable as the scheduler sees it."""
+    title = f"pool {slices[0].driver}/{slices[0].pool}"
+    counts = {each.count for each in slices}
+    if counts != {len(slices)}:
+        of = " or ".join(map(str, sorted(counts)))
+        return (
+            f"{title} is incomplete: {len(slices)} of {of} slices of generation "
+            f"{slices[0].generation} are there; wait for its driver, or give the missing ones"
+        )
+    names = Tally(offer.name for each in slices for offer in each.offers)
+    repeated = [name for name, number in names.items() if number > 1]
+    if repeated:
+        return f"{title} is invalid: device {repeated[0]} is listed twice; correct its driver"
+    known = {(each.set, each.name) for each in counters}
+    for each in slices:
+        for offer in each.offers:
+            for used in offer.counters:
+                if (used.set, used.name) not in known:
+                    return (
+                        f"{title} is invalid: device {offer.name} consumes counter "
+                        f"{used.set}/{used.name}, which no slice of it has; correct its driver"
+                    )
+    return ""

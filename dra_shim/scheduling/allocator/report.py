@@ -1,0 +1,163 @@
+"""Every check of every device, for people: what each request saw, and what came of it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dra_shim.cel.values import show_amount
+from dra_shim.resourceapi import Constraint, Offer
+from dra_shim.scheduling.allocator.candidates import (
+    Candidate,
+    Check,
+    Outcome,
+    Part,
+    Want,
+    show_attribute,
+)
+from dra_shim.scheduling.allocator.matching import can_meet
+from dra_shim.scheduling.allocator.search import Search
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReport:
+    """One device as one request saw it."""
+
+    offer: Offer
+    chosen: bool
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartReport:
+    """One request, or one entry of firstAvailable.
+
+    Attributes:
+        claim: how messages call its claim.
+        asks: what it asks for, in words.
+        blocked: why it cannot be met whatever else happens, "" if it can.
+    """
+
+    claim: str
+    request: str
+    asks: str
+    blocked: str
+    devices: tuple[DeviceReport, ...]
+
+
+def report(wants: Sequence[Want], search: Search) -> tuple[PartReport, ...]:
+    """Return what each part saw, against what the search gave; before it ran, that is nothing.
+
+    Then a constraint tells whether it could be met with the device, were it the only one.
+    """
+    picked = {
+        (part.claim, part.request.name, candidate.offer.id)
+        for picks in search.chosen
+        for part, candidate in picks
+    }
+    unmet = () if any(search.chosen) else wants
+    return tuple(
+        PartReport(
+            part.label,
+            part.request.name,
+            _asks(part),
+            part.blocked,
+            tuple(
+                _device(part, candidate, search, unmet,
+                        picked=(part.claim, part.request.name, candidate.offer.id) in picked)
+                for candidate in part.candidates
+            ),
+        )
+        for want in wants
+        for part in want.parts
+    )  # fmt: skip
+
+
+def _asks(part: Part) -> str:
+    request = part.request
+    words = [
+        "every device" if request.every else f"{part.count} device{'s' if part.count > 1 else ''}"
+    ]
+    words.append(f"of class {request.device_class}")
+    if request.admin_access:
+        words.append("with adminAccess")
+    if request.capacity:
+        asked = ", ".join(f"{name} {show_amount(value)}" for name, value in request.capacity)
+        words.append(f"with capacity {asked}")
+    return " ".join(words)
+
+
+def _device(
+    part: Part, candidate: Candidate, search: Search, unmet: Sequence[Want], *, picked: bool
+) -> DeviceReport:
+    checks = [
+        *_availability(part, candidate, search, picked=picked),
+        *candidate.checks,
+        *_amounts(candidate, search, picked=picked),
+        *(
+            _prospect(unmet, part, candidate, each)
+            if unmet and candidate.offer.attribute(each.attribute) is not None
+            else _constraint(part, candidate, search, each, picked=picked)
+            for each in part.constraints
+        ),
+    ]
+    return DeviceReport(candidate.offer, picked, tuple(checks))
+
+
+def _availability(
+    part: Part, candidate: Candidate, search: Search, *, picked: bool
+) -> Iterator[Check]:
+    taken = "" if picked else search.books.taken(part, candidate)
+    why = candidate.holder or taken
+    free = "in use does not matter" if part.request.admin_access else "free"
+    yield Check("availability", _outcome(why), why or free)
+    if candidate.barrier:
+        yield Check("usability", Outcome.FAILED, candidate.barrier)
+    elif candidate.offer.taints:
+        taints = ", ".join(map(str, candidate.offer.taints))
+        yield Check("usability", Outcome.PASSED, f"tainted {taints}, tolerated or without effect")
+
+
+def _amounts(candidate: Candidate, search: Search, *, picked: bool) -> Iterator[Check]:
+    offer = candidate.offer
+    if candidate.barrier or not (candidate.share.amounts or offer.counters):
+        return
+    needs = [
+        *(f"capacity {name} {show_amount(value)}" for name, value in candidate.share.amounts),
+        *(f"counter {each.set}/{each.name} {show_amount(each.value)}" for each in offer.counters),
+    ]
+    why = "" if picked else search.books.exhausted(candidate)
+    yield Check("capacity and counters", _outcome(why), why or f"needs {', '.join(needs)}")
+
+
+def _constraint(
+    part: Part, candidate: Candidate, search: Search, constraint: Constraint, *, picked: bool
+) -> Check:
+    what = f"{constraint.kind} {constraint.attribute}"
+    value = candidate.offer.attribute(constraint.attribute)
+    shown = "missing" if value is None else show_attribute(value)
+    why = "" if picked else search.books.conflict(part, candidate.offer, constraint)
+    text = why.removeprefix(f"{what}: ") or f"is {shown}"
+    return Check(what, _outcome(why), text, ((constraint.attribute, shown),))
+
+
+def _prospect(
+    unmet: Sequence[Want], part: Part, candidate: Candidate, constraint: Constraint
+) -> Check:
+    """Return what becomes of a constraint where nothing was decided."""
+    met = can_meet(unmet, part, candidate, constraint)
+    outcome, text = {
+        True: (Outcome.PASSED, "with it this constraint alone can be met"),
+        False: (
+            Outcome.FAILED,
+            f"too few others that can be had {'differ' if constraint.distinct else 'have it too'}",
+        ),
+        None: (Outcome.OPEN, "could not be judged, because nothing was decided"),
+    }[met]
+    value = candidate.offer.attribute(constraint.attribute)
+    assert value is not None, "asked for devices that have it"
+    shown = show_attribute(value)
+    what = f"{constraint.kind} {constraint.attribute}"
+    return Check(what, outcome, f"is {shown}; {text}", ((constraint.attribute, shown),))
+
+
+def _outcome(why: str) -> Outcome:
+    return Outcome.FAILED if why else Outcome.PASSED

@@ -1,0 +1,121 @@
+"""Depth-first, first fit, with back-tracking over combinations and alternatives."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from dra_shim.resourceapi import MAX_DEVICES
+from dra_shim.scheduling.allocator.candidates import Candidate, Part, Want
+from dra_shim.scheduling.allocator.errors import AllocationError
+from dra_shim.scheduling.allocator.pools import Supply
+from dra_shim.scheduling.allocator.usage import Books
+
+# Devices tried before giving up. A search that looks ahead needs few; only requests that compete
+# for the same devices without a constraint between them can come near.
+MAX_TRIES: Final = 20_000
+
+Pick = tuple[Part, Candidate]
+
+
+class Search:
+    """One search; `run` it once.
+
+    Attributes:
+        books: who has what, as found.
+        chosen: of each want, what it got; empty until found.
+    """
+
+    def __init__(self, wants: Sequence[Want], supply: Supply) -> None:
+        """Start with nothing given."""
+        self._wants = wants
+        self._tries = 0
+        self.books = Books(supply)
+        self.chosen: list[list[Pick]] = [[] for _ in wants]
+
+    def run(self) -> bool:
+        """Search; return whether all can be met.
+
+        Raises:
+            SelectorError: a selector failed on a device that was tried.
+            AllocationError: no answer was found within MAX_TRIES.
+        """
+        return self._place(0)
+
+    def _place(self, index: int) -> bool:
+        """Meet want index and those after it, by its first part that allows it."""
+        if index == len(self._wants):
+            return True
+        return any(self._begin(index, part) for part in self._wants[index].parts)
+
+    def _begin(self, index: int, part: Part) -> bool:
+        if part.request.every:
+            for option in part.options:
+                if option.failure is not None:
+                    raise option.failure
+        if part.blocked or self._given_to(part.claim) + part.count > MAX_DEVICES:
+            return False
+        return self._can_finish(index, part, 0) and self._fill(index, part, 0)
+
+    def _fill(self, index: int, part: Part, start: int) -> bool:
+        """Give the part what it still lacks from option start on, then meet the later wants."""
+        if len(self.chosen[index]) == part.count:
+            return self._place(index + 1)
+        for position in range(start, len(part.options)):
+            option = part.options[position]
+            if not self._is_open(part, option):
+                continue
+            if option.failure is not None:
+                raise option.failure
+            self._count_try()
+            self.books.take(part, option)
+            self.chosen[index].append((part, option))
+            if self._can_finish(index, part, position + 1) and self._fill(
+                index, part, position + 1
+            ):
+                return True
+            self.chosen[index].pop()
+            self.books.give_back(part, option)
+        return False
+
+    def _given_to(self, claim: int) -> int:
+        return sum(
+            len(picks)
+            for want, picks in zip(self._wants, self.chosen, strict=True)
+            if want.claim == claim
+        )
+
+    def _is_open(self, part: Part, option: Candidate) -> bool:
+        """Whether an option may be taken now; one whose selector failed is not yet decided."""
+        if option.failure is not None:
+            return not self.books.taken(part, option)
+        return not self.books.obstacle(part, option)
+
+    def _can_finish(self, index: int, part: Part, start: int) -> bool:
+        """Look ahead: does each want still have enough options, taken by itself?"""
+        if not self._has(part, start, part.count - len(self.chosen[index])):
+            return False
+        return all(
+            any(not each.blocked and self._has(each, 0, each.count) for each in later.parts)
+            for later in self._wants[index + 1 :]
+        )
+
+    def _has(self, part: Part, start: int, wanting: int) -> bool:
+        position = start
+        while wanting > 0 and position < len(part.options):
+            wanting -= self._is_open(part, part.options[position])
+            position += 1
+        return wanting == 0
+
+    def _count_try(self) -> None:
+        self._tries += 1
+        if self._tries > MAX_TRIES:
+            names = ", ".join(
+                f"{part.label} request {part.request.name}"
+                for want in self._wants
+                for part in want.parts
+            )
+            raise AllocationError(
+                [
+                    f"gave up after {MAX_TRIES} tries on: {names}; "
+                    "make the selectors of competing requests disjoint, or ask for fewer devices"
+                ]
+            )

@@ -1,0 +1,162 @@
+"""Who has what while a search goes on: devices, capacity, counters, and what constraints compare.
+
+Rules:
+1. distinctAttribute means pairwise different, as its API says. Schedulers up to 1.35 remember one
+   value for each request, so that of three devices the third is compared with the second only: a
+   claim they meet that way is refused here, and nothing they would refuse is given.
+2. A device given with adminAccess is nobody's once the search is over. In it, it draws on counters
+   and capacity like any other, is given to a claim only once, and a later request of the pod
+   cannot have it for itself.
+3. Values are compared as sets, one value as a set of one (KEP-5491): what matches has something in
+   common, what is distinct has nothing.
+4. The shares of a shared device draw on its pool's counters once.
+5. A pool of which one counter is overdrawn gives nothing that draws on any counter.
+"""
+
+from fractions import Fraction
+
+from dra_shim.cel.values import show_amount
+from dra_shim.resourceapi import Constraint, DeviceId, Offer
+from dra_shim.scheduling.allocator.candidates import Candidate, Part, show_attribute
+from dra_shim.scheduling.allocator.pools import Supply
+from dranet_nri.model import AttributeValue
+
+# With the type, so that true is not 1.
+Values = frozenset[tuple[str, AttributeValue]]
+
+
+class Books:
+    """The state of one search. What was taken last is given back first."""
+
+    def __init__(self, supply: Supply) -> None:
+        """Start with what the supply says is in use."""
+        self._takers: dict[DeviceId, list[Part]] = {}
+        self._shared = frozenset(supply.shares)
+        self._consumed = {
+            (device, name): amount
+            for device, amounts in supply.shares.items()
+            for name, amount in amounts.items()
+        }
+        self._compared: dict[tuple[int, Constraint], list[Values]] = {}
+        self._left: dict[tuple[str, str, str, str], Fraction] = {}
+        for pool in supply.pools:
+            for counter in pool.counters:
+                key = (pool.driver, pool.name, counter.set, counter.name)
+                self._left[key] = counter.value
+            for offer in pool.offers:
+                if offer.id in supply.in_use or offer.id in supply.shares:
+                    self._draw(offer, -1)
+
+    def obstacle(self, part: Part, candidate: Candidate) -> str:
+        """Return why a part cannot take a device now, "" if it can."""
+        found = self.taken(part, candidate) or self.exhausted(candidate)
+        for constraint in part.constraints:
+            found = found or self.conflict(part, candidate.offer, constraint)
+        return found
+
+    def taken(self, part: Part, candidate: Candidate) -> str:
+        """Return who has a device that is not to be had twice, "" if nobody has."""
+        takers = self._takers.get(candidate.offer.id, [])
+        if candidate.offer.shared:
+            return ""
+        if part.request.admin_access:
+            takers = [each for each in takers if each.claim == part.claim]
+        return (
+            f"given to claim {takers[0].label} request {takers[0].request.name}" if takers else ""
+        )
+
+    def exhausted(self, candidate: Candidate) -> str:
+        """Return which capacity or counter is used up, "" if none is."""
+        offer = candidate.offer
+        values = dict(offer.amounts)
+        for name, amount in candidate.share.amounts:
+            left = values[name] - self._consumed.get((offer.id, name), Fraction())
+            if amount > left:
+                return f"capacity {name}: needs {show_amount(amount)}, {show_amount(left)} is left"
+        if self._draws_already(offer):
+            return ""
+        for used in offer.counters:
+            left = self._left.get((offer.driver, offer.pool, used.set, used.name), Fraction())
+            if used.value > left:
+                return (
+                    f"counter {used.set}/{used.name}: needs {show_amount(used.value)}, "
+                    f"{show_amount(left)} is left"
+                )
+        return self._overdrawn(offer) if offer.counters else ""
+
+    def conflict(self, part: Part, offer: Offer, constraint: Constraint) -> str:
+        """Return how a device breaks a constraint, "" if it does not."""
+        values = values_of(offer, constraint.attribute)
+        if not values:
+            return f"{constraint.kind} {constraint.attribute}: the device has no such attribute"
+        others = self._compared.get((part.claim, constraint), [])
+        if constraint.distinct:
+            common = next((each & values for each in others if each & values), None)
+            if common:
+                shown = _shown(common)
+                return f"{constraint.kind} {constraint.attribute}: another device has {shown} too"
+        elif not values.intersection(*others):
+            return (
+                f"{constraint.kind} {constraint.attribute}: is {_shown(values)}, "
+                f"other devices have {_shown(others[0].intersection(*others))}"
+            )
+        return ""
+
+    def take(self, part: Part, candidate: Candidate) -> None:
+        """Take a device that has no obstacle."""
+        offer = candidate.offer
+        if not self._draws_already(offer):
+            self._draw(offer, -1)
+        self._takers.setdefault(offer.id, []).append(part)
+        self._consume(candidate, 1)
+        for constraint in part.constraints:
+            values = values_of(offer, constraint.attribute)
+            assert values, "a device without the attribute has an obstacle"
+            self._compared.setdefault((part.claim, constraint), []).append(values)
+
+    def give_back(self, part: Part, candidate: Candidate) -> None:
+        """Give back the device that was taken last."""
+        offer = candidate.offer
+        self._takers[offer.id].pop()
+        self._consume(candidate, -1)
+        if not self._draws_already(offer):
+            self._draw(offer, 1)
+        for constraint in part.constraints:
+            self._compared[part.claim, constraint].pop()
+
+    def _draws_already(self, offer: Offer) -> bool:
+        return offer.shared and (offer.id in self._shared or bool(self._takers.get(offer.id)))
+
+    def _overdrawn(self, offer: Offer) -> str:
+        for (driver, pool, group, name), left in self._left.items():
+            if left < 0 and (driver, pool) == (offer.driver, offer.pool):
+                return (
+                    f"counter {group}/{name} of the pool is overdrawn by {show_amount(-left)}, so "
+                    "the scheduler gives no device of it that draws on counters; free a device of "
+                    f"{group}"
+                )
+        return ""
+
+    def _consume(self, candidate: Candidate, sign: int) -> None:
+        for name, amount in candidate.share.amounts:
+            key = (candidate.offer.id, name)
+            self._consumed[key] = self._consumed.get(key, Fraction()) + sign * amount
+
+    def _draw(self, offer: Offer, sign: int) -> None:
+        for used in offer.counters:
+            key = (offer.driver, offer.pool, used.set, used.name)
+            self._left[key] = self._left.get(key, Fraction()) + sign * used.value
+
+
+def values_of(offer: Offer, name: str) -> Values:
+    """Return the values of an attribute with their type; none if the device has no such one."""
+    value = offer.attribute(name)
+    if value is None:
+        return frozenset()
+    several = value if isinstance(value, tuple) else (value,)
+    return frozenset((type(each).__name__, each) for each in several)
+
+
+def _shown(values: Values) -> str:
+    several = tuple(sorted((each for _, each in values), key=show_attribute))
+    return show_attribute(several if len(several) > 1 else several[0])

@@ -1,0 +1,128 @@
+"""The devices of the node: live, as `dranet-nri inventory --output json` has them, or as slices."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from dra_shim.pool import derived_key
+from dra_shim.resourceapi import Document, ResourceSlice, parse_label
+from dranet_nri.config import Findings, Node, did_you_mean, load_json
+from dranet_nri.errors import ConfigError
+from dranet_nri.facts.scan import read_host
+from dranet_nri.facts.sysfs import SYSFS
+from dranet_nri.inventory import HostFacts, Inventory, inventory_from_facts
+from dranet_nri.model import AttributeValue, Device, DeviceKey
+
+MAX_NAMES: Final = 10  # in a message
+MAX_PORT: Final = 0xFFFF  # dev_port is an unsigned short, linux/netdevice.h
+
+
+def read_inventory(
+    path: Path | None, azure_size: str = "", *, sysfs_root: Path = SYSFS
+) -> tuple[Inventory, HostFacts | None]:
+    """Return the inventory of a file, or of this node without one, and what it was made of.
+
+    Args:
+        path: the file.
+        azure_size: what Azure calls this node's size, "" if nobody knows.
+        sysfs_root: where sysfs is mounted.
+
+    Raises:
+        KernelError: the kernel refused a dump.
+        InvalidValueError: nothing is known of the size.
+        ConfigError: every violation of the file; there is a size as well.
+        OSError: the file cannot be read.
+    """
+    if path is None:
+        facts = read_host(sysfs_root, azure_size)
+        return inventory_from_facts(facts), facts
+    if azure_size:
+        rule = "not possible with --inventory; give it to the 'dranet-nri inventory' that writes it"
+        raise ConfigError([f"--azure-size {azure_size}: {rule}"])
+    return parse_inventory(path.read_text("utf-8")), None
+
+
+def parse_inventory(text: str) -> Inventory:
+    """Return the inventory that `dranet-nri inventory --output json` printed.
+
+    Raises:
+        ConfigError: every violation of the document.
+    """
+    findings = Findings()
+    fields = Node(load_json(text), "", findings).fields(("devices", "excluded", "rdma"))
+    devices = [_device(item) for item in _items(fields, "devices")]
+    excluded = [
+        (_word(inner, "name"), _word(inner, "reason"))
+        for item in _items(fields, "excluded")
+        if (inner := item.fields(("name", "reason")))
+    ]
+    findings.raise_if_any()
+    return Inventory(
+        tuple(sorted(devices, key=lambda device: device.name)), tuple(sorted(excluded))
+    )
+
+
+def slices_among(documents: Sequence[Document]) -> tuple[ResourceSlice, ...]:
+    """Return the slices among documents."""
+    return tuple(each for each in documents if isinstance(each, ResourceSlice))
+
+
+def node_of_slices(slices: Sequence[ResourceSlice], wanted: str) -> str:
+    """Return the node that slices are for, "" if they name none.
+
+    Raises:
+        ConfigError: they name several and none is wanted, or not the wanted one.
+    """
+    named = {each.node for each in slices} | {
+        offer.node for each in slices for offer in each.offers
+    }
+    nodes = sorted(named - {""})
+    if wanted:
+        if nodes and wanted not in nodes and "" not in {each.node for each in slices}:
+            hint = did_you_mean(wanted, nodes)
+            raise ConfigError(
+                [f"--node {wanted}: no slice is for it{hint}; there are {_few(nodes)}"]
+            )
+        return wanted
+    if len(nodes) > 1:
+        raise ConfigError([f"the slices are for several nodes; choose with --node: {_few(nodes)}"])
+    return nodes[0] if nodes else ""
+
+
+def _few(names: Sequence[str]) -> str:
+    """Return names for a message, not all of a large cluster's."""
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
+
+
+def _items(fields: Mapping[str, Node], name: str) -> list[Node]:
+    return fields[name].items() if name in fields else []
+
+
+def _device(node: Node) -> Device:
+    fields = node.fields(("name", "attributes", "rdmaDevices", "key"))
+    name = fields["name"].parsed(parse_label) if "name" in fields else None
+    if "name" not in fields:
+        node.complain("needs name; add it")
+    attributes: dict[str, AttributeValue] = {}
+    for entry in fields["attributes"].entries().items() if "attributes" in fields else ():
+        value = entry[1].value
+        if isinstance(value, bool | int | str):
+            attributes[entry[0]] = value
+        else:
+            entry[1].complain("must be a boolean, a whole number or a string")
+    rdma = [item.text() or "" for item in _items(fields, "rdmaDevices")]
+    key = _key(fields["key"]) if "key" in fields else derived_key(attributes, name or "")
+    return Device(name or "", key, tuple(sorted(attributes.items())), tuple(rdma))
+
+
+def _key(node: Node) -> DeviceKey:
+    names = ("bus", "parent", "name", "pci")
+    fields = node.fields((*names, "port"))
+    bus, parent, name, pci = (_word(fields, each) for each in names)
+    port = fields["port"].integer(0, MAX_PORT) if "port" in fields else None
+    return DeviceKey(bus, parent, name, pci, port)
+
+
+def _word(fields: Mapping[str, Node], name: str) -> str:
+    return (fields[name].text() or "") if name in fields else ""

@@ -1,0 +1,136 @@
+"""The claims of one pod: from documents to named claims, and which container lists which.
+
+Rules:
+1. A claim belongs to its pod's namespace; a document that names none is taken to.
+2. A template's claim is named after pod and template, so that the same pod finds it again, and
+   the pod knows it by the template's name.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dra_shim.resourceapi import (
+    ClaimSpec,
+    DeviceClass,
+    Document,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
+from dra_shim.settings.common import Listing
+from dranet_nri.config import did_you_mean
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import ContainerClaim, ObjectRef
+
+MAX_NAME: Final = 253  # of a claim, a DNS subdomain
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """One claim of the pod.
+
+    Attributes:
+        ref: uid "" until it is known.
+        template: name of the template it comes from, "" for a claim of its own.
+        containers: which containers list it.
+    """
+
+    ref: ObjectRef
+    spec: ClaimSpec
+    template: str = ""
+    containers: tuple[ContainerClaim, ...] = ()
+
+    @property
+    def known_as(self) -> str:
+        """Return the name by which the pod's containers list it."""
+        return self.template or self.ref.name
+
+
+def claims_of_pod(
+    documents: Sequence[Document], pod: ObjectRef, listings: Sequence[Listing]
+) -> tuple[PodClaim, ...]:
+    """Return the claims and the templates' claims among the documents, in their order.
+
+    Raises:
+        ConfigError: there is none, two have one name, one is of another namespace, or a container
+            lists a claim or request that is not there.
+    """
+    violations: list[str] = []
+    claims: list[PodClaim] = []
+    for document in documents:
+        if not isinstance(document, ResourceClaim | ResourceClaimTemplate):
+            continue
+        claim = _claim(document, pod)
+        if document.namespace not in {"", pod.namespace}:
+            violations.append(
+                f"claim {document.name}: is of namespace {document.namespace}, pod {pod} is not; "
+                "give the pod's with --pod-name NS/NAME, or correct the claim's"
+            )
+        if any(other.known_as == claim.known_as for other in claims):
+            violations.append(f"claim {claim.known_as}: given twice; keep one, or rename it")
+        claims.append(claim)
+    if not claims:
+        violations.append("no ResourceClaim or ResourceClaimTemplate among the --claim files")
+    for listing in listings:
+        violations += _listing_violations(listing, claims)
+    if violations:
+        raise ConfigError(violations)
+    return tuple(
+        replace(
+            claim,
+            containers=tuple(
+                dict.fromkeys(each.entry for each in listings if each.claim == claim.known_as)
+            ),
+        )
+        for claim in claims
+    )
+
+
+def classes_of(documents: Sequence[Document]) -> dict[str, DeviceClass]:
+    """Return the classes among the documents by name; one given twice alike counts once.
+
+    Raises:
+        ConfigError: two classes of one name differ.
+    """
+    classes: dict[str, DeviceClass] = {}
+    for document in documents:
+        if isinstance(document, DeviceClass):
+            other = classes.setdefault(document.name, document)
+            if _content(other) != _content(document):
+                raise ConfigError([f"class {document.name}: given twice and different; keep one"])
+    return classes
+
+
+def _claim(document: ResourceClaim | ResourceClaimTemplate, pod: ObjectRef) -> PodClaim:
+    if isinstance(document, ResourceClaim):
+        return PodClaim(ObjectRef(pod.namespace, document.name, document.uid), document.spec)
+    generated = f"{pod.name}-{document.name}"[-MAX_NAME:].lstrip("-.")
+    return PodClaim(ObjectRef(pod.namespace, generated, ""), document.spec, document.name)
+
+
+def _content(cls: DeviceClass) -> object:
+    return (
+        [cel.expression for cel in cls.selectors],
+        [(entry.driver, entry.parameters) for entry in cls.configs],
+    )
+
+
+def _listing_violations(listing: Listing, claims: Sequence[PodClaim]) -> list[str]:
+    entry = listing.entry
+    named = [claim for claim in claims if claim.known_as == listing.claim]
+    if not named:
+        known = [claim.known_as for claim in claims]
+        hint = did_you_mean(listing.claim, known)
+        listed = ", ".join(known) or "none"
+        return [
+            f"container {entry.container}: no claim {listing.claim!r}{hint}; the pod has {listed}"
+        ]
+    requests = [request.name for request in named[0].spec.requests]
+    if entry.request and entry.request not in requests:
+        hint = did_you_mean(entry.request, requests)
+        listed = ", ".join(requests) or "none"
+        return [
+            f"container {entry.container}: claim {listing.claim} has no request "
+            f"{entry.request!r}{hint}; it has {listed}"
+        ]
+    return []

@@ -1,0 +1,1 @@
+"""Settings of the commands, parsed from flags and environment."""

@@ -1,0 +1,147 @@
+"""Flags → frozen values, parsed once. A parser raises ArgumentTypeError, so argparse says which."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dra_shim.resourceapi import parse_label, parse_subdomain
+from dra_shim.settings.feature_gates import LISTS, Gates, parse_gates
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.model import ContainerClaim, ObjectRef, parse_uid
+from dranet_nri.settings import RUN
+
+STATE: Final = Path("/var/lib/dranet-nri")
+KUBELET_ROOT: Final = Path("/var/lib/kubelet")
+# Where distributions have theirs, for who does not find it.
+KUBELET_ELSEWHERE: Final = (
+    "k0s: /var/lib/k0s/kubelet, microk8s: /var/snap/microk8s/common/var/lib/kubelet"
+)
+DEFAULT_NAMESPACE: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where records are.
+
+    Attributes:
+        directory: ours; the records are in `allocations` below it.
+        run: the plugin's, read only to us.
+    """
+
+    directory: Path = STATE
+    run: Path = RUN
+
+    @property
+    def allocations(self) -> Path:
+        """Return the directory of our records."""
+        return self.directory / "allocations"
+
+    @property
+    def attachments(self) -> Path:
+        """Return the directory of the plugin's records."""
+        return self.run / "attachments"
+
+    @property
+    def adopted(self) -> Path:
+        """Return the file that says that claims of before were looked for."""
+        return self.directory / "adopted"
+
+    @property
+    def daemon_lock(self) -> Path:
+        """Return the file that the daemon has locked while it runs."""
+        return self.directory / "daemon.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """--container: a container lists a claim, by the name the pod knows it by, or one request."""
+
+    claim: str
+    entry: ContainerClaim
+
+
+def add_state_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say where records are."""
+    parser.add_argument(
+        "--state-dir", type=Path, default=STATE, metavar="DIR",
+        help=f"allocation records are in DIR/allocations (default {STATE})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--run-dir", type=Path, default=RUN, metavar="DIR",
+        help=f"the plugin's records are in DIR/attachments, only read (default {RUN})",
+    )  # fmt: skip
+
+
+def add_shared_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that says which devices several claims may have at once."""
+    parser.add_argument(
+        "--shared", default="", metavar="CEL",
+        help="devices that several claims may have at once (allowMultipleAllocations), in the "
+        "language of --filter, where it is true: RDMA devices in shared mode and parents of IPoIB "
+        "interfaces; their net device stays on the host",
+    )  # fmt: skip
+
+
+def add_azure_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that tells what the PCIe tree of an Azure machine hides."""
+    parser.add_argument(
+        "--azure-size", default="", metavar="SIZE",
+        help="what Azure calls this node's size, as for 'dranet-nri inventory'",
+    )  # fmt: skip
+
+
+def add_gates_flag(parser: argparse.ArgumentParser) -> None:
+    """Add dranet's flag for features of alpha quality."""
+    parser.add_argument(
+        "--feature-gates", type=_gates, default=Gates(), metavar="GATE=BOOL[,...]",
+        help=f"{LISTS}=true: NUMA nodes as lists, with the nodes that are as near, for a cluster "
+        "whose API server and scheduler have that gate",
+    )  # fmt: skip
+
+
+def state_from(args: argparse.Namespace) -> State:
+    """Return what `add_state_flags` parsed."""
+    return State(args.state_dir, args.run_dir)
+
+
+def _gates(text: str) -> Gates:
+    try:
+        return parse_gates(text)
+    except InvalidValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def uid(text: str) -> str:
+    """Parse a UID."""
+    try:
+        return parse_uid(text)
+    except InvalidValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def namespaced_name(text: str) -> tuple[str, str]:
+    """Parse NS/NAME; NAME alone is in the default namespace."""
+    namespace, _, name = text.rpartition("/")
+    try:
+        return parse_label(namespace or DEFAULT_NAMESPACE), parse_subdomain(name)
+    except InvalidValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: NAMESPACE/NAME: {error}") from None
+
+
+def container_listing(text: str) -> Listing:
+    """Parse NAME=CLAIM or NAME=CLAIM/REQUEST."""
+    container, equals, rest = text.partition("=")
+    claim, slash, request = rest.partition("/")
+    if not container or not equals or not claim or bool(slash) != bool(request):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=CLAIM or NAME=CLAIM/REQUEST")
+    try:
+        return Listing(claim, ContainerClaim(parse_label(container), request))
+    except InvalidValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: container name: {error}") from None
+
+
+def pod_from(args: argparse.Namespace) -> ObjectRef:
+    """Return the pod that --pod and --pod-name describe; without a name it goes by its UID."""
+    namespace, name = args.pod_name or (DEFAULT_NAMESPACE, args.pod)
+    return ObjectRef(namespace, name, args.pod)

@@ -1,0 +1,147 @@
+"""The server-side apply that brings a claim's status.devices up to date.
+
+Rules:
+1. All our devices in one document: what an apply leaves out, it takes away. Of another node's
+   nothing is compared and nothing applied: a claim may have moved there. Both at once a claim never
+   has, for a server drops what is told of devices that are no longer allocated to it
+   (dropDeallocatedStatusDevices, pkg/registry/resource/resourceclaim).
+2. Nothing is applied that the server has already. Times that it has of an unchanged status stay.
+3. Only devices of the claim's allocation: of any other a server refuses the whole document.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from dra_shim.kubeapi import Document, InvalidError, Object
+from dra_shim.resourceapi import read_allocated
+from dra_shim.status.conditions import TYPES, Condition, DeviceStatus, Key, NetworkData
+from dranet_nri.model import DRIVER_NAME
+
+_RIGHT: Final = "resourceclaims/driver"
+Entries = Mapping[Key, Mapping[str, object]]
+
+
+def claim_document(
+    claim: Document, wanted: Sequence[DeviceStatus], stamp: str, node: str
+) -> Object | None:
+    """Return what to apply to the status of a claim, None if the server has it.
+
+    Args:
+        claim: as the server has it now.
+        wanted: what to say of each device; those that are not allocated to it are left out.
+        stamp: the time.
+        node: the node's name, and its pool's.
+
+    Raises:
+        ConfigError: the claim is not what a server writes.
+    """
+    allocated = {
+        (each.device[1], each.device[2], each.share_id) for each in read_allocated(claim).results
+    }
+    there = {key: each for key, each in _entries(claim).items() if key[0] == node}
+    metadata = _object(claim.get("metadata"))
+    generation = metadata.get("generation")
+    entries = {
+        each.key: _entry(each, there.get(each.key, {}), generation, stamp)
+        for each in wanted
+        if each.key in allocated and each.pool == node
+    }
+    if entries == {key: _ours(entry) for key, entry in there.items()}:
+        return None
+    named = {name: metadata[name] for name in ("namespace", "name", "uid") if name in metadata}
+    return {"metadata": named, "status": {"devices": list(entries.values())}}
+
+
+def is_kept(document: Document, answer: Document) -> bool:
+    """Whether a server that took a document knows status.devices; where not, it drops it."""
+    sent = _object(document.get("status")).get("devices")
+    return not sent or bool(_entries(answer))
+
+
+def right_missing(error: InvalidError) -> str:
+    """Return what to grant where a server refused a status for want of a right, else "".
+
+    From 1.36 on each driver needs a right of its own (KEP-4817), and the answer for want of it is
+    422, not 403.
+    """
+    if not any(_RIGHT in cause.message for cause in error.causes):
+        return ""
+    return (
+        f"grant associated-node:patch on {_RIGHT}, resource name {DRIVER_NAME}, to the service"
+        " account, and use a token that is bound to a pod of this node"
+    )
+
+
+def _entry(
+    status: DeviceStatus, old: Mapping[str, object], generation: object, stamp: str
+) -> Object:
+    before = {str(each.get("type")): each for each in _objects(old.get("conditions"))}
+    entry: Object = {"driver": DRIVER_NAME, "pool": status.pool, "device": status.device}
+    if status.share_id:
+        entry["shareID"] = status.share_id
+    entry["conditions"] = [
+        _condition(each, before.get(each.type, {}), generation, stamp)
+        for each in sorted(status.conditions, key=lambda each: each.type)
+    ]
+    if status.network is not None:
+        entry["networkData"] = _network(status.network)
+    return entry
+
+
+def _condition(
+    condition: Condition, old: Mapping[str, object], generation: object, stamp: str
+) -> Object:
+    word = str(condition.true)
+    since = old.get("lastTransitionTime") if old.get("status") == word else None
+    made: Object = {
+        "type": condition.type,
+        "status": word,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": since or stamp,
+    }
+    if isinstance(generation, int):
+        made["observedGeneration"] = generation
+    return made
+
+
+def _network(data: NetworkData) -> Object:
+    named = {"interfaceName": data.interface, "hardwareAddress": data.mac}
+    made: Object = {name: text for name, text in named.items() if text}
+    if data.addresses:
+        made["ips"] = list(data.addresses)
+    return made
+
+
+def _entries(claim: Document) -> Entries:
+    """Return what the server has of our devices."""
+    found = _objects(_object(claim.get("status")).get("devices"))
+    return {
+        (str(each.get("pool")), str(each.get("device")), str(each.get("shareID") or "")): each
+        for each in found
+        if each.get("driver") == DRIVER_NAME
+    }
+
+
+def _ours(entry: Mapping[str, object]) -> Object:
+    """Return an entry without what others may add to it, as `_entry` writes it."""
+    kept: Object = {
+        name: entry[name]
+        for name in ("driver", "pool", "device", "shareID", "networkData")
+        if entry.get(name) is not None
+    }
+    conditions = [each for each in _objects(entry.get("conditions")) if each.get("type") in TYPES]
+    kept["conditions"] = sorted(conditions, key=lambda each: str(each.get("type")))
+    return kept
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _objects(value: object) -> Iterator[Mapping[str, object]]:
+    return (
+        (each for each in value if isinstance(each, Mapping))
+        if isinstance(value, list)
+        else iter(())
+    )

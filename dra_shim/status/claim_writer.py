@@ -1,0 +1,135 @@
+"""Keeps what claims' status.devices say of our devices true.
+
+Rules:
+1. One writer, one document a claim, one request at a time.
+2. A claim is read before it is written: whether it is the one that was meant, what is allocated to
+   it, what its status says already. So a restart writes nothing, and nothing has to be remembered.
+3. What fails is tried again until it is accepted, or the claim is gone. What the server does not
+   take is told once, and left until there is something else to say.
+"""
+
+from math import inf
+from typing import Final, NoReturn
+
+from dra_shim.kubeapi import (
+    CLAIM,
+    Api,
+    ApiError,
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+    RejectedError,
+    UnavailableError,
+    uid_of,
+)
+from dra_shim.status import notices
+from dra_shim.status.apply_patch import claim_document, is_kept, right_missing
+from dra_shim.status.text import stamp_of
+from dra_shim.status.workqueue import Agenda, Devices, Job
+from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import DRIVER_NAME, ObjectRef
+
+PROBE_S: Final = 3600.0  # after a server dropped a status, before it is shown another
+
+
+class ClaimWriter:
+    """Writes the status of claims."""
+
+    def __init__(
+        self,
+        api: Api,
+        node: str,
+        notify: notices.Notify,
+        timing: Timing = REAL,
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            api: the server.
+            node: the node's name.
+            notify: told what came of it; must not raise.
+            timing: what it goes by.
+        """
+        self._api = api
+        self._node = node
+        self._notify = notify
+        self._clock = timing.clock
+        self._wall = timing.wall
+        self._alarm = Alarm(timing)
+        self._agenda = Agenda(timing.random)
+        self._dropping_until = -inf  # the server drops what we write, as far as we know
+
+    def want(self, claim: ObjectRef, devices: Devices, patience_s: float) -> None:
+        """Take what a claim's status shall say; () to withdraw what it says."""
+        self._agenda.want(claim, devices, self._clock(), patience_s)
+        self._alarm.stir()
+
+    async def run(self) -> NoReturn:
+        """Write until cancelled."""
+        while True:
+            await self._alarm.until(lambda: self._agenda.due)
+            job = self._agenda.begin()
+            try:
+                await self._report(job)
+            except BaseException:
+                self._agenda.put_off(job, self._clock())  # whoever runs us again goes on
+                raise
+
+    async def _report(self, job: Job) -> None:
+        try:
+            await self._bring_up_to_date(job)
+        except UnavailableError as error:
+            pause_s = self._agenda.silenced(job, self._clock(), after_s=error.after_s)
+            self._notify(notices.Trouble(error, pause_s))
+            return
+        except NotFoundError:
+            self._agenda.forget(job)
+            self._notify(notices.ClaimGone(job.claim))
+        except InvalidError as error:
+            remedy = right_missing(error)
+            if remedy:
+                self._hindered(job, RejectedError(error.subject, error.reason, remedy))
+            else:
+                self._notify(notices.ClaimRefused(job.claim, str(error)))
+        except ConfigError as error:
+            self._notify(notices.ClaimRefused(job.claim, str(error)))
+        except ApiError as error:
+            self._hindered(job, error)
+        except Exception as error:  # noqa: BLE001 - a fault of ours fails one claim, not all
+            text = f"internal error of dra-shim: {error!r}"
+            self._notify(notices.ClaimRefused(job.claim, text))
+        self._agenda.answered()
+
+    def _hindered(self, job: Job, error: ApiError) -> None:
+        lasting = not isinstance(error, ConflictError)
+        pause_s = self._agenda.hindered(job, self._clock(), lasting=lasting)
+        self._notify(notices.Trouble(error, pause_s))
+
+    async def _bring_up_to_date(self, job: Job) -> None:
+        """Read, and write if need be.
+
+        Raises:
+            ApiError: the server could not be asked, or does not take it.
+            ConfigError: the claim cannot be read.
+        """
+        agenda, ref = self._agenda, job.claim
+        if self._clock() < self._dropping_until:
+            agenda.put_off(job, self._dropping_until)
+            return
+        devices = job.devices
+        claim = await self._api.get(CLAIM, ref.name, ref.namespace)
+        if uid_of(claim) != ref.uid:
+            raise NotFoundError(f"get ResourceClaim {ref}", f"UID {ref.uid} is gone")
+        document = claim_document(claim, devices, stamp_of(self._wall()), self._node)
+        if document is None:
+            agenda.done(job, self._clock(), wrote=False)
+            return
+        answer = await self._api.apply(CLAIM, document, DRIVER_NAME, ref.namespace, "status")
+        if is_kept(document, answer):
+            agenda.done(job, self._clock(), wrote=True)
+            self._notify(notices.Applied(ref, len(devices)))
+        else:
+            self._dropping_until = self._clock() + PROBE_S
+            agenda.put_off(job, self._dropping_until)
+            self._notify(notices.StatusNotKept())

@@ -1,0 +1,139 @@
+"""Tells the cluster what the node's records say: claim status, and Events.
+
+The plugin has no credentials. What it records, and what preparing notes, is told here within
+seconds; what passes by itself meanwhile is not.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+from dra_shim.kubeapi import Api
+from dra_shim.prepare import Notice as PrepareNotice
+from dra_shim.prepare import Stranded
+from dra_shim.settings.common import State
+from dra_shim.status import notices
+from dra_shim.status.claim_writer import ClaimWriter
+from dra_shim.status.reasons import Occurrence, of_notice
+from dra_shim.status.record_watch import follow
+from dra_shim.status.recorder import EventPoster
+from dra_shim.status.summary import Standing, verdict
+from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.model import ObjectRef
+
+
+@dataclass(slots=True)
+class _Known:
+    """A claim with a record.
+
+    Attributes:
+        passing_since: when it was first seen on its way; inf while it is not.
+        again: when to look at it once more.
+    """
+
+    claim: ObjectRef
+    standing: Standing
+    passing_since: float = inf
+    again: float = inf
+
+
+class StatusReporter:
+    """Reports on one node's claims. It can be run again after it failed or was cancelled."""
+
+    def __init__(
+        self,
+        api: Api,
+        state: State,
+        node: str,
+        notify: notices.Notify,
+        timing: Timing = REAL,
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            api: the server.
+            state: where records are.
+            node: the node's name.
+            notify: told what came of it; must not raise.
+            timing: what its loops go by.
+        """
+        self._state = state
+        self._timing = timing
+        self._writer = ClaimWriter(api, node, notify, timing)
+        self._poster = EventPoster(api, node, notify, timing)
+        self._alarm = Alarm(timing)
+        self._known: dict[str, _Known] = {}
+        self._stranded: dict[str, Stranded] = {}  # claim UID → who waits for it in vain
+
+    def tell(self, notice: PrepareNotice) -> None:
+        """Post what preparing notes, where users should read it."""
+        self.event(*of_notice(notice, self._timing.wall()))
+        if isinstance(notice, Stranded):
+            self._stranded[notice.claim.uid] = notice
+            known = self._known.get(notice.claim.uid)
+            if known is not None:
+                self._judge(known)
+                self._alarm.stir()
+
+    def event(self, *occurrences: Occurrence) -> None:
+        """Post what happened."""
+        self._poster.add(occurrences)
+
+    async def run(self) -> None:
+        """Report until cancelled.
+
+        Raises:
+            StateError: inotify is not to be had.
+            OSError: a directory of records cannot be read.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._writer.run(), name="status: claims")
+                tasks.create_task(self._poster.run(), name="status: events")
+                tasks.create_task(self._look_again(), name="status: delays")
+                await follow(self._state, tuple(self._known), self._changed, self._timing)
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from group
+
+    def _changed(self, standings: Mapping[str, Standing]) -> None:
+        for uid, standing in standings.items():
+            record = standing.allocation or standing.attachment
+            known = self._known.get(uid)
+            if record is not None and known is None:
+                known = self._known[uid] = _Known(record.claim, standing)
+            if known is None:
+                continue
+            known.standing = standing
+            if record is None:
+                del self._known[uid]
+                self._stranded.pop(uid, None)
+            self._judge(known)
+        self._alarm.stir()
+
+    def _judge(self, known: _Known) -> None:
+        now, standing = self._timing.clock(), self._with_waiting(known)
+        known.passing_since = min(known.passing_since, now) if standing.is_passing else inf
+        found = verdict(standing, max(0.0, now - known.passing_since), self._timing.wall())
+        known.again = known.passing_since + found.again_s if found.again_s < inf else inf
+        self._poster.add(found.occurrences)
+        if found.devices is not None:
+            self._writer.want(known.claim, found.devices, found.patience_s)
+
+    def _with_waiting(self, known: _Known) -> Standing:
+        """Add who waits in vain, as long as it is recorded for the pod that this was told of."""
+        stranded, allocation = self._stranded.get(known.claim.uid), known.standing.allocation
+        if stranded is None or allocation is None or allocation.pod.uid != stranded.pod.uid:
+            return known.standing
+        return replace(known.standing, waiting=stranded.waiting)
+
+    async def _look_again(self) -> None:
+        while True:
+            await self._alarm.until(self._next)
+            now = self._timing.clock()
+            for known in tuple(self._known.values()):
+                if known.again <= now:
+                    self._judge(known)
+
+    def _next(self) -> float:
+        return min((each.again for each in self._known.values()), default=inf)

@@ -1,0 +1,122 @@
+"""Occurrences that are still to be posted, and how many a subject may have posted.
+
+Rules:
+1. The same thing again before it is posted is a larger count.
+2. A subject may have 25 posted at once, then one in five minutes, as client-go has it. What is over
+   that waits; nothing is lost, but the space is bounded.
+3. What was told is not told again; the last 4096 things are remembered.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final, TypeVar
+
+from dra_shim.status.reasons import Occurrence
+
+BURST: Final = 25  # client-go tools/record: defaultSpamBurst
+REFILL_S: Final = 300.0  # the same: defaultSpamQPS is one in five minutes
+MAX_KNOWN: Final = 4096  # the same: maxLruCacheEntries
+MAX_WAITING: Final = 1000  # different things; more than that is a flood
+
+_FULL: Final = 1 - 1e-9  # of a token; seconds are not exact
+
+Key = tuple[str, str, str]
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Something to be posted: the last of so many.
+
+    Attributes:
+        tries: how often it could not be posted.
+    """
+
+    occurrence: Occurrence
+    count: int = 1
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float = BURST
+    at: float = -inf
+
+    def level(self, now: float) -> float:
+        """Return how much is in it."""
+        return min(float(BURST), self.tokens + (now - self.at) / REFILL_S)
+
+
+@dataclass(slots=True)
+class Backlog:
+    """What is to be posted. Times are seconds of any one clock."""
+
+    overflow: Callable[[], None]
+    _waiting: OrderedDict[Key, Waiting] = field(default_factory=OrderedDict)
+    _told: OrderedDict[Key, int] = field(default_factory=OrderedDict)
+    _buckets: OrderedDict[str, _Bucket] = field(default_factory=OrderedDict)
+
+    def add(self, occurrence: Occurrence) -> bool:
+        """Take what happened; return whether there is something to post that was not before."""
+        subject = occurrence.subject
+        if not (subject.namespace and subject.name):
+            return False  # of no cluster
+        told = self._told.get(occurrence.key)
+        if told is not None and (occurrence.once or occurrence.at <= told):
+            return False
+        before = self._waiting.get(occurrence.key)
+        if before is None and len(self._waiting) >= MAX_WAITING:
+            self.overflow()
+            return False
+        if before is None:
+            self._waiting[occurrence.key] = Waiting(occurrence)
+        else:
+            before.occurrence, before.count = occurrence, before.count + 1
+        _remember(self._told, occurrence.key, occurrence.at)
+        return True
+
+    def take(self, now: float) -> Waiting | None:
+        """Return the oldest that may be posted now, taken out; None if there is none."""
+        for key, waiting in self._waiting.items():
+            bucket = self._bucket(waiting.occurrence.subject.uid)
+            level = bucket.level(now)
+            if level >= _FULL:
+                bucket.tokens, bucket.at = level - 1, now
+                del self._waiting[key]
+                return waiting
+        return None
+
+    def put_back(self, waiting: Waiting) -> None:
+        """Take back what could not be posted, behind everything else."""
+        key = waiting.occurrence.key
+        newer = self._waiting.pop(key, None)
+        if newer is not None:
+            count = newer.count + waiting.count
+            waiting = Waiting(newer.occurrence, count, waiting.tries)
+        self._waiting[key] = waiting
+        self._bucket(key[0]).tokens += 1
+
+    def due(self, now: float) -> float:
+        """Return when the next may be posted, inf if there is nothing to post."""
+        levels = {
+            uid: self._bucket(uid).level(now)
+            for uid in {each.occurrence.subject.uid for each in self._waiting.values()}
+        }
+        return min(
+            (now + max(0.0, _FULL - level) * REFILL_S for level in levels.values()), default=inf
+        )
+
+    def _bucket(self, uid: str) -> _Bucket:
+        bucket = self._buckets.get(uid) or _Bucket()
+        _remember(self._buckets, uid, bucket)
+        return bucket
+
+
+def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
+    known[key] = value
+    known.move_to_end(key)
+    if len(known) > MAX_KNOWN:
+        known.popitem(last=False)

@@ -1,0 +1,115 @@
+"""What happened to a pod or a claim that its owner should read, before it is an Event.
+
+Reasons are dranet's where it has them. Where a pod is known it is the pod's: that is where people
+look; what keeps a claim from any pod is the claim's.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from dra_shim.prepare.interfaces import (
+    Notice,
+    Prepared,
+    PrepareFailed,
+    Stranded,
+    Swept,
+    UnprepareFailed,
+)
+from dra_shim.status.conditions import HELD, PENDING, failure_reason, held_message, pending_message
+from dra_shim.status.text import one_line
+from dranet_nri.model import Allocation, Attachment, ObjectRef
+
+MAX_MESSAGE: Final = 1024  # bytes of an Event's message (NoteLengthLimit)
+
+PREPARE_FAILED: Final = "ClaimPrepareFailed"
+UNPREPARE_FAILED: Final = "ClaimUnprepareFailed"
+NOT_GATED: Final = "ClaimNotGated"
+SWEPT: Final = "ClaimRecordDropped"
+DEVICE_WARNING: Final = "NetworkDeviceWarning"
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One thing that happened.
+
+    Attributes:
+        kind: "Pod" or "ResourceClaim".
+        subject: the object.
+        at: Unix seconds; the same thing at the same time is told once.
+        once: it is told once however often it happens.
+        warning: whether somebody should do something about it.
+    """
+
+    kind: str
+    subject: ObjectRef
+    reason: str
+    message: str
+    at: int
+    once: bool = False
+    warning: bool = True
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Return what makes two of them the same thing again."""
+        return self.subject.uid, self.reason, self.message
+
+
+def of_notice(notice: Notice, now_s: float) -> tuple[Occurrence, ...]:
+    """Return what preparing tells its users by this notice."""
+    match notice:
+        case Prepared(claim, pod, gated=False):
+            text = (
+                f"no container lists claim {claim.name} in resources.claims, or a request of it is"
+                " listed by none, so none is held back until its devices are there; list the whole"
+                " claim to be safe"
+            )
+            return (_of_pod(pod, NOT_GATED, text, now_s, once=True),)
+        case PrepareFailed(claim, message):
+            return (_of_claim(claim, PREPARE_FAILED, message, now_s),)
+        case UnprepareFailed(claim, message):
+            return (_of_claim(claim, UNPREPARE_FAILED, message, now_s),)
+        case Swept(claim, pod, reason):
+            text = f"the node's record of it for pod {pod} was dropped: {reason}"
+            return (_of_claim(claim, SWEPT, text, now_s, warning=False),)
+        case Stranded(claim, pod, waiting):
+            text = f"claim {claim.name}: {held_message(pod, 'this pod')}"
+            return tuple(_of_pod(each, HELD, text, now_s, once=True) for each in waiting)
+        case _:
+            return ()
+
+
+def of_attachment(attachment: Attachment, now_s: float) -> tuple[Occurrence, ...]:
+    """Return what the plugin's record of a claim tells its pod."""
+    told = [
+        _of_pod(attachment.pod, DEVICE_WARNING, f"{name}: {warning}", now_s, once=True)
+        for each in attachment.devices
+        for name in (each.pod_name or each.device.name,)
+        for warning in each.warnings
+    ]
+    failure = attachment.failure
+    if failure is not None:
+        reason = failure_reason(attachment)
+        text = f"claim {attachment.claim.name}: {failure.message}"
+        told.insert(0, _of_pod(attachment.pod, reason, text, failure.time))
+    return tuple(told)
+
+
+def of_delay(
+    allocation: Allocation, attachment: Attachment | None, now_s: float
+) -> tuple[Occurrence, ...]:
+    """Return what a pod is told whose claim waits for long."""
+    text = f"claim {allocation.claim.name}: {pending_message(allocation, attachment)}"
+    return (_of_pod(allocation.pod, PENDING, text, now_s, once=True),)
+
+
+def _of_pod(
+    pod: ObjectRef, reason: str, message: str, at_s: float, *, once: bool = False
+) -> Occurrence:
+    return Occurrence("Pod", pod, reason, one_line(message, MAX_MESSAGE), int(at_s), once)
+
+
+def _of_claim(
+    claim: ObjectRef, reason: str, message: str, at_s: float, *, warning: bool = True
+) -> Occurrence:
+    text = one_line(message, MAX_MESSAGE)
+    return Occurrence("ResourceClaim", claim, reason, text, int(at_s), warning=warning)

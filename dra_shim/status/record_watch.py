@@ -1,0 +1,72 @@
+"""The records of all claims, ours and the plugin's, as they change. Nothing is written.
+
+Rules:
+1. A record that cannot be used proves nothing: its claim is left as it was.
+2. Reading is a few small files now and then, so it is done in between, not on a thread.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from math import inf
+from typing import Final, NoReturn
+
+from dra_shim.settings.common import State
+from dra_shim.status.summary import Standing
+from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.state.reader import AllocationReader, AttachmentReader
+
+RETRY_S: Final = 5.0  # before a record that could not be read is tried again
+
+Changed = Callable[[Mapping[str, Standing]], None]
+
+
+async def follow(
+    state: State, known: Iterable[str], changed: Changed, timing: Timing = REAL
+) -> NoReturn:
+    """Tell what is recorded of claims, first of all, then of those whose records change.
+
+    Args:
+        state: where records are.
+        known: UIDs of claims of which is told first of all as well, recorded or not.
+        changed: told by claim UID; must not raise.
+        timing: what it goes by.
+
+    Raises:
+        StateError: inotify is not to be had.
+        OSError: a directory cannot be read.
+    """
+    alarm = Alarm(timing)
+    with (
+        AllocationReader(state.allocations, owner=None) as allocations,
+        AttachmentReader(state.attachments, owner=None) as attachments,
+        _heard((allocations.fileno(), attachments.fileno()), alarm.stir),
+    ):
+        readers = (allocations, attachments)
+        recorded = (record.claim.uid for reader in readers for record in reader.records())
+        touched = frozenset(known).union(recorded)
+        while True:
+            standings = {
+                uid: Standing(allocations.get(uid), attachments.get(uid))
+                for uid in sorted(touched)
+                if not any(uid in reader.broken for reader in readers)
+            }
+            if standings:
+                changed(standings)
+            unread = any(reader.unread for reader in readers)
+            await alarm.stirred(RETRY_S if unread else inf)
+            touched = allocations.refresh() | attachments.refresh()
+
+
+@contextmanager
+def _heard(descriptors: Iterable[int], stir: Callable[[], None]) -> Iterator[None]:
+    """Stir while there is something to read from a descriptor."""
+    loop = asyncio.get_running_loop()
+    numbers = tuple(descriptors)
+    for number in numbers:
+        loop.add_reader(number, stir)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_reader(number)

@@ -1,0 +1,145 @@
+"""Posts what happened as Events, sparingly.
+
+Rules:
+1. Whatever becomes of an event, nothing else waits for it.
+2. A server that does not answer, or not us, is asked again: one that has just started refuses
+   everybody. What it will not have is dropped, and told once.
+3. What cannot be posted is tried again after the others, and not for ever: a webhook for one
+   namespace may be what does not answer.
+"""
+
+from collections.abc import Iterable
+from math import inf
+from typing import Final, NoReturn
+
+from dra_shim.kubeapi import (
+    CLAIM,
+    EVENT,
+    Api,
+    ApiError,
+    ConflictError,
+    NotFoundError,
+    Object,
+    RejectedError,
+    UnavailableError,
+    name_of,
+)
+from dra_shim.status import notices
+from dra_shim.status.correlator import MAX_WAITING, Backlog, Waiting
+from dra_shim.status.events import counted, new_event
+from dra_shim.status.reasons import Occurrence
+from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.clock import REAL, Alarm, Timing
+
+FIRST_PAUSE_S: Final = 1.0  # after trouble; doubles with each
+LONGEST_PAUSE_S: Final = 60.0
+MAX_TRIES: Final = 12  # of an event, 7 minutes if it is the only one; client-go: maxTriesPerEvent
+
+
+class EventPoster:
+    """Posts events."""
+
+    def __init__(
+        self,
+        api: Api,
+        node: str,
+        notify: notices.Notify,
+        timing: Timing = REAL,
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            api: the server.
+            node: the node's name.
+            notify: told what came of it; must not raise.
+            timing: what it goes by.
+        """
+        self._api = api
+        self._node = node
+        self._notify = notify
+        self._clock = timing.clock
+        self._random = timing.random
+        self._alarm = Alarm(timing)
+        self._backlog = Backlog(lambda: self._lose(f"{MAX_WAITING} events wait already"))
+        self._failures = 0
+        self._pause_until = -inf
+        self._lost: set[str] = set()  # why, since one was posted
+
+    def add(self, occurrences: Iterable[Occurrence]) -> None:
+        """Take what happened, to be posted soon; the same again is no news."""
+        for each in occurrences:
+            if self._backlog.add(each):
+                self._alarm.stir()
+
+    async def run(self) -> NoReturn:
+        """Post until cancelled."""
+        while True:
+            await self._alarm.until(self._due)
+            waiting = self._backlog.take(self._clock())
+            if waiting is None:
+                continue
+            try:
+                await self._report(waiting)
+            except BaseException:
+                self._backlog.put_back(waiting)  # whoever runs us again goes on
+                raise
+
+    def _due(self) -> float:
+        return max(self._backlog.due(self._clock()), self._pause_until)
+
+    async def _report(self, waiting: Waiting) -> None:
+        try:
+            await self._post(waiting)
+        except (UnavailableError, RejectedError, ConflictError) as error:
+            self._pause(error)
+            self._again(waiting, error)
+        except NotFoundError:
+            self._failures = 0  # the namespace is gone, and who would have read it
+        except ApiError as error:
+            self._failures = 0
+            self._lose(str(error))
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs one event, not all
+            self._lose(f"internal error of dra-shim: {error!r}")
+        else:
+            self._failures = 0
+            self._lost.clear()
+
+    def _pause(self, error: ApiError) -> None:
+        """Leave the server alone for a while."""
+        after_s = error.after_s if isinstance(error, UnavailableError) else 0.0
+        wanted_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+        pause_s = max(after_s, wanted_s)
+        self._failures += 1
+        self._pause_until = self._clock() + pause_s
+        self._notify(notices.Trouble(error, pause_s))
+
+    def _again(self, waiting: Waiting, error: ApiError) -> None:
+        waiting.tries += 1
+        if waiting.tries < MAX_TRIES:
+            self._backlog.put_back(waiting)
+        else:
+            self._lose(f"tried {waiting.tries} times: {error}")
+
+    async def _post(self, waiting: Waiting) -> None:
+        what, count = waiting.occurrence, waiting.count
+        space = what.subject.namespace
+        event = new_event(what, count, await self._api_version(what), self._node)
+        try:
+            await self._api.create(EVENT, event, space)
+        except ConflictError:
+            told: Object | None = await self._api.get(EVENT, name_of(event), space)
+            told = counted(told or {}, what, count)
+            if told is None:
+                return
+            await self._api.replace(EVENT, told, space)
+        self._notify(notices.Posted(name_of(event), what.reason, count))
+
+    async def _api_version(self, what: Occurrence) -> str:
+        if what.kind != CLAIM.name:
+            return "v1"
+        return f"{CLAIM.group}/{await self._api.version(CLAIM)}"
+
+    def _lose(self, reason: str) -> None:
+        if reason not in self._lost:
+            self._lost.add(reason)
+            self._notify(notices.EventLost(reason))

@@ -1,0 +1,81 @@
+"""What the records of a claim come to, when they have said the same for so long.
+
+Rules:
+1. What passes in a moment is not written: neither an attach at work, nor a pod that is torn down.
+   What was written before stays until there is something to say.
+2. What should have passed and did not is said.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from dra_shim.status.conditions import DeviceStatus, device_statuses, is_passing
+from dra_shim.status.reasons import Occurrence, of_attachment, of_delay
+from dranet_nri.model import Allocation, Attachment, ObjectRef, Phase
+
+SLOW_S: Final = 30.0  # a claim that is on its way for that long is late
+GATHER_S: Final = 0.2  # records of one pod come together
+DEPARTURE_S: Final = 5.0  # a pod that ended mostly takes its claim along, and nothing is written
+NEWS_S: Final = 3600.0  # events are kept that long (--event-ttl); older failures are no news
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of one claim.
+
+    Attributes:
+        allocation: our record, None where there is none.
+        attachment: the plugin's, None where there is none.
+        waiting: pods that wait in vain for what is recorded for an earlier one.
+    """
+
+    allocation: Allocation | None = None
+    attachment: Attachment | None = None
+    waiting: tuple[ObjectRef, ...] = ()
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it is on its way to another state, and that will come."""
+        if self.allocation is None or self.waiting:
+            return False
+        return is_passing(self.allocation, self.attachment)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to write and tell.
+
+    Attributes:
+        devices: what status.devices shall say of ours; None to leave it as it is.
+        patience_s: for how long to wait with that for something newer.
+        again_s: at which age to look again, inf if only news change anything.
+    """
+
+    devices: tuple[DeviceStatus, ...] | None
+    occurrences: tuple[Occurrence, ...] = ()
+    patience_s: float = GATHER_S
+    again_s: float = inf
+
+
+def verdict(standing: Standing, age_s: float, now_s: float) -> Verdict:
+    """Return what records come to.
+
+    Args:
+        standing: the records, and who waits in vain.
+        age_s: for how long the claim has been on its way; see `Standing.is_passing`.
+        now_s: Unix seconds.
+    """
+    allocation, attachment = standing.allocation, standing.attachment
+    told = of_attachment(attachment, now_s) if attachment else ()
+    told = tuple(each for each in told if now_s - each.at < NEWS_S)
+    if allocation is None:
+        return Verdict((), told, DEPARTURE_S)
+    if standing.is_passing:
+        if age_s < SLOW_S:
+            return Verdict(None, told, again_s=SLOW_S)
+        if attachment is None or attachment.phase is not Phase.DETACHING:
+            told = (*told, *of_delay(allocation, attachment, now_s))
+    ended = attachment is not None and attachment.phase is Phase.HOME
+    patience_s = DEPARTURE_S if ended else GATHER_S
+    return Verdict(device_statuses(allocation, attachment, standing.waiting), told, patience_s)

@@ -1,0 +1,127 @@
+"""Which claim's status is to be brought up to date, and when.
+
+Rules:
+1. The last state wins: a claim waits once, for whatever its records say when its turn comes.
+2. A write buys its claim a rest, so that records which change all the time are a write in 5 s.
+3. What hinders one claim delays that one; a server that does not answer delays all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from dra_shim.status.conditions import DeviceStatus
+from dranet_nri.component.backoff import pause_after
+from dranet_nri.model import ObjectRef
+
+REST_S: Final = 5.0
+FIRST_PAUSE_S: Final = 0.5  # after trouble that may pass; doubles with each
+LONGEST_PAUSE_S: Final = 30.0
+FIRST_LASTING_S: Final = 5.0  # after a refusal, which somebody must do something about
+LONGEST_LASTING_S: Final = 300.0
+
+Devices = tuple[DeviceStatus, ...]
+
+
+@dataclass(slots=True)
+class Job:
+    """One claim.
+
+    Attributes:
+        devices: what its status shall say.
+        due: when to see to that; inf while or once it was seen to.
+        not_before: rests until then, whatever the news.
+        failures: in a row, of this claim alone.
+    """
+
+    claim: ObjectRef
+    devices: Devices
+    due: float = inf
+    not_before: float = -inf
+    failures: int = 0
+
+
+class Agenda:
+    """All claims. Times are seconds of any one clock."""
+
+    def __init__(self, random: Callable[[], float]) -> None:
+        """Start empty; random gives 0 to 1."""
+        self._random = random
+        self._jobs: dict[str, Job] = {}
+        self._silences = 0
+        self._silent_until = -inf
+
+    @property
+    def due(self) -> float:
+        """Return when the next claim is due, inf for none."""
+        first = min((each.due for each in self._jobs.values()), default=inf)
+        return max(first, self._silent_until)
+
+    def want(self, claim: ObjectRef, devices: Devices, now: float, patience_s: float) -> None:
+        """Take what a claim's status shall say, to be seen to after that much patience."""
+        job = self._jobs.get(claim.uid)
+        if job is None:
+            job = self._jobs[claim.uid] = Job(claim, devices)
+        elif job.devices == devices:
+            return
+        job.devices = devices
+        job.due = max(now + patience_s, job.not_before)
+
+    def begin(self) -> Job:
+        """Return the claim that is due first; it is being seen to from now on."""
+        job = min(self._jobs.values(), key=lambda each: each.due)
+        job.due = inf
+        return job
+
+    def done(self, job: Job, now: float, *, wrote: bool) -> None:
+        """End with a claim whose status was brought up to date, or was so."""
+        job.failures = 0
+        job.not_before = now + REST_S if wrote else -inf
+        if job.due < inf:
+            job.due = max(job.due, job.not_before)
+        elif not job.devices:
+            self.forget(job)
+
+    def put_off(self, job: Job, until: float) -> None:
+        """End with a claim until then, whatever the news."""
+        job.due = job.not_before = until
+
+    def forget(self, job: Job) -> None:
+        """End with a claim that is gone."""
+        self._jobs.pop(job.claim.uid, None)
+
+    def hindered(self, job: Job, now: float, *, lasting: bool) -> float:
+        """End with a claim that could not be written; return how many seconds it is left alone.
+
+        Args:
+            job: the claim.
+            now: the time.
+            lasting: whether somebody must do something about it.
+        """
+        first, longest = (
+            (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        )
+        pause_s = pause_after(job.failures, first, longest, self._random())
+        job.failures += 1
+        self.put_off(job, now + pause_s)
+        return pause_s
+
+    def answered(self) -> None:
+        """Note that the server answers."""
+        self._silences = 0
+
+    def silenced(self, job: Job, now: float, *, after_s: float = 0.0) -> float:
+        """End with a claim, and leave the server alone; return for how many seconds.
+
+        Args:
+            job: the claim, whose turn comes again.
+            now: the time.
+            after_s: how long the server asked to be left alone.
+        """
+        wanted_s = pause_after(self._silences, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+        pause_s = max(after_s, wanted_s)
+        self._silences += 1
+        self._silent_until = now + pause_s
+        job.due = min(job.due, now)
+        return pause_s

@@ -1,0 +1,71 @@
+"""Whether the shim is alive, and ready: what probes ask.
+
+Rules:
+1. Alive is who answers as a kubelet would be answered, through the names of our sockets: that
+   passes the event loop, both servers and the file system. What no restart can help is left out.
+2. Ready is who is registered and has published once.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, Self
+
+from dra_shim.kubeletplugin import KubeletPlugin, Sockets, probe
+from dra_shim.settings.common import KUBELET_ELSEWHERE
+
+ANSWER_S: Final = 1.5  # for each of three answers: the manifests' probes wait five seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """The questions.
+
+    Attributes:
+        answers: says what is wrong with the answers that a kubelet gets, "" if nothing is.
+        unregistered: says why the kubelet does not know us, "" if it does.
+        published: whether the server had everything at least once.
+    """
+
+    answers: Callable[[], Awaitable[str]]
+    unregistered: Callable[[], str]
+    published: Callable[[], bool]
+
+    @classmethod
+    def of(cls, sockets: Sockets, plugin: KubeletPlugin, published: Callable[[], bool]) -> Self:
+        """Return the checks of a running shim."""
+        return cls(
+            partial(_asked, sockets.registration),
+            partial(_unregistered, plugin, sockets.registration.parent),
+            published,
+        )
+
+    async def alive(self) -> tuple[str, ...]:
+        """Return what a restart may help, one line each."""
+        wrong = await self.answers()
+        return (f"a kubelet would not be answered: {wrong}",) if wrong else ()
+
+    async def ready(self) -> tuple[str, ...]:
+        """Return what is missing before pods can be served, one line each."""
+        wrong = []
+        if reason := self.unregistered():
+            wrong.append(f"not registered at the kubelet: {reason}")
+        if not self.published():
+            wrong.append("devices not published yet")
+        return tuple(wrong)
+
+
+async def _asked(registration: Path) -> str:
+    return await probe(registration, ANSWER_S)
+
+
+def _unregistered(plugin: KubeletPlugin, registry: Path) -> str:
+    status = plugin.status
+    if status.registered:
+        return ""
+    silent = (
+        f"it has said nothing yet; if {registry} is not what it watches, start us with its "
+        f"--root-dir as --kubelet-root-dir ({KUBELET_ELSEWHERE})"
+    )
+    return status.trouble or status.reason or silent

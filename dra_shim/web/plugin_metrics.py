@@ -1,0 +1,64 @@
+"""The plugin's numbers and heartbeat, read from its directory, which is mounted read-only."""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.component.files import read_record_bytes
+from dranet_nri.component.metrics import Gauge, exposition
+from dranet_nri.errors import StateError
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import Heartbeat
+
+METRICS: Final = "metrics.prom"
+_LIMIT: Final = 1 << 20  # bytes; some 30 KiB are usual
+# Its own names only, so that its file can neither spoil ours nor say them twice.
+_PLAUSIBLE: Final = re.compile(r"(?:(?:# (?:HELP|TYPE) )?dranet_(?:nri|driver_nri)_[^\n]+\n)*")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSigns:
+    """What the plugin of this node shows of itself.
+
+    Attributes:
+        run: its directory.
+        boot_s: seconds of CLOCK_BOOTTIME.
+    """
+
+    run: Path
+    boot_s: Callable[[], float] = heartbeat.boot_s
+
+    def text(self) -> str:
+        """Return its numbers as it wrote them last, and how old its last sign of life is."""
+        beat, numbers = self._beat(), self._numbers()
+        age = Gauge(
+            "dra_shim_plugin_heartbeat_age_seconds",
+            "Age of the plugin's last sign of life, and so of its numbers; absent without any.",
+        )
+        alive = Gauge("dra_shim_plugin_alive", "1 while no probe would restart the plugin.")
+        readable = Gauge("dra_shim_plugin_metrics_readable", "1 if the plugin's numbers are here.")
+        alive.set(int(beat is not None and not heartbeat.problems(beat, self.boot_s())))
+        readable.set(int(numbers is not None))
+        if beat is not None:
+            age.set(round(self.boot_s() - beat.beat_s, 3))
+        return exposition((age, alive, readable)) + (numbers or "")
+
+    def _beat(self) -> Heartbeat | None:
+        try:
+            return heartbeat.load(self.run)
+        except (StateError, OSError):
+            return None
+
+    def _numbers(self) -> str | None:
+        try:
+            directory = os.open(self.run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                text = read_record_bytes(directory, METRICS, _LIMIT).decode()
+            finally:
+                os.close(directory)
+        except (StateError, OSError, UnicodeDecodeError):
+            return None
+        return text if _PLAUSIBLE.fullmatch(text) else None

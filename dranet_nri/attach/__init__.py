@@ -1,0 +1,1 @@
+"""Attach and detach of whole pods, and the repair of both."""

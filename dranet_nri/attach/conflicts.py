@@ -1,0 +1,113 @@
+"""What a pod may not have, for somebody else has it."""
+
+from collections.abc import Callable, Container, Sequence
+from fnmatch import fnmatchcase
+
+from dranet_nri.attach.desired import moved
+from dranet_nri.errors import GuestError, HeldError, UnusableRecordError
+from dranet_nri.model import Allocation, Attachment, Phase, Pod
+from dranet_nri.state.corrupt import Damage
+
+
+def refuse_held(
+    pod: Pod,
+    claims: tuple[Allocation, ...],
+    records: tuple[Attachment, ...],
+    live: Container[str],
+) -> None:
+    """Refuse devices and claims that another claim or pod still holds.
+
+    Args:
+        pod: who is to get them.
+        claims: what it is to get.
+        records: of all claims.
+        live: ids of the sandboxes that live.
+
+    Raises:
+        HeldError: one of them is held.
+    """
+    wanted = {each.device.name: (claim, each) for claim in claims for each in moved(claim)}
+    uids = {each.claim.uid for each in claims}
+    for holder in [each for each in records if each.holds_devices]:
+        if holder.claim.uid in uids and holder.pod.uid != pod.uid:
+            raise HeldError(_held(f"claim {holder.claim}", holder, live))
+        for device in holder.devices:
+            claim, asked = wanted.get(device.device.name, (None, None))
+            if claim is None or asked is None or holder.claim.uid == claim.claim.uid:
+                continue
+            if not device.home and not (asked.share_id and device.share_id):
+                subject = f"device {device.device.name} of claim {claim.claim}"
+                raise HeldError(_held(subject, holder, live))
+
+
+def refuse_guest(pod: Pod, claims: tuple[Allocation, ...], handlers: Sequence[str]) -> None:
+    """Refuse devices for a pod whose containers see a kernel of their own (Kata, gVisor).
+
+    The guest's network is made of what its namespace has when the sandbox is created, which is
+    before plugins are called; a NIC that comes later is not in the guest.
+
+    Args:
+        pod: who is to get them.
+        claims: what it is to get.
+        handlers: patterns of the handlers of such RuntimeClasses.
+
+    Raises:
+        GuestError: it is such a pod.
+    """
+    if not any(map(moved, claims)):
+        return
+    if any(fnmatchcase(pod.handler.lower(), pattern) for pattern in handlers):
+        raise GuestError(
+            f"pod {pod}: its RuntimeClass has the handler {pod.handler!r}, whose pods run on a"
+            " kernel of their own, and a NIC that is moved into the pod's namespace does not reach"
+            " it; remove runtimeClassName or the claim. If the handler runs containers on the"
+            " node's kernel, give the handlers that do not by dranet-nri run --vm-runtimes"
+        )
+
+
+def refuse_unusable(
+    claims: tuple[Allocation, ...],
+    damages: tuple[Damage, ...],
+    allocation: Callable[[str], Allocation | None],
+) -> None:
+    """Refuse claims and devices of which a record that cannot be used may say where they are.
+
+    Args:
+        claims: what a pod is to get.
+        damages: the attachment records that cannot be used.
+        allocation: returns what is allocated to a claim (UID), for records that don't tell.
+
+    Raises:
+        UnusableRecordError: it is the record of one of the claims.
+        HeldError: it may have one of their devices.
+    """
+    wanted = {each.device.name: (claim, each) for claim in claims for each in moved(claim)}
+    own = {each.claim.uid: each for each in claims}
+    for damage in damages:
+        if damage.claim_uid in own:
+            claim = own[damage.claim_uid].claim
+            raise UnusableRecordError(f"claim {claim}: its attachment record {damage.text}")
+        for name, share_id in _named(damage, allocation(damage.claim_uid)):
+            for_claim, asked = wanted.get(name, (None, None))
+            if for_claim is None or asked is None or (asked.share_id and share_id):
+                continue
+            raise HeldError(
+                f"device {name} of claim {for_claim.claim} may be in another pod: the attachment"
+                f" record of claim {damage.claim_uid} {damage.text}"
+            )
+
+
+def _named(damage: Damage, allocated: Allocation | None) -> tuple[tuple[str, str], ...]:
+    """Return name and share id of what may be away from home for the claim."""
+    if damage.broken.devices is not None:
+        return damage.broken.devices
+    devices = moved(allocated) if allocated else ()
+    return tuple((each.device.name, each.share_id) for each in devices)
+
+
+def _held(subject: str, holder: Attachment, live: Container[str]) -> str:
+    text = f"{subject} is held by pod {holder.pod} (claim {holder.claim})"
+    if holder.phase is not Phase.DETACHING and holder.sandbox_id in live:
+        return f"{text}; delete that pod, or allocate the claim anew"
+    reason = f" ({holder.failure.message})" if holder.failure else ""
+    return f"{text}, which is gone; it is still on its way home{reason}, this is retried"

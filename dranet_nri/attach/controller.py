@@ -1,0 +1,379 @@
+"""Bring whole pods' devices in and home: who may, in which order, one job a device.
+
+Rules:
+1. Work on one device is done by one job at a time, and a retry waits until the device of the
+   previous sandbox is home. A job runs on a thread of its own, so that a kernel call that hangs
+   holds up nobody else.
+2. The gate (CDI spec) is open only while the record says ATTACHED; closing comes first. One that
+   can't be closed keeps no NIC in a dead pod, but none comes into a new one either.
+3. A record that still says where a device is, is never overwritten by another sandbox's.
+4. The namespace is held from the attach until the devices are home, and not a moment longer.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+import structlog
+
+from dranet_nri.attach.conflicts import refuse_guest, refuse_held, refuse_unusable
+from dranet_nri.attach.desired import moved
+from dranet_nri.attach.executor import Clock, Executor
+from dranet_nri.attach.ipoib import remove_strays
+from dranet_nri.attach.locks import DeviceLocks, Late
+from dranet_nri.attach.metrics import Meter
+from dranet_nri.attach.netns_refs import Holding
+from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.attach.sandboxes import Sandboxes, own_netns
+from dranet_nri.attach.watchdog import STUCK_S, Overseer
+from dranet_nri.cdi.edits import EditOptions
+from dranet_nri.cdi.gate import Gate
+from dranet_nri.component.log import trace_of
+from dranet_nri.errors import (
+    DranetError,
+    NoNetnsError,
+    NotHomeError,
+    OutdatedError,
+)
+from dranet_nri.model import (
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    NetnsId,
+    Phase,
+    Pod,
+)
+from dranet_nri.plan.kernel import Kernel
+from dranet_nri.plan.refusals import described
+from dranet_nri.settings import VM_HANDLERS
+
+RELOADED: Final = "containers that run keep old RDMA device files: restart the pod"
+
+
+@dataclass(slots=True)
+class Attacher:
+    """Attaches and detaches. One instance, on one event loop.
+
+    Attributes:
+        allocation: returns what is allocated to a claim (UID).
+        live: the sandboxes that may have devices; kept by the hooks.
+        wake: asks for a reconciliation soon.
+        vm_handlers: patterns of RuntimeClass handlers whose pods are guests, see refuse_guest.
+        stuck_s: how long a thread may be in the kernel before it is said to be stuck.
+        meter: counts.
+        overseer: of all kernel work.
+        holding: of pods' namespaces.
+    """
+
+    kernel: Kernel
+    executor: Executor
+    attachments: SharedAttachments
+    gate: Gate
+    options: EditOptions
+    log: structlog.typing.FilteringBoundLogger
+    wake: Callable[[], None]
+    clock: Clock
+    allocation: Callable[[str], Allocation | None]
+    stuck_s: float = STUCK_S
+    vm_handlers: tuple[str, ...] = VM_HANDLERS
+    meter: Meter = field(default_factory=Meter)
+    live: Sandboxes = field(default_factory=Sandboxes)
+    _locks: DeviceLocks = field(default_factory=DeviceLocks)
+    _jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    overseer: Overseer = field(init=False)
+    holding: Holding = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Let kernel work be overseen, and namespaces be held no longer than it takes."""
+        self.holding = Holding(self.kernel, self.attachments, self.clock)
+        self.overseer = Overseer(
+            self.attachments, self.clock, self.log, self.stuck_s, self.meter.work
+        )
+
+    async def attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
+        """Attach once, however many hooks ask for it at the same time."""
+        while self.is_busy(pod.sandbox_id):
+            await asyncio.shield(self._jobs[pod.sandbox_id])
+        if self.are_attached(claims, pod):
+            return
+        task = asyncio.create_task(self._attach(pod, claims), name=f"attach {pod.sandbox_id}")
+        self._jobs[pod.sandbox_id] = task
+        task.add_done_callback(lambda done: self._forget_job(pod.sandbox_id, done))
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(partial(self._tell_failure, pod))  # Nobody else will.
+            raise
+
+    def is_busy(self, sandbox_id: str) -> bool:
+        """Whether something is being attached to the sandbox."""
+        job = self._jobs.get(sandbox_id)
+        return job is not None and not job.done()
+
+    async def idle(self, sandbox_id: str) -> None:
+        """Return when nothing is being attached to the sandbox."""
+        while self.is_busy(sandbox_id):
+            await asyncio.wait({self._jobs[sandbox_id]})
+
+    def _forget_job(self, sandbox_id: str, task: asyncio.Task[None]) -> None:
+        if self._jobs.get(sandbox_id) is task:
+            del self._jobs[sandbox_id]
+        if not task.cancelled() and task.exception() is not None:
+            self.wake()  # A hook that still waits says why; there may be none.
+
+    def _tell_failure(self, pod: Pod, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            reason = described(error)
+            self.log.error("attach failed", pod=str(pod), reason=reason, exc_info=trace_of(error))
+
+    async def _attach(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
+        names = self._device_names(claims)
+        late = Late(self.stuck_s, partial(self._tell_waiting, pod))
+        async with self.meter.work.attaching(), self._locks.of(names, late):
+            # What is in the pod stays out of it: another claim's failure must not undo it.
+            claims = tuple(each for each in claims if not self.is_attached(each, pod))
+            if not claims:
+                return
+            if pod.sandbox_id not in self.live:
+                # Not recorded: the pod was not refused anything, and the claim may be home already.
+                raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
+            try:
+                refuse_held(pod, claims, self.attachments.all(), self.live)
+                refuse_unusable(claims, self.attachments.in_the_way(), self.allocation)
+                refuse_guest(pod, claims, self.vm_handlers)
+                netns = own_netns(pod, self.kernel)
+                await self._supersede(pod, claims)
+                for claim in claims:
+                    self.gate.close(claim.claim.uid)
+                if not self.kernel.hold(netns):
+                    raise NoNetnsError(f"pod {pod}: its network namespace {netns.path} is gone")
+            except Exception as error:
+                self._record_refusal(pod, claims, described(error))
+                raise
+            await self._run(pod, netns, claims)
+
+    def _tell_waiting(self, pod: Pod, names: str) -> None:
+        reason = f"{names}: still being worked on; see dranet-nri status"
+        self.log.warning("waits for a device", pod=str(pod), reason=reason)
+
+    async def _run(self, pod: Pod, netns: NetnsId, claims: tuple[Allocation, ...]) -> None:
+        previous = self._records()
+        try:
+            done = await self.overseer.done(
+                lambda: self.executor.attach(pod, netns, claims, previous),
+                tuple(_blank(pod, netns, each) for each in claims),
+            )
+        except Exception:
+            self.holding.end_if_home(netns)
+            raise
+        finally:
+            self._end_former(claims, previous, netns)
+        for claim, attachment in zip(claims, done, strict=True):
+            if pod.sandbox_id in self.live:  # else the pod's next one would find its spec
+                self.open_gate(claim, attachment)
+            self._log_attached(pod, attachment)
+
+    def _record_refusal(self, pod: Pod, claims: tuple[Allocation, ...], message: str) -> None:
+        previous = self._records()
+        try:
+            self.executor.refuse(pod, claims, previous, message)
+        except (DranetError, OSError) as error:
+            self.log.error("refusal not recorded", pod=str(pod), reason=str(error))
+        self._end_former(claims, previous)
+
+    def _end_former(
+        self,
+        claims: tuple[Allocation, ...],
+        previous: Mapping[str, Attachment],
+        but: NetnsId | None = None,
+    ) -> None:
+        """Let namespaces go that no record of the claims may tell of any more."""
+        before = {previous[each.claim.uid].netns for each in claims if each.claim.uid in previous}
+        for netns in before - {but}:
+            self.holding.end_if_home(netns)
+
+    def _records(self) -> dict[str, Attachment]:
+        return {each.claim.uid: each for each in self.attachments.all()}
+
+    def _log_attached(self, pod: Pod, attachment: Attachment) -> None:
+        self.log.info(
+            "attached",
+            pod=str(pod),
+            claim=str(attachment.claim),
+            devices=[_told(each) for each in attachment.devices],
+        )
+        for device in attachment.devices:
+            for warning in device.warnings:
+                name = device.device.name
+                self.log.warning("attached, but", pod=str(pod), device=name, reason=warning)
+
+    async def _supersede(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
+        """Bring home what an older sandbox of the pod, or an older allocation, still has.
+
+        Raises:
+            NotHomeError: it is not home yet. Its record says where it is and stays as it is.
+        """
+        for claim in claims:
+            record = self.attachments.get(claim.claim.uid)
+            if record is None or not record.holds_devices:
+                continue
+            if _has_its_devices(record, claim) and record.sandbox_id == pod.sandbox_id:
+                continue
+            record = await self._detach_locked(record)
+            if record.is_away:
+                raise NotHomeError(
+                    f"claim {claim.claim}: its devices are still on their way back from the pod's"
+                    f" previous sandbox {record.sandbox_id}; this is retried"
+                )
+
+    def _device_names(self, claims: tuple[Allocation, ...]) -> set[str]:
+        """Return what the claims have, and what their records are of."""
+        names = {each.device.name for claim in claims for each in claim.devices}
+        for claim in claims:
+            record = self.attachments.get(claim.claim.uid)
+            names |= {each.device.name for each in record.devices} if record else set()
+        return names
+
+    def open_gate(self, allocation: Allocation, attachment: Attachment) -> None:
+        """Write the claim's files. What fails is recorded, and tried again soon."""
+        work = partial(self.gate.open, allocation, attachment, self.options)
+        if not self.overseer.opened(allocation.claim.uid, work):
+            self.wake()
+
+    # ------------------------------------------------------------------- detach
+
+    async def detach(self, attachment: Attachment) -> None:
+        """Bring one claim's devices home, as far as possible now; not if they came in meanwhile."""
+        async with self._locks.of(each.device.name for each in attachment.devices):
+            current = self.attachments.get(attachment.claim.uid)
+            if current is None or current.sandbox_id != attachment.sandbox_id:
+                return  # Another sandbox's attach came first and took over.
+            came_in = current.phase is Phase.ATTACHED and attachment.phase is not Phase.ATTACHED
+            if current.phase is not Phase.HOME and not came_in:
+                await self._detach_locked(current)
+
+    async def _detach_locked(self, attachment: Attachment) -> Attachment:
+        unclosed = self.gate.try_close(attachment.claim.uid)
+        alive = self.kernel.hold(attachment.netns)
+        work = partial(self.executor.detach, attachment, netns_alive=alive)
+        try:
+            record = await self.meter.work.detaching(self.overseer.done(work, (attachment,)))
+        finally:  # what it came to may be unrecorded
+            self.holding.end_if_home(attachment.netns)
+        if record.phase is Phase.HOME:
+            self.overseer.note_well(record.claim.uid)
+        self.overseer.note_unclosed(record.claim.uid, unclosed)
+        if record.phase is Phase.HOME:
+            self.log.info("detached", pod=str(record.pod), claim=str(record.claim))
+            return record
+        if alive:
+            self.holding.end_if_late(record.netns)
+        else:
+            self.holding.end(record.netns)
+        reason = record.failure.message if record.failure else "the kernel has not returned it yet"
+        self.log.warning(
+            "device not home yet", pod=str(record.pod), claim=str(record.claim), reason=reason
+        )
+        return record
+
+    async def verify(self, attachment: Attachment, allocation: Allocation | None) -> None:
+        """Keep an attached claim as its record says: namespace held, devices in it, gate open.
+
+        A device that left its pod behind our back closes the gate and is attached anew; so does an
+        RDMA device that is away while all share it. Device files follow when their numbers change.
+        Of a claim that was released, or given other devices, the gate stays as it is.
+        """
+        uid = attachment.claim.uid
+        if allocation is not None and not _has_its_devices(attachment, allocation):
+            allocation = None
+        async with self._locks.of(each.device.name for each in attachment.devices):
+            if self.attachments.get(uid) != attachment or not self.kernel.hold(attachment.netns):
+                return
+            current = await self.overseer.done(
+                lambda: self.executor.verify(attachment, allocation), (attachment,)
+            )
+            if current is not None:
+                self.overseer.note_well(uid)
+                self._log_changed(attachment, current)
+                if allocation is not None:
+                    self.open_gate(allocation, current)
+                return
+            unclosed = self.gate.try_close(uid)
+            self.meter.work.lost()
+            owner = {"pod": str(attachment.pod), "claim": str(attachment.claim)}
+            self.log.error("device or RDMA device left its pod", **owner, remedy=RELOADED)
+            self.attachments.put(replace(attachment, phase=Phase.INTENT))
+            self.overseer.note_unclosed(uid, unclosed)
+
+    def close_stray_gate(self, claim_uid: str) -> None:
+        """Close the gate of a claim unless that is attached.
+
+        Raises:
+            OSError: it can't be closed.
+        """
+        record = self.attachments.get(claim_uid)
+        if record is None or record.phase is not Phase.ATTACHED:
+            self.gate.close(claim_uid)
+            self.overseer.note_unclosed(claim_uid, "")
+
+    def _log_changed(self, before: Attachment, now: Attachment) -> None:
+        pairs = zip(before.devices, now.devices, strict=True)
+        if all(was.char_devices == each.char_devices for was, each in pairs):
+            return
+        files = (file for each in now.devices for file in each.char_devices)
+        self.log.warning(
+            "RDMA device files changed",
+            pod=str(now.pod),
+            claim=str(now.claim),
+            files=[f"{file.path} {file.major}:{file.minor}" for file in files],
+            remedy=RELOADED,
+        )
+
+    async def remove_strays(self) -> None:
+        """Delete links that were made for pods which are gone.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+
+        def known() -> set[str]:
+            records = self.attachments.all()
+            return {each.child for record in records for each in record.devices}
+
+        gone = await self.overseer.done(lambda: remove_strays(self.kernel, known))
+        if gone:
+            self.log.warning("links of pods that are gone deleted", aliases=gone)
+
+    def is_attached(self, allocation: Allocation, pod: Pod) -> bool:
+        """Whether the claim's devices are in this very sandbox, configured."""
+        record = self.attachments.get(allocation.claim.uid)
+        return (
+            record is not None
+            and record.phase is Phase.ATTACHED
+            and record.sandbox_id == pod.sandbox_id
+            and record.pod.uid == pod.uid
+            and _has_its_devices(record, allocation)
+        )
+
+    def are_attached(self, claims: tuple[Allocation, ...], pod: Pod) -> bool:
+        """Whether the devices of all the claims are in this very sandbox, configured."""
+        return all(self.is_attached(each, pod) for each in claims)
+
+
+def _blank(pod: Pod, netns: NetnsId, claim: Allocation) -> Attachment:
+    """Return a record of a claim of which nothing is known to have been touched."""
+    devices = tuple(AttachedDevice(each.request, each.device) for each in moved(claim))
+    return Attachment(claim.claim, claim.pod, pod.sandbox_id, netns, Phase.FAILED, devices)
+
+
+def _told(device: AttachedDevice) -> str:
+    return " as ".join(filter(None, (device.device.name, device.pod_name)))
+
+
+def _has_its_devices(record: Attachment, claim: Allocation) -> bool:
+    """Whether the record is of the devices that the claim has now."""
+    recorded = {each.identity for each in record.devices}
+    return recorded == {each.identity for each in moved(claim)}

@@ -1,0 +1,389 @@
+"""What each device of a pod shall become: its allocation over what is observed.
+
+Rules:
+1. A device's snapshot is taken here, once, before anything is done to it.
+2. Nothing is changed here.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from ipaddress import ip_interface
+from typing import Final
+
+from dranet_nri.attach.guard import Judged, came_home_late
+from dranet_nri.attach.ipoib import expect_child
+from dranet_nri.attach.rdma import (
+    NETWORK,
+    NO_GID_WARNING,
+    RdmaOptions,
+    require_alone,
+    require_lasting,
+    require_verbs,
+    shared_after_move,
+    with_files,
+    with_rdma,
+)
+from dranet_nri.config import char_kinds, violations_for_share, why_bare
+from dranet_nri.errors import KernelError, RefusedError
+from dranet_nri.model import (
+    AllocatedDevice,
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    LinkState,
+    Ns,
+    Observed,
+    RdmaMode,
+)
+from dranet_nri.plan.adoption import adopted
+from dranet_nri.plan.identity import known_as, rdma_known_as, why_unclear
+from dranet_nri.plan.ipoib import Child
+from dranet_nri.plan.kernel import Session
+from dranet_nri.plan.lacking import Refused, may_lack, told_of
+from dranet_nri.plan.ops import AddAddress, Op, Plan
+from dranet_nri.plan.planner import InPod, plan
+from dranet_nri.plan.pod_network import PodNetwork, pod_network
+from dranet_nri.plan.rdma import same
+from dranet_nri.plan.restore import MAKES_NONE
+from dranet_nri.plan.route_conflicts import beside_each_other
+
+MAX_NAMED: Final = 3  # routes in a warning
+# linux/if.h. The kernel gives accept_dad -1 to whoever arrives so, for good (ipv6_add_dev).
+IFF_NOARP: Final = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One device on its way into the pod.
+
+    Attributes:
+        claim_uid: whose it is.
+        wanted: what was allocated.
+        record: with its snapshot and its names in the pod.
+        observed: where it is now.
+        network: what it shall have in the pod; None for one that has no net device, or that
+            stays on the host because several pods share it.
+        child: the link that is made for the pod instead of the device, None if none is.
+    """
+
+    claim_uid: str
+    wanted: AllocatedDevice
+    record: AttachedDevice
+    observed: Observed
+    network: PodNetwork | None = None
+    child: Child | None = None
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether the pod was given it, and has some of it still: a driver made the rest anew."""
+        there = self.observed.rdma.pod
+        left = self.observed.pod is not None or any(same(link, there) for link in self.record.rdma)
+        return left and self.record.was_given
+
+    def plan(self) -> Plan:
+        """Return the way into the pod.
+
+        Raises:
+            RefusedError: the wanted state cannot be had.
+        """
+        record = self.record
+        wanted = InPod(
+            self.network, record.snapshot, record.rdma, record.rdma_name, child=self.child
+        )
+        return plan(wanted, self.observed)
+
+    def seen_anew(self, session: Session) -> "Target":
+        """Return the target with what is observed now."""
+        return replace(self, observed=look(session, self.record))
+
+    def may_lack(self, op: Op, error: KernelError) -> bool:
+        """Whether the pod can do without what the kernel refused."""
+        return self.network is not None and may_lack(self.network.inherited, op, error)
+
+    def attached(
+        self,
+        session: Session,
+        options: RdmaOptions,
+        sleep: Callable[[float], None],
+        refused: Refused,
+    ) -> AttachedDevice:
+        """Return its record once it is in the pod, with the files that containers get.
+
+        Args:
+            session: of the pod.
+            options: the operator's.
+            sleep: waits that many seconds.
+            refused: what of it the kernel refused, see may_lack.
+
+        Raises:
+            KernelError: the kernel could not tell the files, or an RDMA device is gone.
+            RefusedError: containers could not use its RDMA device.
+        """
+        link = session.pod_link(self.network.name) if self.network else None
+        rdma = self.observed.rdma
+        if link and not self.child and rdma.mode is RdmaMode.SHARED:
+            known = rdma_known_as(self.record, Observed(pod=LinkState(link)))
+            rdma = shared_after_move(session, known, rdma.host, sleep)
+        record = replace(
+            self.record, warnings=(*self.record.warnings, *self._told(refused, options))
+        )
+        record = with_files(session, record, self.wanted.config, rdma, options)
+        require_verbs(record, self.wanted.config, options)
+        record = warned(record)
+        if self.network is None or link is None:
+            return record
+        return replace(
+            record,
+            pod_index=0 if self.child else link.index,
+            mac=link.mac,
+            mtu=link.mtu,
+            addresses=self._addresses(refused),
+        )
+
+    def _addresses(self, refused: Refused) -> tuple[str, ...]:
+        lacking = {op.address for op, _ in refused if isinstance(op, AddAddress)}
+        wanted = self.network.addresses if self.network else ()
+        return tuple(each.cidr for each in wanted if each not in lacking)
+
+    def _told(self, refused: Refused, options: RdmaOptions) -> Iterator[str]:
+        """Yield what the pod has not of the network."""
+        if self.network is None:
+            return
+        for text in told_of(self.network.told, refused):
+            yield f"{NETWORK}{text}"
+        is_roce = self.wanted.device.attribute("dra.net/rdmaProtocol") == "roce"
+        wants_files = is_roce and not self.child and char_kinds(self.wanted.config, options.kinds)
+        addresses = map(ip_interface, self._addresses(refused))
+        if wants_files and all(each.is_link_local for each in addresses):
+            yield f"{NETWORK}{NO_GID_WARNING}"
+
+
+def look(session: Session, device: AttachedDevice, *, bare: bool = False) -> Observed:
+    """Return where the device is and all that it has, its RDMA devices included.
+
+    Args:
+        session: of the pod.
+        device: what to look for.
+        bare: without its configuration in the pod, which neither its way home nor a sweep needs.
+
+    Raises:
+        KernelError: the kernel could not be read.
+    """
+    key, names = device.device.key, device.device.rdma_devices
+    if device.child:
+        observed = session.child(device.child)
+    else:
+        known = known_as(device)
+        observed = Observed()
+        if key.name:
+            observed = session.observe(key, device.pod_name, known, bare=bare)
+        observed = replace(
+            observed,
+            host=_with_programs(session, _with_ethtool(session, Ns.HOST, observed.host)),
+            pod=_with_ethtool(session, Ns.POD, observed.pod),
+        )
+    if not names and not device.rdma:
+        return observed
+    return replace(observed, rdma=session.rdma(rdma_known_as(device, observed)))
+
+
+def _with_ethtool(session: Session, ns: Ns, state: LinkState | None) -> LinkState | None:
+    return state and replace(state, ethtool=session.ethtool(ns, state.link.index))
+
+
+def _with_programs(session: Session, host: LinkState | None) -> LinkState | None:
+    return host and replace(host, tcx=session.tcx(Ns.HOST, host.link.index))
+
+
+def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
+    """Return the devices that are handed over; adminAccess results only look on."""
+    return tuple(each for each in allocation.devices if not each.admin_access)
+
+
+def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
+    """Return the record of the device, or share, with what is known of it if it is not home."""
+    fresh = AttachedDevice(wanted.request, wanted.device, share_id=wanted.share_id)
+    for device in before.devices if before else ():
+        if device.identity == wanted.identity and not device.home:
+            known = replace(device, shared_rdma=(), warnings=())
+            return replace(known, request=wanted.request, device=wanted.device)
+    return fresh
+
+
+def warned(record: AttachedDevice) -> AttachedDevice:
+    """Return the record with what it says of host routes that nobody will give back."""
+    routes = record.snapshot.unrestorable if record.snapshot else ()
+    if not routes:
+        return record
+    more = ", and others" if len(routes) > MAX_NAMED else ""
+    warning = (
+        f"not given back to the host: route {'; '.join(routes[:MAX_NAMED])}{more}; what made it"
+        " must add it again"
+    )
+    return replace(record, warnings=(warning, *record.warnings))
+
+
+def resolve(
+    session: Session,
+    records: tuple[Attachment, ...],
+    allocations: tuple[Allocation, ...],
+    beside: tuple[Attachment, ...],
+    now_s: int,
+    options: RdmaOptions,
+    judged: Judged,
+) -> tuple[Target, ...]:
+    """Return every device of the claims, in the order in which they are attached.
+
+    Args:
+        session: of the pod.
+        records: one a claim, whose devices have the snapshots that are known.
+        allocations: the same claims.
+        beside: the records of other claims that have devices in the pod.
+        now_s: seconds of CLOCK_BOOTTIME, for new snapshots.
+        options: the operator's, for RDMA devices.
+        judged: the host as it is now.
+
+    Raises:
+        RefusedError: a device is not there, is no longer to be published or can't be had as
+            wanted, or two want the same name.
+        KernelError: the kernel could not be read.
+    """
+    targets = tuple(
+        _target(
+            session, Target(record.claim.uid, wanted, device, Observed()), now_s, options, judged
+        )
+        for record, allocation in zip(records, allocations, strict=True)
+        for device, wanted in zip(record.devices, moved(allocation), strict=True)
+    )
+    _require_distinct("interface", [each.network.name for each in targets if each.network])
+    rdma = {
+        (link.index, each.record.rdma_name)
+        for each in targets
+        if each.record.rdma_name
+        for link in each.record.rdma
+    }
+    _require_distinct("rdma", [name for _, name in rdma])
+    return _beside_each_other(session, targets, beside)
+
+
+def _require_distinct(kind: str, names: list[str]) -> None:
+    """Refuse a name that several of the pod's net or RDMA devices shall have."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise RefusedError(
+            f"{kind} name {twice[0]!r} is wanted by two devices of the pod;"
+            f" give each a request of its own, with its own {kind}.name"
+        )
+
+
+def _beside_each_other(
+    session: Session, targets: tuple[Target, ...], beside: tuple[Attachment, ...]
+) -> tuple[Target, ...]:
+    """Return the targets with routes of their own: the kernel tells what the others have."""
+    seen = [each.observed for each in targets]
+    seen += (look(session, each) for record in beside for each in record.devices if each.touched)
+    networks = [each.network or PodNetwork("") for each in targets]
+    if not any(network.routes for network in networks):
+        return targets
+    there = [each.pod for each in seen]
+    taken = session.pod_slots({state.link.index for state in there if state})
+    placed = beside_each_other(networks, [state.routes if state else () for state in there], taken)
+    return tuple(
+        replace(target, network=target.network and network)
+        for target, network in zip(targets, placed, strict=True)
+    )
+
+
+def _target(
+    session: Session, target: Target, now_s: int, options: RdmaOptions, judged: Judged
+) -> Target:
+    wanted, device = target.wanted, target.record
+    key = device.device.key
+    _require_possible(wanted)
+    device = replace(
+        device,
+        pod_name=(device.pod_name or wanted.config.interface.name or key.name) if key.name else "",
+    )
+    ipoib = wanted.config.interface.ipoib
+    if ipoib is not None:
+        made = expect_child(session, target.claim_uid, wanted, ipoib, device, options)
+        judged.require_publishable(wanted.device, made.child.parent)
+        return replace(
+            target,
+            record=made.record,
+            observed=made.observed,
+            network=made.network,
+            child=made.child,
+        )
+    observed = look(session, replace(device, rdma_name=wanted.config.rdma.name or ""))
+    if observed.unclear:
+        raise RefusedError(why_unclear(device.device, observed.unclear))
+    if observed.pod is None and not came_home_late(observed.host, device.snapshot):
+        here = observed.host.link.index if observed.host else None
+        judged.require_publishable(wanted.device, here)
+    # Wherever it was before: on the host it is about to get another one.
+    device = replace(device, pod_index=observed.pod.link.index if observed.pod else 0)
+    network = None
+    if not key.name or wanted.share_id:
+        device = replace(device, pod_name="")
+    else:
+        snapshot = device.snapshot
+        if snapshot is None:
+            _require_features(wanted, observed.host)
+            snapshot = _snapshot(session, wanted, observed)
+            device = replace(device, snapshot=snapshot, snapshot_s=now_s, home=False)
+        require_lasting(wanted.device, observed)
+        network = pod_network(wanted.config, snapshot)
+        device = replace(device, pod_name=network.name)
+    device = with_rdma(wanted, device, observed.rdma, options)
+    require_alone(session, wanted.device, device.rdma, observed.lost_with_rdma)
+    return replace(target, record=device, observed=observed, network=network)
+
+
+def _require_possible(wanted: AllocatedDevice) -> None:
+    """Refuse what Prepare refuses as well: the record may be of an older version."""
+    name = wanted.device.name
+    if bare := why_bare(wanted.device):
+        raise RefusedError(
+            f"device {name}: when the pod's claim was prepared, it {bare}; delete"
+            " the pod, so that it is prepared anew"
+        )
+    if wanted.share_id and (problems := violations_for_share(wanted.config)):
+        raise RefusedError(f"device {name}: {'; '.join(problems)}")
+
+
+def _require_features(wanted: AllocatedDevice, host: LinkState | None) -> None:
+    """Refuse what the kernel can't be asked for."""
+    if wanted.config.ethtool and host is not None and host.ethtool is None:
+        raise RefusedError(
+            f"device {wanted.device.name}: ethtool needs Linux 5.7 or newer on the node; remove it"
+        )
+
+
+def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> LinkState:
+    """Return the state to give back; of sysctls, only what a move loses.
+
+    Raises:
+        RefusedError: the net device is nowhere.
+    """
+    host = observed.host
+    if host is None:
+        if observed.pod is not None:
+            return adopted(observed.pod, wanted)
+        raise RefusedError(
+            f"device {wanted.device.name} ({wanted.device.key.name}) is not on the host:"
+            " its driver was unbound, it was unplugged, or a pod we don't know holds it;"
+            " run dranet-nri status"
+        )
+    defaults = {("mpls", "input"): "0"}  # of whoever arrives (mpls_add_dev), with no file for it
+    defaults |= {(each.family, each.key): each.value for each in session.default_sysctls()}
+    lost = (
+        # What has no default is no sysctl of this kernel, though it may be told; or it is a secret.
+        each
+        for each in host.sysctls
+        if each.secret
+        or each.value != defaults.get((each.family, each.key), each.value)
+        or each == MAKES_NONE
+        or (each.key == "accept_dad" and (host.link.flags or 0) & IFF_NOARP)
+    )
+    return replace(host, sysctls=tuple(lost))

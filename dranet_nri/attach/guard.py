@@ -1,0 +1,75 @@
+"""Safety check at attach: refuses a device that the inventory would not publish now.
+
+Rules:
+1. The rules are those of the inventory. A record tells what was published once: since then the
+   host may have put something on the NIC, and who writes records is trusted with nothing else.
+2. What is in its pod already is not judged again.
+3. Where the default route is missing for a moment, the uplinks of the last look count.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dranet_nri.errors import RefusedError
+from dranet_nri.inventory import HostFacts, Uplinks, hazards, uplinks_of, why_unpublished
+from dranet_nri.model import Device, LinkState, is_spare
+from dranet_nri.plan.kernel import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The host as it was when it was looked at.
+
+    Attributes:
+        facts: what it showed.
+        reasons: ifindex -> why no pod may have that link.
+    """
+
+    facts: HostFacts
+    reasons: Mapping[int, str]
+
+    def require_publishable(self, device: Device, index: int | None) -> None:
+        """Refuse a device that the inventory would not publish now.
+
+        Args:
+            device: as the record has it.
+            index: of its link on the host, None if it has none there.
+
+        Raises:
+            RefusedError: says why.
+        """
+        reason = why_unpublished(device.key, index, self.facts, self.reasons)
+        if reason:
+            raise RefusedError(f"device {device.name}: {reason}")
+
+
+@dataclass(slots=True)
+class Guard:
+    """Judges hosts. Safe to use from several threads.
+
+    Attributes:
+        node_addresses: by which the cluster reaches the node, as inet_ntop(3) writes them.
+        uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
+        include: patterns of links to which no heuristic applies.
+    """
+
+    node_addresses: tuple[str, ...] = ()
+    uplinks: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    _uplinks: Uplinks | None = None
+
+    def look(self, session: Session) -> Judged:
+        """Look at the host.
+
+        Raises:
+            KernelError: it cannot be read.
+        """
+        facts = session.host_facts()
+        uplinks = uplinks_of(facts, self.node_addresses, self._uplinks, self.uplinks)
+        self._uplinks = uplinks
+        return Judged(facts, hazards(facts, uplinks, self.include))
+
+
+def came_home_late(host: LinkState | None, snapshot: LinkState | None) -> bool:
+    """Whether the link is one that we moved and that waits for its own name on the host."""
+    return host is not None and snapshot is not None and is_spare(host.link.name)

@@ -1,0 +1,55 @@
+"""How long the namespaces of pods are held: until our devices are home, and not a moment longer.
+
+A held namespace never dies, and what is in it would be stuck there.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from dranet_nri.attach.executor import Clock
+from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.model import NetnsId
+from dranet_nri.plan.kernel import Kernel
+
+HOLD_UNLINKED_S: Final = 30  # a namespace without a path, before the kernel is to empty it
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Lets held namespaces go. One instance, on one event loop."""
+
+    kernel: Kernel
+    attachments: SharedAttachments
+    clock: Clock
+    _unlinked: dict[NetnsId, int] = field(default_factory=dict)
+
+    def end(self, netns: NetnsId) -> None:
+        """Let the namespace go."""
+        self.kernel.release(netns)
+        self._unlinked.pop(netns, None)
+
+    def end_if_home(self, netns: NetnsId) -> None:
+        """Let the namespace go once no device of ours is in it."""
+        if not any(each.netns == netns and each.is_away for each in self.attachments.all()):
+            self.end(netns)
+
+    def end_if_late(self, netns: NetnsId) -> None:
+        """Let the namespace go if the kernel shall empty it: we have not for too long."""
+        if self._patience_ended(netns) and self._returns_all(netns):
+            self.end(netns)
+
+    def _patience_ended(self, netns: NetnsId) -> bool:
+        """Whether only our descriptor has kept the namespace alive for too long.
+
+        Once it is let go, the kernel returns the hardware in it to the host by itself.
+        """
+        if self.kernel.identify(netns.path) == netns:
+            self._unlinked.pop(netns, None)
+            return False
+        now = self.clock.boot()
+        return now - self._unlinked.setdefault(netns, now) >= HOLD_UNLINKED_S
+
+    def _returns_all(self, netns: NetnsId) -> bool:
+        """Whether the kernel brings what is away in the namespace; a virtual device would die."""
+        away = (each for each in self.attachments.all() if each.netns == netns and each.is_away)
+        return all(nic.home or nic.device.key.bus for each in away for nic in each.devices)

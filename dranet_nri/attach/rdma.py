@@ -1,0 +1,326 @@
+"""What becomes of a device's RDMA devices in a pod: they move with it or are shared; their files.
+
+Rules:
+1. The kernel's mode decides, the operator may demand one: it is read anew for every pod, because
+   it is the machine's and not ours to set.
+2. Where they move (exclusive mode), they are recorded before anything is done, as the snapshot is.
+3. Where they are shared they stay, and the containers get files. That isolates nothing, and is
+   said aloud.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from errno import ENODEV
+from itertools import chain
+from typing import Final
+
+from dranet_nri.config import (
+    SHARED_MODE_WARNING,
+    char_kinds,
+    missing_warning,
+    violations_for_mode,
+)
+from dranet_nri.errors import KernelError, RefusedError
+from dranet_nri.model import (
+    ARPHRD_INFINIBAND,
+    AllocatedDevice,
+    AttachedDevice,
+    CharDevice,
+    CharKind,
+    Device,
+    NetworkConfig,
+    Ns,
+    Observed,
+    ObservedRdma,
+    RdmaLink,
+    RdmaMode,
+)
+from dranet_nri.plan.adoption import adopted_rdma
+from dranet_nri.plan.identity import KnownRdma
+from dranet_nri.plan.kernel import Session
+from dranet_nri.plan.rdma import same
+
+IP_ONLY_WARNING: Final = (
+    "RDMA devices are in exclusive mode, and this one stays on the host with the parent of the"
+    " IPoIB interface: the pod has IP over InfiniBand, not the RDMA device nor its files"
+    " (rdma.charDevices); for both, start the node with 'options ib_core netns_mode=1' in"
+    " modprobe.d"
+)
+NO_ADDRESS_WARNING: Final = (
+    "a share of the device leaves its network interface on the host: rdma_cm finds no RDMA device"
+    " by an address of the pod (ENODEV in rping); use programs that connect without it, as"
+    " ib_write_bw does, claim the whole device, or remove rdma_cm from rdma.charDevices"
+)
+NO_GID_WARNING: Final = (
+    "its RDMA device is RoCE, and the interface has no IP address in the pod but link-local ones:"
+    " it has no GID that is routed, connections beyond the link fail, and NCCL falls back to TCP;"
+    " give it an address (interface.addresses of the claim, or on the host), unless a router"
+    " advertises one"
+)
+MADE_ANEW_S: Final = 1.0  # how long a driver may take to make its RDMA device anew
+_LOOK_S: Final = 0.05
+# Said once, at attach.
+NETWORK: Final = "network: "  # begins a warning of what the pod gets besides RDMA
+_STANDING: Final = frozenset({SHARED_MODE_WARNING, IP_ONLY_WARNING, NO_ADDRESS_WARNING})
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaOptions:
+    """What the operator chose.
+
+    Attributes:
+        mode: the mode that the machine must be in, None: any.
+        kinds: of character devices, where a claim doesn't say.
+    """
+
+    mode: RdmaMode | None = None
+    kinds: tuple[CharKind, ...] = (CharKind.UVERBS, CharKind.RDMA_CM)
+
+
+def with_rdma(
+    wanted: AllocatedDevice, device: AttachedDevice, observed: ObservedRdma, options: RdmaOptions
+) -> AttachedDevice:
+    """Return the device's record with the RDMA devices that go with it into the pod.
+
+    Raises:
+        RefusedError: they can't be had as they are wanted; the text tells the remedy.
+    """
+    if not wanted.device.rdma_devices:
+        return device
+    name = wanted.device.name
+    require_mode(name, observed.mode, options.mode)
+    problems = violations_for_mode(wanted.config, observed.mode)
+    if problems:
+        raise RefusedError(f"device {name}: {'; '.join(problems)}")
+    before = _known(device.rdma, observed) or adopted_rdma(observed.pod, wanted.device)
+    if not before:
+        raise RefusedError(
+            f"device {name}: its RDMA device {', '.join(wanted.device.rdma_devices)} is not on the"
+            " host: its driver is being reloaded, or another pod has it, through another port of it"
+            " or unknown to us; run dranet-nri status"
+        )
+    if observed.mode is RdmaMode.SHARED:
+        return replace(device, rdma=(), warnings=_of_shared(wanted, options))
+    if wanted.share_id:
+        raise RefusedError(
+            f"device {name} is shared by several pods, and RDMA devices of this node belong to one"
+            " pod each; boot it with 'options ib_core netns_mode=1', or claim a whole device"
+        )
+    if observed.sub_devices:
+        # Each holds a reference on it until it is deleted (ib_add_sub_device in device.c), and a
+        # move waits for all references, for ever (disable_device).
+        raise RefusedError(
+            f"device {name}: a move of its RDMA device would hang in the kernel for its sub-device"
+            f" {observed.sub_devices[0]}; delete that (rdma dev del {observed.sub_devices[0]}),"
+            " or boot the node with 'options ib_core netns_mode=1' in modprobe.d"
+        )
+    return replace(device, rdma=before, rdma_name=wanted.config.rdma.name or "", home=False)
+
+
+def _of_shared(wanted: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]:
+    """Return what to say of RDMA devices that stay on the host.
+
+    The connection manager looks addresses up in its user's namespace (cma_validate_port,
+    drivers/infiniband/core/cma.c); an IPoIB child is there, the link of a shared device is not.
+    """
+    left = bool(wanted.share_id and wanted.device.key.name) and not wanted.config.interface.ipoib
+    if left and CharKind.RDMA_CM in char_kinds(wanted.config, options.kinds):
+        return SHARED_MODE_WARNING, NO_ADDRESS_WARNING
+    return (SHARED_MODE_WARNING,)
+
+
+def require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) -> None:
+    if mode is None:
+        raise RefusedError(f"device {name}: the kernel knows no RDMA any more; load ib_core")
+    if demanded not in {None, mode}:
+        number = 1 if demanded is RdmaMode.SHARED else 0
+        raise RefusedError(
+            f"device {name}: --rdma-mode is {demanded}, but the kernel is in {mode} mode; boot the"
+            f" node with 'options ib_core netns_mode={number}' in modprobe.d, or use"
+            " --rdma-mode=auto"
+        )
+
+
+def require_alone(
+    session: Session, device: Device, rdma: tuple[RdmaLink, ...], lost: tuple[str, ...]
+) -> None:
+    """Refuse a move that takes more from the host than was claimed: nobody would give it back.
+
+    Args:
+        session: of the pod.
+        device: as it was published.
+        rdma: its RDMA devices that move into the pod.
+        lost: names of the host's links that are lost with them, beside its own.
+
+    Raises:
+        RefusedError: some are.
+        KernelError: the kernel could not be read.
+    """
+    moving = ", ".join(link.name for link in rdma)
+    if rdma and lost:
+        raise RefusedError(
+            f"device {device.name}: the host loses {', '.join(lost)} when RDMA device"
+            f" {moving} moves into a pod; delete what is an IPoIB"
+            " child (ip link delete); for two ports, in one pod or two, and for what shall stay,"
+            " let pods share RDMA devices: boot the node with 'options ib_core netns_mode=1' in"
+            " modprobe.d"
+        )
+    came = () if device.key.name or not rdma else _interfaces(session, device)
+    if came:
+        raise RefusedError(
+            f"device {device.name}: a move of RDMA device {moving} would destroy interface"
+            f" {', '.join(came)}, which is not part of what was claimed; where it shall stay"
+            " (dra-shim run --move-ib-interfaces=false), boot the node with 'options ib_core"
+            " netns_mode=1' in modprobe.d; where it came after the claim was prepared (ib_ipoib was"
+            " loaded), delete the pod, so that it is prepared anew"
+        )
+
+
+def require_lasting(device: Device, observed: Observed) -> None:
+    """Refuse to move a NIC with which RDMA devices end that stay on the host, for good.
+
+    Software's drivers take a change of namespace for the end of the net device (rxe_notify,
+    siw_netdev_event). Hardware's hang on the NIC's parent.
+
+    Raises:
+        RefusedError: there are such.
+    """
+    ending = ", ".join(observed.rdma.software)
+    if ending and observed.rdma.mode is RdmaMode.SHARED and observed.host is not None:
+        raise RefusedError(
+            f"device {device.name}: RDMA device {ending} is software (soft-RoCE, siw), and would be"
+            f" lost for good when interface {observed.host.link.name} goes to the pod; let pods"
+            " share the device (dra-shim run --shared), or delete it (rdma link delete)"
+        )
+
+
+def shared_after_move(
+    session: Session,
+    known: KnownRdma,
+    before: tuple[RdmaLink, ...],
+    sleep: Callable[[float], None],
+) -> ObservedRdma:
+    """Return where RDMA devices are that stayed on the host when their NIC changed namespace.
+
+    Some drivers end theirs then, and some of them make it anew a moment later.
+
+    Args:
+        session: of the pod.
+        known: what they are known by, now that the NIC is in the pod.
+        before: what was on the host.
+        sleep: waits that many seconds.
+
+    Raises:
+        KernelError: one is gone, or the kernel could not be read.
+    """
+    now = session.rdma(known)
+    for _ in range(round(MADE_ANEW_S / _LOOK_S)):
+        if len(now.host) >= len(before):
+            return now
+        sleep(_LOOK_S)
+        now = session.rdma(known)
+    gone = ", ".join(link.name for link in before if same(link, now.host) is None)
+    raise KernelError(
+        f"look for RDMA device {gone}",
+        ENODEV,
+        "its driver ended it when the interface changed namespace; let pods share the device"
+        " (dra-shim run --shared); if it does not come back by itself, load its driver again, or"
+        " make it anew (rdma link add)",
+    )
+
+
+def _interfaces(session: Session, device: Device) -> tuple[str, ...]:
+    """Return the host's IPoIB interfaces of a device that was published without any."""
+    seen = session.observe(device.key, "", bare=True)
+    own = seen.host.link if seen.host is not None else None
+    here = (own.name,) if own is not None and own.arphrd == ARPHRD_INFINIBAND else ()
+    return (*here, *seen.lost_with_rdma, *seen.unclear)
+
+
+def _known(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
+    """Return the RDMA devices as they were on the host; those made anew since, as they are there.
+
+    One of two may be in the pod already while the other one is made anew.
+    """
+    there = (*observed.host, *observed.pod)
+    kept = tuple(link for link in before if same(link, there))
+    return (*kept, *(link for link in observed.host if not same(link, kept)))
+
+
+def with_files(
+    session: Session,
+    device: AttachedDevice,
+    config: NetworkConfig,
+    observed: ObservedRdma,
+    options: RdmaOptions,
+) -> AttachedDevice:
+    """Return the record of a device that is in the pod, with the files that containers get.
+
+    Args:
+        session: of the pod.
+        device: its record.
+        config: the claim's parameters.
+        observed: where its RDMA devices are; those that moved, were before.
+        options: the operator's.
+
+    Raises:
+        KernelError: the kernel could not be asked.
+    """
+    kinds = char_kinds(config, options.kinds)
+    ns, links = Ns.POD, device.rdma
+    shared = observed.host if observed.mode is RdmaMode.SHARED else ()
+    if shared:
+        ns, links = Ns.HOST, shared
+    if not kinds:
+        links = ()
+    found = {link.name: session.char_devices(ns, link, kinds) for link in links}
+    warnings = tuple(
+        missing_warning(name, missing)
+        for name, chars in found.items()
+        if (missing := _missing(chars, kinds))
+    )
+    return replace(
+        device,
+        shared_rdma=tuple(link.name for link in shared),
+        char_devices=_once(chain.from_iterable(found.values())),
+        warnings=(*filter(_is_standing, device.warnings), *warnings),
+    )
+
+
+def require_verbs(device: AttachedDevice, config: NetworkConfig, options: RdmaOptions) -> None:
+    """Refuse RDMA that no container could use: there is no uverbs file, and one is to be given.
+
+    A sub-device (SMI) has none, so one of the device is enough.
+
+    Args:
+        device: its record, with its files.
+        config: the claim's parameters.
+        options: the operator's.
+
+    Raises:
+        RefusedError: there is none.
+    """
+    names = [link.name for link in device.rdma] or list(device.shared_rdma)
+    kinds = char_kinds(config, options.kinds)
+    if not names or CharKind.UVERBS not in _missing(device.char_devices, kinds):
+        return
+    raise RefusedError(
+        f"device {device.device.name}: RDMA device {', '.join(names)} has no uverbs file, without"
+        " which containers cannot use it: load module ib_uverbs on the node, or leave uverbs out of"
+        " rdma.charDevices"
+    )
+
+
+def _is_standing(warning: str) -> bool:
+    """Whether a warning holds as long as the device is in the pod."""
+    return warning in _STANDING or warning.startswith(NETWORK)
+
+
+def _once(chars: "chain[CharDevice]") -> tuple[CharDevice, ...]:
+    by_path = {each.path: each for each in chars}
+    return tuple(by_path[path] for path in sorted(by_path))
+
+
+def _missing(chars: tuple[CharDevice, ...], kinds: tuple[CharKind, ...]) -> tuple[CharKind, ...]:
+    names = {each.path.rpartition("/")[2].rstrip("0123456789") for each in chars}
+    return tuple(kind for kind in kinds if kind not in names)

@@ -1,0 +1,112 @@
+"""Restoration of devices on the host: runs the plans and verifies the result.
+
+Rules:
+1. One thing that can't be restored must not keep the rest from coming home, nor one device others.
+2. All devices of a claim are moved before any is verified: a route may need several of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+from dranet_nri.attach.desired import look
+from dranet_nri.errors import KernelError
+from dranet_nri.model import AttachedDevice, Attachment
+from dranet_nri.plan.kernel import Session
+from dranet_nri.plan.ops import Op
+from dranet_nri.plan.planner import is_cut, plan
+from dranet_nri.plan.refusals import described
+from dranet_nri.plan.restore import AtHome
+from dranet_nri.plan.retry import Return, how_far, is_patient
+
+MAX_BEGINNINGS: Final = 2  # of one way home, see is_cut
+
+T = TypeVar("T")
+Refused = list[tuple[Op, KernelError]]
+
+
+@dataclass(frozen=True, slots=True)
+class WayHome:
+    """Brings devices home.
+
+    Attributes:
+        boot: returns seconds of CLOCK_BOOTTIME.
+    """
+
+    boot: Callable[[], int]
+
+    def all(self, session: Session, attachment: Attachment, *, alive: bool) -> list[Return]:
+        """Run the way home of each device, last in, first out, then look where they are.
+
+        A route may need another one of them. One device's trouble must not keep others away.
+        """
+        devices, patient = attachment.devices, is_patient(attachment.failure)
+        moves = [_tried(each, partial(self._move, session, each)) for each in devices[::-1]]
+        return [
+            move
+            if isinstance(move, Return)
+            else _tried(
+                device,
+                partial(self._arrived, session, device, move, alive=alive, patient=patient),
+            )
+            for device, move in zip(devices, reversed(moves), strict=True)
+        ]
+
+    def one(self, session: Session, device: AttachedDevice) -> Return:
+        """Run the plan home. Return whether the device is verified home, and why not."""
+        return self._arrived(session, device, self._move(session, device), alive=True, patient=True)
+
+    def _arrived(
+        self,
+        session: Session,
+        device: AttachedDevice,
+        failed: Refused,
+        *,
+        alive: bool,
+        patient: bool,
+    ) -> Return:
+        """Return whether the device is verified home, and why not.
+
+        See how_far for what is missing in a namespace that is no longer alive, and for patience.
+        """
+        observed = look(session, device, bare=True)
+        wanted = self._at_home(device)
+        return how_far(device.device, wanted, observed, failed, alive=alive, patient=patient)
+
+    def _at_home(self, device: AttachedDevice) -> AtHome:
+        elapsed = self.boot() - device.snapshot_s
+        return AtHome(device.snapshot, elapsed, device.rdma, child=bool(device.child))
+
+    def _move(self, session: Session, device: AttachedDevice) -> Refused:
+        """Run the plan home, and what follows where it ends early. Return what failed.
+
+        Such a beginning is tried twice: a net device that it makes is restored at once.
+        """
+        failed: Refused = []
+        wanted = self._at_home(device)
+        beginnings, cut = 0, True
+        while cut:
+            ops = plan(wanted, look(session, device, bare=True))
+            cut = is_cut(device.snapshot, ops)
+            beginnings += cut
+            if beginnings > MAX_BEGINNINGS:
+                break
+            for op in ops:
+                try:
+                    session.apply(op)
+                except KernelError as error:
+                    # One thing that can't be restored must not keep the rest from coming home.
+                    failed.append((op, error))
+        return failed
+
+
+def _tried(device: AttachedDevice, work: Callable[[], T]) -> T | Return:
+    """Return what became of work on a device, or why it failed."""
+    if not device.touched:
+        return Return(home=True)
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - see all()
+        text = f"device {device.device.name}: {described(error)}"
+        return Return(home=False, text=text)

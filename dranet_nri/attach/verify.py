@@ -1,0 +1,70 @@
+"""Whether what a pod was given is still in it."""
+
+from dataclasses import replace
+
+from dranet_nri.attach.desired import look, moved, warned
+from dranet_nri.attach.rdma import RdmaOptions, with_files
+from dranet_nri.config import SHARED_MODE_WARNING
+from dranet_nri.model import (
+    Allocation,
+    AttachedDevice,
+    Attachment,
+    NetworkConfig,
+    ObservedRdma,
+    RdmaMode,
+)
+from dranet_nri.plan.kernel import Session
+from dranet_nri.plan.rdma import same
+
+
+def still_attached(
+    session: Session,
+    attachment: Attachment,
+    allocation: Allocation | None,
+    options: RdmaOptions,
+) -> Attachment | None:
+    """Return the record of an attached claim with the files that its RDMA devices have now.
+
+    Args:
+        session: of the pod.
+        attachment: the record.
+        allocation: of the same devices; None if there is none any more: files stay as they are.
+        options: the operator's.
+
+    Returns:
+        None if what moved with a device is no longer in the pod's namespace, or what it shares is
+        no longer to be shared.
+
+    Raises:
+        KernelError: the kernel could not be read.
+    """
+    configs = {each.identity: each.config for each in moved(allocation)} if allocation else {}
+    devices: list[AttachedDevice] = []
+    for device in attachment.devices:
+        now = _seen_again(session, device, configs.get(device.identity), options)
+        if now is None:
+            return None
+        devices.append(now)
+    return replace(attachment, devices=tuple(devices))
+
+
+def _seen_again(
+    session: Session, device: AttachedDevice, config: NetworkConfig | None, options: RdmaOptions
+) -> AttachedDevice | None:
+    observed = look(session, device, bare=True)
+    if (device.snapshot is not None or device.child) and observed.pod is None:
+        return None
+    if device.snapshot is not None and observed.pod is not None:
+        device = replace(device, pod_index=observed.pod.link.index)
+    if any(same(link, observed.rdma.pod) is None for link in device.rdma):
+        return None
+    if config is None:
+        return device
+    if SHARED_MODE_WARNING in device.warnings and not _are_shared(observed.rdma):
+        return None
+    return warned(with_files(session, device, config, observed.rdma, options))
+
+
+def _are_shared(rdma: ObservedRdma) -> bool:
+    """Whether RDMA devices that stay on the host are there; if not, their files may be others'."""
+    return rdma.mode is RdmaMode.SHARED and bool(rdma.host)

@@ -1,0 +1,280 @@
+"""Work in the kernel for claims: what is said and recorded where it hangs, or ends in a surprise.
+
+Rules:
+1. A thread that the kernel keeps is left behind. Its devices stay locked, for it may go on at any
+   time; everything else goes on without it.
+2. What the work raises and is of ours, it has recorded itself; anything else is recorded here.
+3. So is a gate that cannot be opened or closed, for as long as that is so, beside what else went
+   wrong.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeVar
+
+import structlog
+
+from dranet_nri.attach.executor import Clock
+from dranet_nri.attach.metrics import WorkCounts
+from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.component.log import trace_of
+from dranet_nri.component.threads import Patience, in_thread
+from dranet_nri.errors import DranetError
+from dranet_nri.model import GATE_CLOSED, Attachment, Failure
+from dranet_nri.plan.refusals import described
+from dranet_nri.plan.retry import message_of
+from dranet_nri.state.heartbeat import Stuck
+
+STUCK_S: Final = 10.0  # work that takes this long is said to be stuck; usual is milliseconds
+STUCK: Final = "NetworkDeviceStuck"  # reason of the failure that is recorded meanwhile
+GATE_OPEN: Final = "NetworkDeviceGateOpen"  # of one that is away or home, its gate open
+FAULT: Final = "NetworkDeviceFault"  # reason of one that nobody thought of
+
+_UNCLOSED: Final = "its gate cannot be closed"
+_UNOPENED: Final = "its gate cannot be opened"
+_BEFORE: Final = "; before that: "
+
+T = TypeVar("T")
+
+Note = tuple[Attachment, Attachment]  # a record without and with what is said of the thread
+
+
+@dataclass(frozen=True, slots=True)
+class Overseer:
+    """Has work done on threads of its own."""
+
+    attachments: SharedAttachments
+    clock: Clock
+    log: structlog.typing.FilteringBoundLogger
+    patience_s: float = STUCK_S
+    counts: WorkCounts = field(default_factory=partial(WorkCounts, time.monotonic))
+
+    async def done(self, work: Callable[[], T], records: tuple[Attachment, ...] = ()) -> T:
+        """Do work on a thread and return what it returns.
+
+        Args:
+            work: what to do.
+            records: the claims it is for, if any, and what to record of one that has no record of
+                its sandbox.
+
+        Raises:
+            Exception: what work raises, or that there can be no thread.
+        """
+        before = tuple(self.attachments.get(each.claim.uid) for each in records)
+        try:
+            return await self._watched(work, records)
+        except DranetError:
+            raise
+        except Exception as error:
+            for seen, record in zip(before, records, strict=True):
+                self._record_fault(seen, record, described(error))
+            raise
+
+    async def _watched(self, work: Callable[[], T], records: tuple[Attachment, ...]) -> T:
+        notes: list[Note] = []
+
+        def tell(step: str) -> None:
+            claims = ", ".join(str(each.claim) for each in records)
+            since_s = self.clock.boot() - self.patience_s
+            self.counts.now_stuck(work, Stuck(since_s, claims, step))
+            notes.extend(self._note(records, step))
+
+        try:
+            return await in_thread(work, Patience(self.patience_s, tell))
+        except asyncio.CancelledError:
+            notes.clear()  # The thread is where it was; the next instance reads why.
+            raise
+        finally:
+            stuck = self.counts.returned(work)
+            if stuck and not records:
+                self.log.warning("no longer stuck", step=stuck.step)
+            for before, note in notes:
+                self.log.warning("no longer stuck", pod=str(note.pod), claim=str(note.claim))
+                self._swap(note, before)
+
+    def _note(self, records: tuple[Attachment, ...], step: str) -> list[Note]:
+        """Say and record that a thread is stuck at the step."""
+        late, hint = (
+            f"{step} has not returned for {self.patience_s:g} s",
+            "the kernel's log names hung tasks",
+        )
+        if not records:
+            self.log.error("stuck in the kernel", reason=f"{late}; {hint}")
+        message = f"{late}; its devices are left alone until it does; {hint}"
+        notes: list[Note] = []
+        for record in records:
+            self.log.error(
+                "stuck in the kernel", pod=str(record.pod), claim=str(record.claim), reason=message
+            )
+            seen = self.attachments.get(record.claim.uid)
+            before = seen if seen and seen.sandbox_id == record.sandbox_id else record
+            note = replace(before, failure=self._failure(message, before.failure))
+            if self._swap(seen, note):
+                notes.append((before, note))
+        return notes
+
+    def _failure(self, message: str, before: Failure | None) -> Failure:
+        """Return the failure to record; what went wrong before is still to be read."""
+        if before is None:
+            return Failure(STUCK, message_of(message), self.clock.wall(), 1)
+        text = message_of(f"{message}{_BEFORE}{before.message}")
+        return Failure(STUCK, text, self.clock.wall(), before.count)
+
+    def _record_fault(self, before: Attachment | None, blank: Attachment, message: str) -> None:
+        """Record a failure, unless the work has recorded one since before."""
+        seen = self.attachments.get(blank.claim.uid)
+        record = seen if seen and seen.sandbox_id == blank.sandbox_id else blank
+        known = before.failure if before else None
+        if record.failure is None or record.failure == known:
+            count = record.failure.count + 1 if record.failure else 1
+            failure = Failure(FAULT, message_of(message), self.clock.wall(), count)
+            self._swap(seen, replace(record, failure=failure))
+
+    def note_well(self, claim_uid: str) -> None:
+        """Forget that a thread of the claim was stuck or failed: all of it was seen to be well."""
+        record = self.attachments.get(claim_uid)
+        if record and record.failure and record.failure.reason in {STUCK, FAULT}:
+            self._swap(record, replace(record, failure=None))
+
+    def opened(self, claim_uid: str, work: Callable[[], bool]) -> bool:
+        """Open an attached claim's gate; return whether it is open, and record why if it is not.
+
+        Args:
+            claim_uid: whose it is.
+            work: opens it; returns whether it was closed.
+        """
+        why = ""
+        try:
+            if work():
+                self.counts.gate_opened()
+        except OSError as error:
+            self.counts.gate_failed()
+            why = described(error)
+        self._note_gate(claim_uid, _UNOPENED, GATE_CLOSED, why)
+        return not why
+
+    def note_unclosed(self, claim_uid: str, why: str) -> None:
+        """Record why the claim's gate cannot be closed; with "", that it is."""
+        self._note_gate(claim_uid, _UNCLOSED, GATE_OPEN, why)
+
+    def _note_gate(self, claim_uid: str, trouble: str, reason: str, why: str) -> None:
+        """Record what is wrong with the claim's gate, for the first reason; with "", nothing is."""
+        record = self.attachments.get(claim_uid)
+        if record is None:
+            return
+        failure = record.failure
+        if failure is not None and failure.message.startswith((_UNCLOSED, _UNOPENED)):
+            earlier = failure.message.partition(_BEFORE)[2]
+            failure = replace(failure, message=earlier) if earlier else None
+        if why:
+            self.log.error(trouble, claim=str(record.claim), reason=why)
+            remedy = "make its directory writable, with room in it; this is retried"
+            message = f"{trouble}: {why}; {remedy}"
+            first = failure.reason if failure else reason
+            failure = replace(self._failure(message, failure), reason=first)
+        known = record.failure.message if record.failure else ""
+        if known != (failure.message if failure else ""):
+            self._swap(record, replace(record, failure=failure))
+
+    def _swap(self, seen: Attachment | None, record: Attachment) -> bool:
+        """Record it unless the thread was quicker; return whether it is recorded."""
+        try:
+            return self.attachments.swap(seen, record)
+        except (DranetError, OSError) as error:
+            self.log.error("failure not recorded", claim=str(record.claim), reason=str(error))
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a repair is of.
+
+    Attributes:
+        name: for people; the pod and the claim that come after may have the same.
+        key: tells it from all others.
+    """
+
+    name: str
+    key: str
+
+    @classmethod
+    def of(cls, record: Attachment) -> "Subject":
+        """Return the claim in the sandbox that its record is of."""
+        return cls(str(record.claim), f"{record.claim.uid} in {record.sandbox_id}")
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Something to put right, or to look whether it is.
+
+    Attributes:
+        failed: what the log says of it if it fails.
+        subject: what it repairs. Of work of one kind on it, one is done at a time.
+        work: does it.
+    """
+
+    failed: str
+    subject: Subject
+    work: Callable[[], Coroutine[object, object, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """Repairs that keep each other from nothing."""
+
+    log: structlog.typing.FilteringBoundLogger
+    _at_work: dict[tuple[str, str], asyncio.Task[bool]] = field(default_factory=dict)
+
+    async def done(self, repairs: Iterable[Repair], patience_s: float, moment_s: float) -> bool:
+        """Do repairs in turn. One that hangs in the kernel is left to itself, and not begun again.
+
+        So there are as many threads as repairs that hang, however often they are asked for.
+
+        Args:
+            repairs: each is asked for when it is its turn.
+            patience_s: how long all that hang are waited for together.
+            moment_s: how long one of them keeps the next from its turn.
+
+        Returns:
+            Whether all are done.
+        """
+        well, left_s = True, patience_s
+        hanging: set[asyncio.Task[bool]] = set()
+        for repair in repairs:
+            key = (repair.failed, repair.subject.key)
+            if key in self._at_work:
+                well = False
+                continue
+            task = self._begun(key, repair)
+            waited_s = min(moment_s, left_s)
+            await asyncio.wait({task}, timeout=waited_s)
+            if task.done():
+                well &= task.result()
+            else:
+                hanging.add(task)
+                left_s -= waited_s
+        if hanging:
+            await asyncio.wait(hanging, timeout=left_s)
+        return well and all(task.done() and task.result() for task in hanging)
+
+    def _begun(self, key: tuple[str, str], repair: Repair) -> asyncio.Task[bool]:
+        name = f"{repair.subject.name}: {repair.failed}"
+        task = asyncio.create_task(self._tried(repair), name=name)
+        self._at_work[key] = task
+        task.add_done_callback(lambda _done: self._at_work.pop(key))
+        return task
+
+    async def _tried(self, repair: Repair) -> bool:
+        """Do it; its failure is logged and keeps nothing else from being done."""
+        subject = repair.subject.name
+        try:
+            await repair.work()
+        except Exception as error:
+            self.log.error(
+                repair.failed, subject=subject, reason=described(error), exc_info=trace_of(error)
+            )
+            return False
+        return True

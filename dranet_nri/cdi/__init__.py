@@ -1,0 +1,1 @@
+"""CDI: container edits, the specs on disk and the gate."""

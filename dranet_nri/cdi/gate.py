@@ -1,0 +1,118 @@
+"""The gate's files: the CDI spec that lets a claim's containers start, and its metadata files.
+
+Rules:
+1. Open: metadata first, spec last. Close: spec first.
+2. Both live on tmpfs, so that a reboot closes every gate.
+3. Opening an open gate rewrites only what changed.
+4. What a crash left is cleared away at the next start; no one but us names files like ours.
+"""
+
+import shutil
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.cdi.edits import (
+    EditOptions,
+    cdi_spec,
+    gated_requests,
+    metadata,
+    metadata_source,
+)
+from dranet_nri.component.files import Fs, remove, save, sweep
+from dranet_nri.model import DRIVER_NAME, Allocation, Attachment
+from dranet_nri.plan.refusals import described
+
+_PREFIX: Final = f"{DRIVER_NAME}-"  # of our specs; other drivers' are in the same directory
+READABLE: Final = 0o644  # a non-root container reads its metadata, the runtime the spec
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Where the files are written.
+
+    Attributes:
+        cdi_dir: a directory the runtime reads CDI specs from.
+        metadata_dir: our directory of metadata files, at the same path on the host.
+    """
+
+    fs: Fs
+    cdi_dir: Path
+    metadata_dir: Path
+
+    def spec_path(self, claim_uid: str) -> Path:
+        """Return where the claim's CDI spec is while its gate is open."""
+        return self.cdi_dir / f"{_PREFIX}{claim_uid}.json"
+
+    def open(self, allocation: Allocation, attachment: Attachment, options: EditOptions) -> bool:
+        """Write the claim's files; none where it only looks on (adminAccess).
+
+        Returns:
+            Whether it was closed.
+
+        Raises:
+            OSError: they can't be written; the gate stays closed.
+        """
+        directory = str(self.metadata_dir)
+        requests = gated_requests(allocation)
+        if not requests:
+            return False  # A CDI spec without devices is an invalid one.
+        uid = allocation.claim.uid
+        for request in requests:
+            source = Path(metadata_source(directory, uid, request))
+            self._write(source, metadata(allocation, attachment, request))
+        spec, path = cdi_spec(allocation, attachment, directory, options), self.spec_path(uid)
+        closed = not path.exists()
+        self._write(path, spec)
+        return closed
+
+    def is_open(self, allocation: Allocation) -> bool:
+        """Whether the claim's containers may start; one that only looks on has no gate."""
+        return not gated_requests(allocation) or self.spec_path(allocation.claim.uid).exists()
+
+    def close(self, claim_uid: str) -> None:
+        """Remove the claim's files. Idempotent.
+
+        Raises:
+            OSError: the spec can't be removed.
+        """
+        remove(self.fs, self.spec_path(claim_uid), durable=False)
+        shutil.rmtree(self.metadata_dir / claim_uid, ignore_errors=True)
+
+    def try_close(self, claim_uid: str) -> str:
+        """Remove the claim's files. Return why that can't be done, "" if it is."""
+        try:
+            self.close(claim_uid)
+        except OSError as error:
+            return described(error)
+        return ""
+
+    def clear(self, attached: Collection[str]) -> None:
+        """Remove what a crash left: files half written, and those of claims that nobody has.
+
+        Args:
+            attached: UIDs of the claims that have an attachment record.
+
+        Raises:
+            OSError: something can't be removed.
+        """
+        with suppress(FileNotFoundError):  # each directory is made with its first file
+            sweep(self.fs, self.cdi_dir, prefix=_PREFIX)
+        known = {path.name for path in self.metadata_dir.glob("*")}
+        for claim_uid in sorted((known | set(self.claims())) - set(attached)):
+            self.close(claim_uid)
+        for directory in self.metadata_dir.glob("*/*/"):
+            sweep(self.fs, directory)
+
+    def claims(self) -> tuple[str, ...]:
+        """Return the UIDs of the claims whose gate is open."""
+        specs = self.cdi_dir.glob(f"{_PREFIX}*.json")
+        return tuple(sorted(path.stem.removeprefix(_PREFIX) for path in specs))
+
+    def _write(self, path: Path, content: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.read_bytes() == content:
+            return
+        save(self.fs, path, content, mode=READABLE, durable=False)

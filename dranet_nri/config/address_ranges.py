@@ -1,0 +1,118 @@
+"""An address out of a range of this node's, in place of one that the claim spells out.
+
+`interface.addresses` may hold "10.9.1.16-10.9.1.63/24": each device gets the first address of the
+range that no pod of the node has, with that prefix length. Nodes do not know of each other, so
+each needs a range of its own.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from ipaddress import ip_address, ip_interface
+from typing import Final
+
+from dranet_nri.config.scalars import IpAddress, check_assignable, parse_address, parse_prefix
+from dranet_nri.errors import HeldError, InvalidValueError, RefusedError
+from dranet_nri.model import NetworkConfig
+
+MAX_RANGE: Final = 65536  # addresses; they are tried one after the other
+
+
+def parse_address_or_range(text: str) -> str:
+    """Return "address/length" or "first-last/length" in canonical form.
+
+    Raises:
+        InvalidValueError: it is neither, no NIC can have it, or the range is none of one network.
+    """
+    first, dash, rest = text.partition("-")
+    if not dash:
+        address, length = parse_prefix(text)
+        check_assignable(address)
+        return f"{address}/{length}"
+    low = parse_address(first)
+    high, length = parse_prefix(rest)
+    check_assignable(low)
+    check_assignable(high)
+    if high.version != low.version:
+        raise InvalidValueError(f"begins as IPv{low.version} and ends as IPv{high.version}")
+    if int(low) > int(high):
+        raise InvalidValueError("ends before it begins; write the lower address first")
+    if low not in ip_interface(f"{high}/{length}").network:
+        raise InvalidValueError(f"{low} is not in the network of {high}/{length}; correct one")
+    if int(high) - int(low) >= MAX_RANGE:
+        raise InvalidValueError(f"holds more than {MAX_RANGE} addresses; use a part of it")
+    return f"{low}-{high}/{length}"
+
+
+def lease_addresses(
+    configs: Sequence[NetworkConfig], taken: Iterable[str]
+) -> tuple[NetworkConfig, ...]:
+    """Return the configurations with a free address in place of each range.
+
+    Args:
+        configs: of the devices that are allocated together.
+        taken: addresses in CIDR notation that are given away on this node.
+
+    Raises:
+        HeldError: every address of a range is given away; enough of them may come back.
+        RefusedError: these devices alone want more addresses than a range has.
+    """
+    spelled_out = (cidr for config in configs for cidr in config.interface.addresses or ())
+    own = {_host(cidr) for cidr in spelled_out if "-" not in cidr}
+    try:
+        return _all_leased(configs, own | {_host(cidr) for cidr in taken})
+    except _UsedUpError as error:
+        held = error
+    try:
+        _all_leased(configs, own)
+    except _UsedUpError as error:
+        raise RefusedError(
+            f"interface.addresses: {error.entry} has fewer addresses than these devices want of "
+            "it; widen the range"
+        ) from None
+    raise HeldError(
+        f"interface.addresses: every address of {held.entry} is given to a pod of this node; "
+        "end one of them, or widen the range"
+    )
+
+
+class _UsedUpError(Exception):
+    """No address of a range is left."""
+
+    def __init__(self, entry: str) -> None:
+        super().__init__(entry)
+        self.entry = entry
+
+
+def _all_leased(
+    configs: Sequence[NetworkConfig], used: set[IpAddress]
+) -> tuple[NetworkConfig, ...]:
+    """Return configurations without ranges; used grows by what is given."""
+    return tuple(_leased(config, used) for config in configs)
+
+
+def _leased(config: NetworkConfig, used: set[IpAddress]) -> NetworkConfig:
+    given = config.interface.addresses
+    if given is None or not any("-" in entry for entry in given):
+        return config
+    addresses = tuple(_free(entry, used) if "-" in entry else entry for entry in given)
+    return replace(config, interface=replace(config.interface, addresses=addresses))
+
+
+def _free(entry: str, used: set[IpAddress]) -> str:
+    span, _, length = entry.partition("/")
+    for address in _members(span):
+        if address not in used:
+            used.add(address)
+            return f"{address}/{length}"
+    raise _UsedUpError(entry)
+
+
+def _members(span: str) -> Iterator[IpAddress]:
+    first, _, last = span.partition("-")
+    low, high = ip_address(first), ip_address(last)
+    kind = type(low)
+    return (kind(number) for number in range(int(low), int(high) + 1))
+
+
+def _host(cidr: str) -> IpAddress:
+    return ip_interface(cidr).ip

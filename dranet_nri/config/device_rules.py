@@ -1,0 +1,192 @@
+"""What a configuration asks of a device that the device, or its node, cannot do."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from dranet_nri.config.json_cursor import show
+from dranet_nri.config.scalars import ETHERNET_BYTES, INFINIBAND_BYTES, bytes_of_mac
+from dranet_nri.model import CharKind, Device, NetworkConfig, RdmaMode
+
+SHARED_MODE_WARNING: Final = (
+    "RDMA devices are in shared mode, which isolates nothing: the pod sees those of the whole "
+    "node, and every pod that holds a device's file can use it; for isolation start the node with "
+    "'options ib_core netns_mode=0' in modprobe.d"
+)
+
+_WITH_NETDEV: Final = frozenset({"roce", "iw"})  # protocols over an interface of Ethernet
+_NOTHING_SHARED: Final = (
+    "a share of it gives a pod nothing: its interface stays on the host, and it has no RDMA; let"
+    ' --shared choose devices with RDMA (attributes["dra.net/rdma"].BoolValue), or claim one that'
+    " is not shared"
+)
+_MAC_BYTES: Final = {"ether": ETHERNET_BYTES, "infiniband": INFINIBAND_BYTES}
+_SOURCES: Final = {
+    CharKind.UVERBS: "load module ib_uverbs",
+    CharKind.RDMA_CM: "load module rdma_ucm",
+    CharKind.UMAD: "load module ib_umad",
+    CharKind.ISSM: "load module ib_umad; only InfiniBand ports have it",
+}
+
+
+def why_bare(device: Device) -> str:
+    """Return why a pod could be given nothing of the device now, "" if it could.
+
+    Only InfiniBand is of use without a net device, and EFA, which has none; any other is away with
+    its driver, or with another network namespace.
+    """
+    if device.key.name:
+        return ""
+    protocol = device.attribute("dra.net/rdmaProtocol")
+    if device.rdma_devices and protocol not in _WITH_NETDEV:
+        return ""
+    return (
+        "has no network interface on the host: its driver is being reloaded, or another network "
+        "namespace has the interface (lsns -t net)"
+    )
+
+
+def violations_for_device(
+    config: NetworkConfig, device: Device, *, share: bool = False
+) -> tuple[str, ...]:
+    """Return what cannot be applied to the device, by the facts published of it.
+
+    Args:
+        config: what is asked for.
+        device: what is given.
+        share: it is given to several pods, so that its interface stays on the host.
+    """
+    found: tuple[str, ...] = ()
+    if device.attribute("dra.net/ifName") is None and device.rdma_devices:
+        rule = "not possible on a device with RDMA but no network interface; remove it"
+        found = tuple(f"{path}: {rule}" for path, _ in _of_interface(config))
+    elif share:
+        found = violations_for_share(config)
+    if share and not device.rdma_devices and config.interface.ipoib is None:
+        found = (*found, _NOTHING_SHARED)
+    return (
+        *found,
+        *_mac_violations(config, device),
+        *_ipoib_violations(config, device),
+        *_rdma_violations(config, device),
+    )
+
+
+def violations_for_share(config: NetworkConfig) -> tuple[str, ...]:
+    """Return what cannot be applied to a share of a device; an IPoIB child of it is the pod's."""
+    if config.interface.ipoib is not None:
+        return ()
+    rule = (
+        "not possible on a share of a device, which stays on the host as it is; remove it, or claim"
+        " a device that is not shared"
+    )
+    named = (("rdma.name", config.rdma.name),) if config.rdma.name else ()
+    return tuple(
+        f"{path}: {f'{show(value)}: ' if isinstance(value, int | str) else ''}{rule}"
+        for path, value in (*_of_interface(config), *named)
+    )
+
+
+def _of_interface(config: NetworkConfig) -> Iterator[tuple[str, object]]:
+    """Yield (field, value) of what is asked of a network interface.
+
+    `forwarding: false` asks for nothing, so it is allowed.
+    """
+    interface = config.interface
+    given: tuple[tuple[str, object], ...] = (
+        ("interface.name", interface.name),
+        ("interface.addresses", interface.addresses or None),
+        ("interface.mtu", interface.mtu),
+        ("interface.hardwareAddr", interface.hardware_addr),
+        ("interface.gsoMaxSize", interface.gso_max_size),
+        ("interface.groMaxSize", interface.gro_max_size),
+        ("interface.gsoIPv4MaxSize", interface.gso_ipv4_max_size),
+        ("interface.groIPv4MaxSize", interface.gro_ipv4_max_size),
+        ("interface.arpIgnore", interface.arp_ignore),
+        ("interface.arpAnnounce", interface.arp_announce),
+        ("interface.forwarding", interface.forwarding or None),
+        ("routes", config.routes or None),
+        ("rules", config.rules or None),
+        ("neighbors", config.neighbors or None),
+        ("ethtool", config.ethtool or None),
+    )
+    return ((path, value) for path, value in given if value is not None)
+
+
+def _mac_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
+    """Yield link-layer addresses of another length than the device's.
+
+    The kernel refuses a shorter one and cuts a longer one of a neighbor (neigh_add,
+    net/core/neighbour.c).
+    """
+    encapsulation = device.attribute("dra.net/encapsulation")
+    size = _MAC_BYTES.get(str(encapsulation))
+    given = [("interface.hardwareAddr", config.interface.hardware_addr)]
+    given += [
+        (f"neighbors[{index}].hardwareAddr", each.hardware_addr)
+        for index, each in enumerate(config.neighbors)
+    ]
+    for path, mac in given:
+        if mac and size and bytes_of_mac(mac) != size:
+            yield (
+                f"{path}: {show(mac)}: has {bytes_of_mac(mac)} bytes, and those of the device "
+                f"({encapsulation}) have {size}; write such a one"
+            )
+
+
+def _ipoib_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
+    if config.interface.ipoib is None:
+        return
+    ifname = device.attribute("dra.net/ifName")
+    encapsulation = device.attribute("dra.net/encapsulation")
+    if ifname is None:
+        yield (
+            "interface.type: IPoIB needs the device's own IPoIB interface as parent, and there is "
+            "none; load the module ib_ipoib on the node, or remove it"
+        )
+    elif encapsulation != "infiniband":
+        yield (
+            f"interface.type: IPoIB needs an InfiniBand interface, and {ifname} is "
+            f"{encapsulation}; remove it, or select devices by "
+            'attributes["dra.net"].encapsulation == "infiniband"'
+        )
+
+
+def _rdma_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
+    names = device.rdma_devices
+    given = (("rdma.charDevices", config.rdma.char_devices), ("rdma.name", config.rdma.name))
+    if not names:
+        for path, value in given:
+            if value:
+                yield f"{path}: not possible on a device without RDMA; remove it"
+    elif config.rdma.name and config.interface.ipoib:
+        yield (
+            "rdma.name: not possible with interface.type: IPoIB, which leaves the RDMA device on "
+            "the host; remove it"
+        )
+    elif config.rdma.name and len(names) > 1:
+        yield (
+            f"rdma.name: the device has {len(names)} RDMA devices ({', '.join(names)}), and a "
+            "name fits one; remove it"
+        )
+
+
+def violations_for_mode(config: NetworkConfig, mode: RdmaMode | None) -> tuple[str, ...]:
+    """Return what cannot be applied in the RDMA mode that the node is in."""
+    if config.rdma.name is None or mode is not RdmaMode.SHARED:
+        return ()
+    return (
+        f'rdma.name: "{config.rdma.name}": not possible while the node shares its RDMA devices '
+        "with all pods; remove it, or start the node with 'options ib_core netns_mode=0'",
+    )
+
+
+def char_kinds(config: NetworkConfig, default: tuple[CharKind, ...]) -> tuple[CharKind, ...]:
+    """Return the kinds of device files the containers get: the claim's word, or the operator's."""
+    chosen = config.rdma.char_devices
+    return default if chosen is None else chosen
+
+
+def missing_warning(rdma_device: str, missing: Sequence[CharKind]) -> str:
+    """Return what to tell where kinds of device files that were asked for do not exist."""
+    listed = ", ".join(f"{kind} ({_SOURCES[kind]})" for kind in missing)
+    return f"{rdma_device}: no device file of kind {listed}; the containers go without"

@@ -1,0 +1,217 @@
+"""A cursor over a JSON document that collects every violation instead of stopping at the first.
+
+Rules:
+1. Nothing is coerced: "9000" is not 9000, true is not 1, 1.0 is not 1.
+2. A field whose value is null counts as not given, as the Go decoders of Kubernetes have it.
+3. A violation reads "path: value: rule and remedy"; `Findings.lines` puts them in document order.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, TypeVar
+
+from dranet_nri.config.json_text import JsonObject
+from dranet_nri.errors import ConfigError, InvalidValueError
+
+T = TypeVar("T")
+
+MAX_SHOWN: Final = 60  # characters of a value in a message; a line stays readable
+# YAML may hold longer numbers in hexadecimal, which Python may refuse to write in decimal
+# (str_digits_check_threshold of sys.int_info).
+_MOST_BITS: Final = 2048
+INT32: Final = (-(2**31), 2**31 - 1)
+
+
+def show(value: object) -> str:
+    """Return value as it stands in the document, in ASCII where unprintable, cut to MAX_SHOWN."""
+    match value:
+        case str():
+            body = (
+                repr(value)[1:-1].replace("\\'", "'") if value.isprintable() else ascii(value)[1:-1]
+            )
+            text = f'"{body}"'
+        case int() if value.bit_length() > _MOST_BITS:
+            text = hex(value)
+        case None | bool() | int() | float():
+            text = json.dumps(value)
+        case Mapping():
+            names = (
+                key if isinstance(key, str) and key.isprintable() else ascii(key) for key in value
+            )
+            text = f"object with {', '.join(names) or 'no fields'}"
+        case list():
+            text = f"list of {len(value)}"
+        case _:
+            text = ascii(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """Return ' (did you mean "x"?)' for the known word closest to word, or ''."""
+    by_lower = {name.lower(): name for name in known}
+    close = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f' (did you mean "{by_lower[close[0]]}"?)' if close else ""
+
+
+class Findings:
+    """The violations of one document."""
+
+    def __init__(self, *, newer: bool = False) -> None:
+        """Start with none.
+
+        Args:
+            newer: a program wrote the document, maybe for a newer API: its unknown fields are none
+                of a person's errors, and passed over.
+        """
+        self.newer = newer
+        self._found: list[tuple[tuple[int, ...], str]] = []
+
+    def add(self, position: tuple[int, ...], line: str) -> None:
+        """Keep one violation; position orders it within the document."""
+        self._found.append((position, line))
+
+    def lines(self) -> tuple[str, ...]:
+        """Return the violations in document order, each once."""
+        ordered = sorted(self._found, key=lambda found: found[0])
+        return tuple(dict.fromkeys(line for _, line in ordered))
+
+    def raise_if_any(self) -> None:
+        """Raise what was found.
+
+        Raises:
+            ConfigError: at least one violation was found.
+        """
+        if self._found:
+            raise ConfigError(self.lines())
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One value of the document, where it stands, and where to complain."""
+
+    value: object
+    path: str
+    findings: Findings
+    position: tuple[int, ...] = ()
+
+    def complain(self, rule: str) -> None:
+        """Record that this value breaks a rule."""
+        line = f"{self.path or 'document'}: {show(self.value)}: {rule}"
+        self.findings.add(self.position, line)
+
+    def child(self, name: str, value: object, order: int) -> "Node":
+        """Return the node of a field of this object."""
+        step = name if name and name.isprintable() else show(name)
+        path = f"{self.path}.{step}" if self.path else step
+        return Node(value, path, self.findings, (*self.position, order))
+
+    def fields(self, known: Collection[str], refused: Collection[str] = ()) -> dict[str, "Node"]:
+        """Return the given fields by name; complain about unknown and repeated ones.
+
+        Args:
+            known: names that are told to who gives another one.
+            refused: names that are returned as well, for their own complaint, and told to nobody.
+        """
+        found: dict[str, Node] = {}
+        for name, node in self.entries().items():
+            if name not in known and name not in refused:
+                if self.findings.newer:
+                    continue
+                listed = ", ".join(sorted(known))
+                hint = did_you_mean(name, known)
+                node.complain(f"unknown field{hint}; remove it or use one of: {listed}")
+            elif node.value is not None:
+                found[name] = node
+        return found
+
+    def entries(self) -> dict[str, "Node"]:
+        """Return every entry of an object, whatever its name; complain about repeated ones."""
+        if not isinstance(self.value, Mapping):
+            self.complain("must be an object with named fields")
+            return {}
+        found: dict[str, Node] = {}
+        for order, (name, value) in enumerate(self.value.items()):
+            if not isinstance(name, str):
+                self.complain(f"field name {show(name)} must be a string; put it in quotes")
+                continue
+            found[name] = self.child(name, value, order)
+        if isinstance(self.value, JsonObject):
+            for name in self.value.repeated:
+                found[name].complain("given more than once; keep one")
+        return found
+
+    def items(self, most: int | None = None) -> list["Node"]:
+        """Return the elements of a list; complain if it is none, or longer than most."""
+        if not isinstance(self.value, list | tuple):
+            self.complain("must be a list")
+            return []
+        if most is not None and len(self.value) > most:
+            self.complain(f"has {len(self.value)} entries; at most {most} are allowed")
+        return [
+            Node(value, f"{self.path}[{index}]", self.findings, (*self.position, index))
+            for index, value in enumerate(self.value)
+        ]
+
+    def text(self) -> str | None:
+        """Return a string, or complain and return None."""
+        if isinstance(self.value, str):
+            return self.value
+        self.complain("must be a string; put it in quotes")
+        return None
+
+    def word(self, allowed: Collection[str], refused: Collection[str] = ()) -> str | None:
+        """Return a string that is one of allowed or refused, or complain of the others.
+
+        Args:
+            allowed: words that are told to who gives another one.
+            refused: words that are returned as well, see fields.
+        """
+        text = self.text()
+        if text is None or text in allowed or text in refused:
+            return text
+        listed = f"{'one of ' if len(allowed) > 1 else ''}{', '.join(allowed)}"
+        self.complain(f"must be {listed}{did_you_mean(text, allowed)}")
+        return None
+
+    def boolean(self) -> bool | None:
+        """Return a boolean, or complain and return None."""
+        if isinstance(self.value, bool):
+            return self.value
+        self.complain("must be true or false, without quotes")
+        return None
+
+    def integer(self, low: int, high: int, rule: str = "") -> int | None:
+        """Return an integer of low..high, or complain (with rule where given) and return None."""
+        if not isinstance(self.value, int) or isinstance(self.value, bool):
+            self.complain("must be a whole number, without quotes or a fraction")
+            return None
+        if low <= self.value <= high:
+            return self.value
+        self.complain(rule or f"must be {low} to {high}")
+        return None
+
+    def parsed(self, parser: Callable[[str], T]) -> T | None:
+        """Return the string as parser reads it, or complain with the parser's words."""
+        text = self.text()
+        if text is None:
+            return None
+        try:
+            return parser(text)
+        except InvalidValueError as error:
+            self.complain(str(error))
+            return None
+
+
+Fields = Mapping[str, Node]
+
+
+def given(fields: Fields, name: str, read: Callable[[Node], T | None]) -> T | None:
+    """Return what read makes of the named field, None where it is not given."""
+    return read(fields[name]) if name in fields else None
+
+
+def without_blank(fields: Fields, *names: str) -> dict[str, Node]:
+    """Drop the named fields where they are "", which means not given, as templates print it."""
+    return {key: node for key, node in fields.items() if key not in names or node.value != ""}

@@ -1,0 +1,107 @@
+"""Fields of dranet's contract that this version does not apply.
+
+They are held to dranet's rules first, so that the user learns everything at once, and then refused.
+A value that only spells out the default is accepted, because nothing is left undone.
+"""
+
+from typing import Final
+
+from dranet_nri.config.json_cursor import Fields, Node, given
+
+REFUSED_TOP: Final = ("profile",)
+REFUSED_INTERFACE: Final = (
+    *("dhcp", "disableEbpfPrograms", "vrf", "addressing", "ipvlan", "acceptRA"),
+)
+
+_NOT_SUPPORTED: Final = "not supported by this version; remove it"
+_TYPES: Final = ("Passthrough", "IPVLAN", "IPoIB")
+_APPLIED: Final = ("Passthrough", "IPoIB", "Static")
+_ADDRESSING: Final = ("Static", "DHCP", "Unnumbered")
+_RESERVED_TABLES: Final = (253, 254, 255)  # default, main, local: linux/rtnetlink.h
+_MAX_TABLE: Final = 2**32 - 1
+_MIN_MTU_RA: Final = 1280  # RFC 8200
+
+
+def check_top(fields: Fields) -> None:
+    """Check and refuse the fields beside `interface`."""
+    if "profile" in fields:
+        fields["profile"].text()
+        fields["profile"].complain(_NOT_SUPPORTED)
+
+
+def check_interface(node: Node, fields: Fields, *, has_rules: bool) -> None:
+    """Check and refuse the fields of `interface`, alone and together with others."""
+    for name in ("dhcp", "disableEbpfPrograms"):
+        if name in fields and fields[name].boolean():
+            fields[name].complain(_NOT_SUPPORTED)
+    kind = _word(fields, "type", _TYPES)
+    addressing = _word(fields, "addressing", _ADDRESSING)
+    _check_addressing(node, fields, addressing)
+    _check_type(fields, kind, addressing)
+    if "vrf" in fields:
+        _check_vrf(fields["vrf"], has_rules=has_rules)
+    if "acceptRA" in fields:
+        _check_accept_ra(fields)
+
+
+def _word(fields: Fields, name: str, words: tuple[str, ...]) -> str:
+    """Return the word given, or the default, which is the first."""
+    applied = [word for word in words if word in _APPLIED]
+    word = given(fields, name, lambda node: node.word(applied, words))
+    if word is None:
+        return words[0]
+    if word not in _APPLIED:
+        fields[name].complain(_NOT_SUPPORTED)
+    return word
+
+
+def _check_addressing(node: Node, fields: Fields, addressing: str) -> None:
+    dynamic = fields["dhcp"].value is True if "dhcp" in fields else False
+    if dynamic and "addressing" in fields:
+        node.complain("dhcp and addressing say the same; keep addressing")
+    if (dynamic or addressing == "DHCP") and "addresses" in fields:
+        node.complain("DHCP together with addresses is not possible; keep one")
+
+
+def _check_type(fields: Fields, kind: str, addressing: str) -> None:
+    if kind == "IPVLAN":
+        if "hardwareAddr" in fields:
+            fields["hardwareAddr"].complain("not possible with type IPVLAN; remove it")
+        if addressing == "DHCP":
+            fields["addressing"].complain("DHCP is not possible with type IPVLAN; use Static")
+    elif addressing == "Unnumbered":
+        fields["addressing"].complain("Unnumbered is only possible with type IPVLAN")
+    if "ipvlan" in fields:
+        block = fields["ipvlan"]
+        inner = block.fields(("mode", "flag"))
+        for name, only in (("mode", "L2"), ("flag", "Bridge")):
+            if name in inner and inner[name].text() not in {None, "", only}:
+                inner[name].complain(f"must be {only}")
+        if kind != "IPVLAN":
+            block.complain("only possible with type IPVLAN; remove it")
+        block.complain(_NOT_SUPPORTED)
+
+
+def _check_vrf(node: Node, *, has_rules: bool) -> None:
+    fields = node.fields(("name", "table"))
+    name = fields.get("name")
+    if name is None:
+        node.complain("needs name; add it")
+    elif name.text() == "":
+        name.complain("must not be empty")
+    if "table" in fields:
+        table = fields["table"].integer(1, _MAX_TABLE)
+        if table in _RESERVED_TABLES:
+            fields["table"].complain("253, 254 and 255 belong to the system; choose another")
+    if has_rules:
+        node.complain("rules together with vrf are not possible; remove one")
+    node.complain(_NOT_SUPPORTED)
+
+
+def _check_accept_ra(fields: Fields) -> None:
+    node = fields["acceptRA"]
+    node.integer(0, 2)
+    mtu = fields["mtu"].value if "mtu" in fields else None
+    if isinstance(mtu, int) and mtu < _MIN_MTU_RA:
+        node.complain(f"needs mtu {_MIN_MTU_RA} or more; raise it or remove one")
+    node.complain(_NOT_SUPPORTED)

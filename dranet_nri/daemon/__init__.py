@@ -1,0 +1,1 @@
+"""The process `dranet-nri run`: wiring and loops."""

@@ -1,0 +1,384 @@
+"""The plugin process: everything put together, and the loops that run until it is stopped."""
+
+import asyncio
+import gc
+import os
+import signal
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from typing import Final, assert_never
+
+import structlog
+
+from dranet_nri.attach.controller import Attacher
+from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.guard import Guard
+from dranet_nri.attach.metrics import GIVING
+from dranet_nri.attach.rdma import RdmaOptions
+from dranet_nri.attach.records import SharedAttachments
+from dranet_nri.cdi.edits import EditOptions
+from dranet_nri.cdi.gate import Gate
+from dranet_nri.component.backoff import FIRST_DELAY_S, pause_after
+from dranet_nri.component.files import RealFs
+from dranet_nri.component.log import logger, trace_of
+from dranet_nri.errors import KernelError
+from dranet_nri.facts import privileged
+from dranet_nri.facts.host import boot_id
+from dranet_nri.facts.uevents import OVERFLOW, DeviceEvent, DeviceEvents
+from dranet_nri.hooks.handler import Plugin
+from dranet_nri.kernel.session import NetlinkKernel
+from dranet_nri.kernel.sysctl import check_root
+from dranet_nri.linux.rdma.types import EventKind, RdmaEvent
+from dranet_nri.linux.rdma.watcher import RdmaListener
+from dranet_nri.model import Pod
+from dranet_nri.nri.runtime_quirks import forgets_rejected_sandboxes
+from dranet_nri.nri.stub import (
+    Connection,
+    Disconnected,
+    Endpoint,
+    HookFailed,
+    HookLate,
+    Notice,
+    Outcome,
+    Serving,
+    Unsynchronized,
+    endpoint_from_environ,
+)
+from dranet_nri.plan.refusals import described
+from dranet_nri.settings import Settings
+from dranet_nri.state.lock import PluginLock
+from dranet_nri.state.reader import AllocationReader
+from dranet_nri.state.store import AttachmentStore
+from dranet_nri.telemetry.heartbeat import Pulse
+from dranet_nri.telemetry.tcx import Lookout
+
+LOCK_POLL_S: Final = 0.5
+COMING_OR_GOING: Final = frozenset({EventKind.REGISTER, EventKind.UNREGISTER, EventKind.LOST})
+APPEARING: Final = frozenset({"add", "move", "bind"})  # uevent actions, linux/kobject.h
+DISAPPEARING: Final = frozenset({"remove", "unbind"})
+VIRTUAL: Final = "/devices/virtual/"  # where devices without hardware are, drivers/base/core.c
+
+
+def is_worth_a_look(events: Collection[DeviceEvent], plugin: Plugin) -> bool:
+    """Whether events may be about devices of ours.
+
+    One appears that may be missing: it may have come home. An RDMA device appears: a driver's
+    reload gives device files other numbers. What a pod has disappears: it is lost to the pod. Of
+    its PCI function and its device files every namespace is told, of its links only its own.
+    """
+    if any(event.action == OVERFLOW for event in events):
+        return True
+    appeared = [event for event in events if event.action in APPEARING]
+    gone = {event.name for event in events if event.action in DISAPPEARING}
+    return (
+        _may_be_missing(appeared, plugin)
+        or (any(event.subsystem == "infiniband" for event in appeared) and plugin.has_rdma())
+        or plugin.has_any(gone)
+    )
+
+
+def _may_be_missing(appeared: Collection[DeviceEvent], plugin: Plugin) -> bool:
+    """Whether something that appeared may be what keeps a claim from being settled.
+
+    Hardware may, under any name. Virtual links come with every pod of the node: one is looked at
+    if a claim that is not settled has its name.
+    """
+    if any(each.subsystem != "net" or not each.path.startswith(VIRTUAL) for each in appeared):
+        return plugin.pending() > 0
+    names = {each.name for each in appeared}
+    return any(
+        one.device.key.name in names or one.pod_name in names
+        for each in plugin.unsettled()
+        for one in each.devices
+    )
+
+
+class SystemClock:
+    """The kernel's clocks."""
+
+    def wall(self) -> int:
+        """Return Unix seconds."""
+        return int(time.time())
+
+    def boot(self) -> int:
+        """Return seconds of CLOCK_BOOTTIME, which counts suspend and no clock change moves."""
+        return int(time.clock_gettime(time.CLOCK_BOOTTIME))
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass, on the thread that asks."""
+        time.sleep(seconds)
+
+
+@dataclass(slots=True)
+class Bell:
+    """Says when to reconcile: at once for news, after a growing delay for trouble, else sweep.
+
+    Trouble that a round meets itself is for its result to tell. What the kernel announces during a
+    round may be about a device that it has looked at already, or an echo of its own work: a look
+    follows soon, but only one while such rounds in a row leave trouble.
+    """
+
+    sweep_s: float
+    clock: Callable[[], float] = time.monotonic
+    _due: float = field(init=False)
+    _troubled: int = 0  # rounds in a row that left something
+    _began: float | None = None  # the round at work
+    _announced: bool = False  # something, during the round at work
+    _echo: bool = False  # so it was during the round before
+    _rung: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        """Let the first round come at once."""
+        self._due = self.clock()
+
+    def news(self) -> None:
+        """Say that the world changed."""
+        self._ring(0.0)
+
+    def trouble(self) -> None:
+        """Say that something new is left to be repaired."""
+        if self._began is None:
+            self._troubled = 0
+            self._ring(FIRST_DELAY_S)
+
+    def announced(self) -> None:
+        """Say that the kernel announced what may be trouble; a round at work may have missed it."""
+        self._announced = self._began is not None
+        self.trouble()
+
+    def left_s(self) -> float:
+        """Return how long it is until the next round, in seconds; less than 0 if it is late."""
+        return self._due - self.clock()
+
+    def at_work_s(self) -> float | None:
+        """Return for how long a round has been at work, None between rounds."""
+        return None if self._began is None else self.clock() - self._began
+
+    async def wait(self) -> None:
+        """Return when it is time to look."""
+        while (left_s := self.left_s()) > 0:
+            self._rung.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._rung.wait(), left_s)
+        self.begin()
+
+    def begin(self) -> None:
+        """Note that a round begins; what rings from now on is for the next one."""
+        self._due = inf
+        self._began = self.clock()
+
+    def settle(self, *, pending: bool) -> None:
+        """Take in how the round went."""
+        self._began = None
+        if self._announced and not (pending and self._echo):
+            self._ring(FIRST_DELAY_S)
+        self._echo, self._announced = self._announced, False
+        if pending:
+            self._ring(pause_after(self._troubled, FIRST_DELAY_S, self.sweep_s))
+            self._troubled += 1
+        else:
+            self._ring(self.sweep_s)
+            self._troubled = 0
+
+    def _ring(self, delay_s: float) -> None:
+        self._due = min(self._due, self.clock() + delay_s)
+        self._rung.set()
+
+
+class Daemon:
+    """One plugin process."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        """Prepare; nothing is opened before run.
+
+        Raises:
+            InvalidValueError: a setting is not usable.
+        """
+        check_root(settings.proc)
+        self._settings = settings
+        self._log: structlog.typing.FilteringBoundLogger = logger("daemon")
+        dialled = Endpoint(settings.name, settings.index, str(settings.nri_socket))
+        self._endpoint = endpoint_from_environ(environ, dialled)
+        self._bell = Bell(settings.sweep_s)
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT, or until the runtime that launched us is gone.
+
+        The lock and the records are let go by the process's end, not here: a thread in the kernel
+        may still be at work, and the next instance must not begin before it is gone.
+        """
+        settings = self._settings
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        settings.run.mkdir(mode=0o755, parents=True, exist_ok=True)
+        lock = PluginLock(settings.run / "lock")
+        if not await self._acquired(lock, stop):
+            return
+        kernel = NetlinkKernel(proc_root=str(settings.proc), sys_root=str(settings.sysfs))
+        attachments = SharedAttachments(AttachmentStore(settings.attachments))
+        with AllocationReader(settings.allocations, owner=None) as allocations:
+            plugin = self._plugin(kernel, attachments, allocations)
+            self._clear(plugin.attacher.gate, attachments)
+            gc.freeze()  # what is here by now stays; to look it over would halt all hooks for 30 ms
+            await self._serve(plugin, stop)
+        self._log.info("stopped")
+
+    async def _acquired(self, lock: PluginLock, stop: asyncio.Event) -> bool:
+        """Wait for the lock; False if told to stop first."""
+        if lock.try_acquire():
+            return True
+        self._log.warning("another instance runs on this node, waiting for it to end")
+        while not stop.is_set():
+            # Another process's flock tells nobody when it is let go.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), LOCK_POLL_S)
+            if lock.try_acquire():
+                return True
+        return False
+
+    def _plugin(
+        self, kernel: NetlinkKernel, attachments: SharedAttachments, allocations: AllocationReader
+    ) -> Plugin:
+        settings = self._settings
+        attacher = Attacher(
+            kernel=kernel,
+            executor=Executor(
+                kernel,
+                attachments,
+                SystemClock(),
+                RdmaOptions(settings.rdma_mode, settings.rdma_char_devices),
+                Guard(settings.node_addresses, settings.uplinks, settings.include),
+            ),
+            attachments=attachments,
+            gate=Gate(RealFs(), settings.cdi, settings.metadata),
+            options=EditOptions(settings.memlock, settings.environment),
+            log=logger("attach"),
+            wake=self._bell.trouble,
+            clock=SystemClock(),
+            vm_handlers=settings.vm_handlers,
+            allocation=allocations.get,
+        )
+        return Plugin(attacher, allocations, logger("plugin"), self._bell.news, boot_id())
+
+    def _clear(self, gate: Gate, attachments: SharedAttachments) -> None:
+        """Remove what a crash left of the gate's files; that it can't be keeps nobody from work."""
+        try:
+            gate.clear({each.claim.uid for each in attachments.all()})
+        except OSError as error:
+            self._log.warning("files of a crash not cleared", reason=str(error))
+
+    async def _serve(self, plugin: Plugin, stop: asyncio.Event) -> None:
+        def notify(notice: Notice) -> None:
+            self._notice(plugin, notice)
+            if isinstance(notice, Serving | Unsynchronized | Disconnected):
+                pulse.news()
+
+        connection = Connection(self._endpoint, plugin, notify, answered=partial(_count, plugin))
+        pulse = Pulse(RealFs(), self._settings.run, plugin, self._bell, lambda: connection.status)
+        ask = partial(plugin.attacher.overseer.done, privileged.look)
+        lookout = Lookout(RealFs(), self._settings.run, ask)
+        loop = asyncio.get_running_loop()
+        events = DeviceEvents()
+        rdma = RdmaListener(
+            self._settings.sysfs, partial(self._rdma_changed, plugin), self._rdma_unheard
+        )
+        loop.add_reader(plugin.allocations.fileno(), plugin.refresh)
+        loop.add_reader(events.fileno(), self._devices_changed, events, rdma, plugin)
+        rdma.follow()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                helpers = (
+                    tasks.create_task(pulse.run(), name="pulse"),
+                    tasks.create_task(lookout.run(), name="lookout"),
+                    tasks.create_task(self._repair(plugin), name="repair"),
+                    tasks.create_task(self._stop_when_told(connection, stop), name="stop"),
+                )
+                await connection.run()
+                for each in helpers:
+                    each.cancel()
+        finally:
+            loop.remove_reader(plugin.allocations.fileno())
+            loop.remove_reader(events.fileno())
+            rdma.close()
+
+    async def _stop_when_told(self, connection: Connection, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._log.info("stopping")
+        connection.close()
+
+    def _devices_changed(self, events: DeviceEvents, rdma: RdmaListener, plugin: Plugin) -> None:
+        """Look soon after what events tell."""
+        found = tuple(events.pending())
+        rdma.follow()
+        if is_worth_a_look(found, plugin):
+            self._bell.announced()
+
+    def _rdma_changed(self, plugin: Plugin, events: Collection[RdmaEvent]) -> None:
+        """Look soon when RDMA devices come or go."""
+        if {event.kind for event in events} & COMING_OR_GOING and plugin.has_rdma():
+            self._bell.announced()
+
+    def _rdma_unheard(self, error: KernelError) -> None:
+        """Say so. What would have been told, device events tell as well, or a sweep sees it."""
+        self._log.warning("RDMA events are not heard", reason=str(error))
+
+    async def _repair(self, plugin: Plugin) -> None:
+        """Reconcile for ever. Whatever one round meets, the next one comes."""
+        while True:
+            await self._bell.wait()
+            pending = True
+            try:
+                pending = await plugin.reconcile()
+                plugin.attacher.meter.work.round("pending" if pending else "settled")
+            except Exception:  # noqa: BLE001 - the next round comes, whatever this one met
+                self._log.exception("repair failed")
+                plugin.attacher.meter.work.round("failed")
+            self._bell.settle(pending=pending)
+
+    def _notice(self, plugin: Plugin, notice: Notice) -> None:
+        counts = plugin.attacher.meter.hooks
+        match notice:
+            case Serving():
+                counts.connected()
+                plugin.may_reject = forgets_rejected_sandboxes(
+                    notice.runtime_name, notice.runtime_version
+                )
+                self._log.info(
+                    "serving",
+                    runtime=f"{notice.runtime_name} {notice.runtime_version}",
+                    nri=notice.nri_version,
+                    pid=os.getpid(),
+                )
+            case Unsynchronized():
+                self._log.warning("connected, but not served", reason=notice.reason)
+            case Disconnected():
+                counts.disconnected()
+                self._log.warning("disconnected", reason=notice.reason, retry_s=notice.retry_s)
+            case HookLate():
+                counts.late(notice.hook)
+                self._log.warning("hook at its deadline", hook=notice.hook, pod=str(notice.pod))
+            case HookFailed():
+                if notice.hook in GIVING:
+                    counts.refused(notice.error)
+                self._log.error(
+                    "hook failed",
+                    hook=notice.hook,
+                    pod=str(notice.pod),
+                    told=notice.told,
+                    reason=described(notice.error),
+                    exc_info=trace_of(notice.error),
+                )
+            case _:
+                assert_never(notice)
+
+
+def _count(plugin: Plugin, hook: str, pod: Pod, outcome: Outcome, seconds: float) -> None:
+    """Count a hook; one of a pod without claims has its turn, too, where nobody knows that."""
+    if outcome == "success" and not plugin.has_claims(pod.uid):
+        outcome = "noop"
+    plugin.attacher.meter.hooks.answered(hook, outcome, seconds)

@@ -1,0 +1,143 @@
+"""What `doctor` looks at beside the inventory: RDMA mode, files, modules, limits, the runtime."""
+
+import os
+import re
+import resource
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.facts.runtime_config import (
+    CONTAINERD,
+    CRIO,
+    ContainerdFile,
+    CrioFiles,
+    containerd_file,
+    crio_files,
+)
+from dranet_nri.inventory import RdmaDevice
+from dranet_nri.linux.dirfd import Folder
+from dranet_nri.linux.rdma.chardev import in_sysfs
+from dranet_nri.linux.rdma.socket import open_here
+from dranet_nri.model import RdmaMode
+from dranet_nri.settings import NRI_SOCKET
+
+KINDS: Final = ("uverbs", "rdma_cm", "umad")
+
+_RELEASE: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the host's files are."""
+
+    sysfs: Path = Path("/sys")
+    proc: Path = Path("/proc")
+    dev: Path = Path("/dev")
+    containerd: Path = CONTAINERD
+    crio: Path = CRIO
+    nri: Path = NRI_SOCKET
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What was found.
+
+    Attributes:
+        kernel: major and minor version, (0, 0) if not told.
+        mode: None where there is no RDMA device, or no RDMA in the kernel.
+        files: RDMA device -> those of KINDS that the kernel has for it.
+        unlinked: paths of character devices that the kernel has and /dev has not.
+        own_dev: whether that /dev is a container's own, in which the host's files don't appear.
+        memlock: this process's own limit in bytes, None for none.
+        modules: names of those that are loaded or built in, as /sys/module shows them.
+        nvidia: NVIDIA's driver in its own words, "" if there is none.
+        containerd, crio: None where there is no configuration file.
+        nri: whether the runtime's NRI socket is there, None if that can't be seen.
+    """
+
+    kernel: tuple[int, int] = (0, 0)
+    mode: RdmaMode | None = None
+    files: Mapping[str, frozenset[str]] | None = None
+    unlinked: tuple[str, ...] = ()
+    own_dev: bool = False
+    memlock: int | None = None
+    modules: frozenset[str] = frozenset()
+    nvidia: str = ""
+    containerd: ContainerdFile | None = None
+    crio: CrioFiles | None = None
+    nri: bool | None = None
+
+
+def look(rdma: Sequence[RdmaDevice], places: Places) -> Checkup:
+    """Return what can be seen without opening a device.
+
+    Args:
+        rdma: the RDMA devices of the calling thread's network namespace.
+        places: where the host's files are.
+
+    Raises:
+        KernelError: the kernel refused to tell the RDMA mode.
+    """
+    found = {each.name: in_sysfs(places.sysfs, each.name, KINDS) for each in rdma}
+    paths = sorted({char.path for chars in found.values() for char in chars})
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    with Folder(places.sysfs / "module") as folder:
+        modules = frozenset(folder.names())
+    with Folder(places.proc / "driver/nvidia") as folder:
+        nvidia = folder.text("version").partition("\n")[0]
+    return Checkup(
+        kernel=release(os.uname().release),
+        mode=_mode() if rdma else None,
+        files={
+            name: frozenset(Path(char.path).name.rstrip("0123456789") for char in chars)
+            for name, chars in found.items()
+        },
+        unlinked=tuple(
+            path for path in paths if not (places.dev / path.removeprefix("/dev/")).exists()
+        ),
+        own_dev=_mounted(places.dev, places.proc) not in {"", "devtmpfs"},
+        memlock=None if limit == resource.RLIM_INFINITY else limit,
+        modules=modules,
+        nvidia=nvidia,
+        containerd=containerd_file(places.containerd),
+        crio=crio_files(places.crio),
+        nri=_is_socket(places.nri),
+    )
+
+
+def _is_socket(path: Path) -> bool | None:
+    try:
+        return stat.S_ISSOCK(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return None
+
+
+def _mounted(path: Path, proc: Path) -> str:
+    """Return the kind of filesystem that is mounted there, "" for none (proc_pid_mountinfo(5))."""
+    try:
+        lines = (proc / "self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    mounts = [line.split(" ") for line in lines]
+    kinds = [each[each.index("-") + 1] for each in mounts if "-" in each and each[4] == str(path)]
+    return kinds[-1] if kinds else ""
+
+
+def release(text: str) -> tuple[int, int]:
+    """Return major and minor of a kernel release ("6.18.2-amd64"), (0, 0) if it is none."""
+    found = _RELEASE.match(text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _mode() -> RdmaMode | None:
+    netlink = open_here()
+    if netlink is None:
+        return None
+    with closing(netlink):
+        return netlink.system().mode

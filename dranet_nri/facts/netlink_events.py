@@ -1,0 +1,97 @@
+"""What rtnetlink announces of links, addresses, routes and filters; see netlink.events.
+
+Rules:
+1. An event says which link it is about, and no more. It is heard without privilege.
+2. Of routes only default routes count. A node that speaks BGP announces hundreds of thousands.
+"""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from struct import Struct
+from typing import Final
+
+from dranet_nri.linux.netlink.codec import fixed
+from dranet_nri.linux.netlink.multicast import EventSource, open_member
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE
+from dranet_nri.linux.netlink.socket import Message
+
+QUEUE_BYTES: Final = 4 << 20  # 512 VFs that come at once announce themselves several times each
+
+_WHAT: Final = "network events"
+# RTNLGRP_LINK, TC, IPV4_IFADDR, IPV4_ROUTE, IPV4_RULE, IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE, NEXTHOP
+# (linux/rtnetlink.h)
+_GROUPS: Final = (1, 4, 5, 7, 8, 9, 11, 19, 32)
+_OF_LINK: Final = Struct("=4xI")  # ifinfomsg, ifaddrmsg and tcmsg have the ifindex at one place
+_ROUTE: Final = Struct("=BBBBBBBBI")  # family, dst len, src len, tos, table, …, type, flags
+
+
+class NetEventKind(Enum):
+    """What an event is about."""
+
+    LINK = auto()
+    ADDRESS = auto()
+    FILTER = auto()  # a qdisc or a filter on one
+    ROUTE = auto()  # a default route, a next hop that one may use, or a policy rule
+    LOST = auto()  # events found no room: look at everything
+
+
+@dataclass(frozen=True, slots=True)
+class NetEvent:
+    """One event.
+
+    Attributes:
+        index: ifindex of the link, 0 for routes and lost events.
+    """
+
+    kind: NetEventKind
+    index: int = 0
+
+
+_KINDS: Final = {  # RTM_NEW… and RTM_DEL… of each
+    16: NetEventKind.LINK,
+    17: NetEventKind.LINK,
+    20: NetEventKind.ADDRESS,
+    21: NetEventKind.ADDRESS,
+    24: NetEventKind.ROUTE,
+    25: NetEventKind.ROUTE,
+    32: NetEventKind.ROUTE,
+    33: NetEventKind.ROUTE,
+    36: NetEventKind.FILTER,
+    37: NetEventKind.FILTER,
+    44: NetEventKind.FILTER,
+    45: NetEventKind.FILTER,
+    104: NetEventKind.ROUTE,
+    105: NetEventKind.ROUTE,
+}
+_ROUTES: Final = frozenset({24, 25})
+
+
+class NetEvents(EventSource[NetEvent]):
+    """The source of these events."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        """Take over a socket that is a member of the groups and doesn't block."""
+        super().__init__(sock, _WHAT, NetEvent(NetEventKind.LOST), _event)
+
+
+def open_events() -> NetEvents:
+    """Start listening in the calling thread's own network namespace.
+
+    Raises:
+        KernelError: there is no netlink, or the kernel has none of the groups.
+    """
+    return NetEvents(open_member(NETLINK_ROUTE, _WHAT, _GROUPS, QUEUE_BYTES))
+
+
+def _event(message: Message) -> Iterator[NetEvent]:
+    """Yield what the message announces, if it matters."""
+    kind = _KINDS.get(message.kind)
+    if kind is None:
+        return
+    if kind is not NetEventKind.ROUTE:
+        (index,) = fixed(_OF_LINK, message.body)
+        yield NetEvent(kind, index)
+    elif message.kind not in _ROUTES or not fixed(_ROUTE, message.body)[1]:
+        yield NetEvent(kind)

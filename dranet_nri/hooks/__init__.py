@@ -1,0 +1,1 @@
+"""NRI events: what each means, and which containers are not created."""

@@ -1,0 +1,304 @@
+"""Which links a pod must never get, because the node would lose its network.
+
+Rules:
+1. The uplinks: see uplinks.py.
+2. Everything below an uplink carries it, everything above hangs on it; neither is published.
+   Below: IFLA_LINK's target, the slaves, and what a veth's or an Open vSwitch port's traffic
+   passes. Above: the master, and the links whose IFLA_LINK points here. Both are followed to
+   the end, but a path never turns: a second VLAN on the uplink's bond is neither above nor
+   below the uplink, so pods may have it.
+3. The judgement uses what was just observed, and nothing remembered but uplinks.
+4. On Hyper-V a NIC is seen twice: the synthetic device, and behind it a VF (accelerated
+   networking). The VF is never published, neither enslaved, nor before the kernel has enslaved it,
+   nor as a bare RDMA device while its net device is missing.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from ipaddress import ip_interface, ip_network
+from typing import Final
+
+from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction
+from dranet_nri.model import (
+    BESIDE_LOWER,
+    CLOSED_WITH_LOWER,
+    DELETED_WITH_LOWER,
+    Link,
+    PolicyRoute,
+    is_in_use,
+    is_representor,
+    is_spare,
+)
+
+_CNI_NAMES: Final = {
+    "antrea-egress0": "Antrea",
+    "antrea-gw0": "Antrea",
+    "antrea-tun0": "Antrea",
+    "br-int": "Open vSwitch",
+    "cilium_host": "Cilium",
+    "cilium_net": "Cilium",
+    "cilium_vxlan": "Cilium",
+    "cilium_geneve": "Cilium",
+    "cni0": "the bridge CNI plugin",
+    "docker0": "Docker",
+    "ip6tnl0": "the kernel's tunnel module",
+    "kube-bridge": "kube-router",
+    "kube-dummy-if": "kube-router",
+    "kube-ipvs0": "kube-proxy",
+    "nodelocaldns": "node-local DNS",
+    "ovn-k8s-mp0": "OVN-Kubernetes",
+    "ovs-system": "Open vSwitch",
+    "podman0": "Podman",
+    "tunl0": "Calico or the kernel's tunnel module",
+    "virbr0": "libvirt",
+    "vxlan-v6.calico": "Calico",
+    "vxlan.calico": "Calico",
+    "weave": "Weave",
+    "wg-v6.cali": "Calico",
+    "wireguard.cali": "Calico",
+}
+_CNI_PREFIXES: Final = (
+    ("cali", "Calico"),
+    ("flannel.", "Flannel"),
+    ("flannel-", "Flannel"),
+    ("genev_sys_", "Open vSwitch"),
+    ("lxc", "Cilium"),
+    ("vxlan_sys_", "Open vSwitch"),
+)
+_OVERLAYS: Final = frozenset(
+    {
+        *("erspan", "ip6erspan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "ip6tnl"),
+        *("ipip", "sit", "vti", "vti6", "wireguard", "xfrm"),
+    }
+)
+_PINNED_KINDS: Final = frozenset({"bond", "bridge", "openvswitch", "team", "vrf"})
+_USERSPACE_DRIVERS: Final = frozenset({"igb_uio", "pci-stub", "uio_pci_generic", "vfio-pci"})
+NETVSC_BUS: Final = "vmbus"
+_ACCELERATED: Final = "Ethernet RDMA without its net device on Hyper-V: accelerated networking"
+
+_Neighbours = Callable[[Link], Iterable[int]]
+
+
+def uplink_tree(links: Sequence[Link], roots: Mapping[int, str]) -> dict[int, str]:
+    """Return ifindex -> reason for the uplinks and every link above or below one.
+
+    Args:
+        links: all of the namespace.
+        roots: the same for the uplinks alone.
+    """
+    by_index = {link.index: link for link in links}
+    slaves: dict[int, list[int]] = defaultdict(list)
+    uppers: dict[int, list[int]] = defaultdict(list)
+    for link in links:
+        slaves[link.master].append(link.index)
+        uppers[link.lower].append(link.index)
+    datapaths = [link.index for link in links if link.name == "ovs-system"]
+
+    def below(link: Link) -> list[int]:
+        found = [link.lower, *slaves[link.index]]
+        if link.kind == "veth" and link.lower in by_index:
+            found.append(by_index[link.lower].master)
+        return found + datapaths if link.kind == "openvswitch" else found
+
+    def above(link: Link) -> list[int]:
+        return [link.master, *uppers[link.index]]
+
+    reasons: dict[int, str] = {}
+    for root in sorted(roots):
+        name = by_index[root].name
+        for index in _reachable(by_index, root, above):
+            reasons.setdefault(index, f"hangs on the uplink {name}")
+        for index in _reachable(by_index, root, below):
+            reasons.setdefault(index, f"carries the uplink {name}")
+    return reasons | dict(roots)
+
+
+def link_hazard(
+    device: NetDevice,
+    links: dict[int, Link],
+    slaved: frozenset[int],
+    *,
+    included: bool = False,
+) -> str:
+    """Return why this link must not be published, whatever the routes are; "" if it may.
+
+    Args:
+        device: the net device to judge.
+        links: all links of the namespace by ifindex.
+        slaved: ifindexes that are the master of some link.
+        included: its name alone is no reason.
+    """
+    link = device.link
+    if device.unreadable:
+        return f"what the kernel tells of it cannot be read: {device.unreadable}"
+    if link.loopback:
+        return "loopback"
+    owner = "" if included else _cni_owner(link.name)
+    if owner:
+        return f"belongs to {owner}"
+    if is_spare(link.name) and not link.parent:
+        return "came home from a pod and waits for its own name, see dranet-nri status"
+    master = links.get(link.master)
+    if link.master and not (master and master.kind == "vrf"):
+        return _slave_reason(master)
+    if is_representor(device.port_name):
+        return f"represents {device.port_name} in the NIC's embedded switch"
+    if link.kind == "bridge" and link.index in slaved:
+        return "a bridge with ports"
+    if device.pinned or link.kind in _PINNED_KINDS:
+        return "the kernel does not let it leave its network namespace"
+    return ""
+
+
+def guess(device: NetDevice, rules: Sequence[PolicyRoute]) -> str:
+    """Return why the node probably uses this link; "" if nothing says so. --include overrules it.
+
+    Args:
+        device: the net device to judge.
+        rules: of policy routing.
+    """
+    link = device.link
+    if link.kind in _OVERLAYS:
+        return f"{_a(link.kind)} tunnel, which is the node's; --include {link.name} offers it"
+    for rule in rules:
+        if link.index in rule.links and not _is_own(rule, device):
+            return (
+                f"policy routing sends others' packets through it (table {rule.table}); --include"
+                f" {link.name} offers it"
+            )
+    return ""
+
+
+def _is_own(rule: PolicyRoute, device: NetDevice) -> bool:
+    """Whether the rule is for the link's own packets, and leaves with it."""
+    if rule.only_destination or device.link.name in rule.names:
+        return True
+    if not rule.source or rule.invert:
+        return False
+    network = ip_network(rule.source, strict=False)
+    return any(ip_interface(each.cidr).ip in network for each in device.addresses)
+
+
+def carrier_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
+    """Return ifindex -> why a link must not be published because of what runs over it.
+
+    A VLAN counts that the host uses, and one that carries what counts; any other link counts.
+    """
+    used = {each.link.index for each in devices if is_in_use(each.link, each.addresses)}
+    uppers: dict[int, list[Link]] = defaultdict(list)
+    for each in devices:
+        if each.link.lower and each.link.kind not in BESIDE_LOWER:
+            uppers[each.link.lower].append(each.link)
+    elsewhere = {each.link.index: each.above_elsewhere for each in devices}
+    found = (
+        (each.link.index, _carried(each.link.index, uppers, used, elsewhere)) for each in devices
+    )
+    return {index: reason for index, reason in found if reason}
+
+
+def _carried(
+    index: int,
+    uppers: Mapping[int, Sequence[Link]],
+    used: Collection[int],
+    elsewhere: Mapping[int, Sequence[str]],
+) -> str:
+    """Return what runs over a link and would not stand its leaving, "" if nothing does."""
+    reached, pending = {index}, [index]
+    while pending:
+        lower = pending.pop()
+        if elsewhere.get(lower):
+            return (
+                f"carries {_a(elsewhere[lower][0])} link of another network namespace, maybe a"
+                " pod's, which loses its network when the NIC leaves"
+            )
+        for upper in uppers[lower]:
+            if reason := _lost(upper, used):
+                return reason
+            if upper.index not in reached:
+                reached.add(upper.index)
+                pending.append(upper.index)
+    return ""
+
+
+def _a(word: str) -> str:
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
+
+
+def _lost(upper: Link, used: Collection[int]) -> str:
+    """Return what an upper link loses with the one below; "" for a VLAN that nobody uses."""
+    if upper.kind in DELETED_WITH_LOWER:
+        return f"carries {upper.name}, which the kernel deletes when it leaves"
+    if upper.kind != CLOSED_WITH_LOWER:
+        kind = f", {_a(upper.kind)} link" if upper.kind else ""
+        return f"carries {upper.name}{kind}, which loses its network when the NIC leaves"
+    if upper.index not in used:
+        return ""
+    return (
+        f"carries {upper.name}, a VLAN that the host uses: its routes and IPv6 addresses are lost"
+        " when the NIC leaves; to offer that, take the VLAN's addresses or master away"
+    )
+
+
+def function_hazard(function: PciFunction) -> str:
+    """Return why this PCI function will never have a net device; "" if it may."""
+    if not function.driver:
+        return "no driver is bound"
+    if function.driver in _USERSPACE_DRIVERS:
+        return f"bound to {function.driver} for userspace"
+    return ""
+
+
+def is_synthetic(link: Link) -> bool:
+    """Whether this is Hyper-V's side of a NIC that is also seen as a PCI function."""
+    return link.bus == NETVSC_BUS
+
+
+def accelerated_hazard(device: NetDevice, synthetic: Mapping[str, str]) -> str:
+    """Return why this net device is the hidden half of a Hyper-V NIC; "" if it is not.
+
+    Args:
+        device: the net device to judge.
+        synthetic: MAC address -> name of the synthetic net devices.
+    """
+    master = synthetic.get(device.link.mac) if device.link.bus == "pci" else None
+    return _behind(master) if master else ""
+
+
+def bare_hazards(facts: HostFacts) -> dict[str, str]:
+    """Return PCI address -> why the function must not be published without its net device."""
+    reasons = {each.address: function_hazard(each) for each in facts.functions}
+    if any(is_synthetic(device.link) for device in facts.netdevs):
+        for device in facts.rdma:
+            if any(port.link_layer == "Ethernet" for port in device.ports):
+                reasons[device.pci] = reasons.get(device.pci) or _ACCELERATED
+    return reasons
+
+
+def _reachable(links: dict[int, Link], root: int, step: _Neighbours) -> list[int]:
+    seen = {root}
+    pending = [root]
+    found: list[int] = []
+    while pending:
+        for index in step(links[pending.pop()]):
+            if index in links and index not in seen:
+                seen.add(index)
+                pending.append(index)
+                found.append(index)
+    return found
+
+
+def _cni_owner(name: str) -> str:
+    owner = _CNI_NAMES.get(name, "")
+    return owner or next((who for prefix, who in _CNI_PREFIXES if name.startswith(prefix)), "")
+
+
+def _slave_reason(master: Link | None) -> str:
+    if master is None:
+        return "enslaved"
+    if is_synthetic(master):
+        return _behind(master.name)
+    return f"enslaved to {master.name}"
+
+
+def _behind(master: str) -> str:
+    return f"the VF behind {master}: Hyper-V shows one NIC as two"

@@ -1,0 +1,106 @@
+"""Which of the RDMA devices of two namespaces are a device's.
+
+Rules:
+1. On the host they are those that the inventory publishes for it, by its own rule. The net device
+   may be in the pod by then: of an RDMA device that all share, a port tells it to who asks there.
+2. What left the host is known wherever it is; it may be back before the net device it is told by.
+3. A software device whose net device nobody sees goes by its name.
+4. In a pod, where nobody remembers any and none is on the host (a record was lost, or another
+   driver moved them): of which a port has the device's net device; and where no port has one, as
+   with InfiniBand, those of its names.
+5. Sub-devices are no device's own, but named: one keeps the device that it is part of from moving.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dranet_nri.inventory import RdmaDevice, own_rdma
+from dranet_nri.linux.rdma import types
+from dranet_nri.model import Ns, ObservedRdma, RdmaLink, RdmaMode
+from dranet_nri.plan.identity import KnownRdma
+
+Seen = Sequence[types.RdmaDevice]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the namespaces show.
+
+    Attributes:
+        mode: whether each shows its own, or all.
+        host, pod: the RDMA devices there; in shared mode the host's alone.
+        parents: (bus, name) of what a device of the host hangs on, by its name, "" where it is
+            software; those that sysfs does not show are left out.
+        netdevs: returns ifindexes of the net devices that the ports of devices have in a
+            namespace, by the RDMA device's index.
+    """
+
+    mode: RdmaMode
+    host: Seen
+    pod: Seen
+    parents: Mapping[str, tuple[str, str]]
+    netdevs: Callable[[Ns, Seen], Mapping[int, frozenset[int]]]
+
+
+def owned(shown: Shown, known: KnownRdma) -> ObservedRdma:
+    """Return where the RDMA devices are.
+
+    Raises:
+        KernelError: the kernel could not be asked for ports.
+    """
+    here = _on_host(shown, known)
+    names = {each.name for each in here}
+    there = _in_pod(shown, known, nowhere_else=not here)
+    return ObservedRdma(
+        mode=shown.mode,
+        host=tuple(map(_link, here)),
+        pod=tuple(map(_link, there)),
+        taken_host_names=frozenset(each.name for each in shown.host if each not in here),
+        taken_pod_names=frozenset(each.name for each in shown.pod if each not in there),
+        sub_devices=tuple(each.name for each in shown.host if each.parent in names),
+        software=tuple(name for name, (_, it) in shown.parents.items() if name in names and not it),
+    )
+
+
+def _on_host(shown: Shown, known: KnownRdma) -> Seen:
+    whole = {each.name: each for each in shown.host if not each.parent}
+    placed = [RdmaDevice(name, *shown.parents.get(name, ("", ""))) for name in whole]
+
+    places = [(Ns.HOST, known.host_netdev)]
+    places += [(Ns.POD, known.pod_netdev)] if shown.mode is RdmaMode.SHARED else []
+
+    def naming(asked: Sequence[RdmaDevice]) -> set[str]:
+        devices = [whole[each.name] for each in asked]
+        return {
+            device.name
+            for ns, netdev in places
+            if netdev
+            for device in _having(shown, ns, devices, netdev)
+        }
+
+    own = {each.name for each in own_rdma(known.key, placed, naming)}
+    own = own or {each.name for each in placed if not each.parent and each.name in known.names}
+    return [each for name, each in whole.items() if name in own or known.has_left(_link(each))]
+
+
+def _having(shown: Shown, ns: Ns, devices: Seen, netdev: int) -> Seen:
+    told = shown.netdevs(ns, devices)
+    return [each for each in devices if netdev in told.get(each.index, ())]
+
+
+def _in_pod(shown: Shown, known: KnownRdma, *, nowhere_else: bool) -> Seen:
+    whole = [each for each in shown.pod if not each.parent]
+    if known.before or not (whole and nowhere_else):
+        return [each for each in whole if known.has_left(_link(each))]
+    told = shown.netdevs(Ns.POD, whole)
+    called = {*known.names, known.pod_name}
+
+    def is_its(device: types.RdmaDevice) -> bool:
+        netdevs = told.get(device.index)
+        return known.pod_netdev in netdevs if netdevs else device.name in called
+
+    return [each for each in whole if is_its(each)]
+
+
+def _link(device: types.RdmaDevice) -> RdmaLink:
+    return RdmaLink(device.index, device.name, device.node_guid)

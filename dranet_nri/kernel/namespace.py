@@ -1,0 +1,171 @@
+"""One network namespace that a session has open, and what a plan can ask of it."""
+
+import os
+from collections.abc import Collection
+from errno import EPERM
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.kernel import sysctl
+from dranet_nri.kernel.addresses import dump_addresses
+from dranet_nri.kernel.ethtool import NETLINK_GENERIC, Ethtool
+from dranet_nri.kernel.neighbours import dump_neighbours
+from dranet_nri.kernel.netns import run_inside, sockets_in
+from dranet_nri.kernel.routes import dump_routes, taken_slots, without_implied
+from dranet_nri.kernel.rules import dump_rules, rules_of
+from dranet_nri.linux import bpf
+from dranet_nri.linux.netlink.links import IFLA_AF_SPEC, Seen, dump_links, index_of, link_at
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, prepared
+from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
+from dranet_nri.plan.routes import Slot
+
+# What links of a pod may have on the wire, or its routes: it may make any number of them, and each
+# takes thrice as much of our memory. Some 12,000 plain links.
+MOST_IN_POD: Final = 16 << 20
+
+
+class Space:
+    """A namespace with a socket for links, addresses and routes, and one for features.
+
+    What serves several devices of a pod alike is read once and told again, until something is
+    changed: a node has hundreds of links.
+
+    Attributes:
+        ns: which of the plan's two namespaces it is.
+        fd: descriptor of the namespace, owned.
+        netlink, ethtool: its sockets, owned.
+    """
+
+    def __init__(self, ns: Ns, nsfd: int, proc_root: str) -> None:
+        """Take nsfd over, also where this fails, and enter once to open the sockets.
+
+        Raises:
+            KernelError: the namespace cannot be entered.
+        """
+        self.ns = ns
+        self.fd = nsfd
+        try:
+            route, generic = sockets_in(nsfd, NETLINK_ROUTE, NETLINK_GENERIC)
+            self.ethtool = Ethtool(generic)
+            self.netlink: Rtnetlink = prepared(route)
+        except BaseException:
+            os.close(nsfd)
+            raise
+        self._proc_root = proc_root
+        self._links: tuple[Seen, ...] | None = None
+        self._rules: tuple[Rule, ...] | None = None
+        self._indexes: dict[str, int] = {}
+
+    def forget(self) -> None:
+        """Read everything anew from now on, for something is about to change."""
+        self._links = None
+        self._rules = None
+
+    def forget_names(self) -> None:
+        """Look names up anew from now on, for a link is about to come, go or be renamed."""
+        self._indexes.clear()
+
+    def links(self) -> tuple[Seen, ...]:
+        """Return every link of the namespace.
+
+        Raises:
+            KernelError: E2BIG, a pod has more than we look through.
+        """
+        if self._links is None:
+            most = None if self.ns is Ns.HOST else MOST_IN_POD
+            self._links = dump_links(self.netlink, self.ns, most)
+        return self._links
+
+    def link_at(self, index: int) -> tuple[Seen, ...]:
+        """Return the link with that ifindex, which may not be there."""
+        try:
+            return (link_at(self.netlink, f"look for link {index} in {self.ns}", index),)
+        except KernelError as error:
+            if error.already_gone:
+                return ()
+            raise
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return every rule of the namespace."""
+        if self._rules is None:
+            self._rules = dump_rules(self.netlink, self.ns)
+        return self._rules
+
+    def close(self) -> None:
+        """Close sockets and descriptor. Idempotent."""
+        self.netlink.close()
+        self.ethtool.close()
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
+
+    def index(self, what: str, name: str) -> int:
+        """Return the ifindex of the link of that name; KernelError ENODEV if there is none.
+
+        Several ops in a row are about one link, so it is looked up once. Should somebody rename
+        it meanwhile, its number still is the link that was meant.
+        """
+        if name not in self._indexes:
+            self._indexes[name] = index_of(self.netlink, what, name)
+        return self._indexes[name]
+
+    def state(self, link: Link) -> LinkState:
+        """Return everything of one link.
+
+        Of sysctls, a host's tell what a move resets, and a pod's what a claim can set.
+        """
+        links = self.links()
+        names = {seen.index: seen.name for seen in links}
+        addresses = dump_addresses(self.netlink, self.ns, link.index, link.name)
+        dumped, unrestorable = dump_routes(self.netlink, self.ns, link.index, names)
+        routes = without_implied(dumped, addresses)
+        specs = (seen.attrs.get(IFLA_AF_SPEC, b"") for seen in links if seen.index == link.index)
+        sysctls = sysctl.told(next(specs, b""))
+        if self.ns is Ns.HOST:
+            sysctls = self._with_files(link.name, sysctls)
+        return LinkState(
+            link=link,
+            master_name=names.get(link.master, "") if link.master else "",
+            addresses=addresses,
+            routes=routes,
+            rules=rules_of(self.rules(), link.name, {route.table for route in routes}),
+            neighbours=dump_neighbours(self.netlink, self.ns, link.index, link.name),
+            sysctls=sysctl.set_by_claims(sysctls) if self.ns is Ns.POD else sysctls,
+            unrestorable=unrestorable,
+        )
+
+    def taken_slots(self, but: Collection[int]) -> dict[Slot, str]:
+        """Return the places that routes of a pod have, but for those of these links."""
+        names = {seen.index: seen.name for seen in self.links()}
+        return taken_slots(self.netlink, but, names, MOST_IN_POD)
+
+    def _with_files(self, name: str, sysctls: tuple[Sysctl, ...]) -> tuple[Sysctl, ...]:
+        proc_root, secret = self._proc_root, sysctl.STABLE_PRIVACY in sysctls
+        shown = run_inside(self.fd, lambda: sysctl.shown_by_files(proc_root, name, secret=secret))
+        first = tuple(each for each in shown if each.secret)
+        return (*first, *sysctls, *shown[len(first) :])
+
+    def tcx(self, index: int) -> tuple[TcxProgram, ...] | None:
+        """Return what runs on a link by TCX; None where the kernel has none, or we may not ask."""
+        try:
+            return run_inside(self.fd, lambda: bpf.programs_on(index))
+        except KernelError as error:
+            if error.code != EPERM and error.code not in bpf.NO_TCX:
+                raise
+            return None
+
+    def detach_tcx(self, what: str, name: str, kept: tuple[TcxProgram, ...]) -> None:
+        """Take off the link of that name what runs on it by TCX, but for what shall stay."""
+        index = self.index(what, name)
+
+        def work() -> None:
+            for program in bpf.programs_on(index):
+                if program not in kept:
+                    bpf.detach(what, index, program)
+
+        run_inside(self.fd, work)
+
+    def set_sysctl(self, what: str, name: str, wanted: Sysctl) -> None:
+        """Write one sysctl of the link of that name."""
+        proc_root = self._proc_root
+        run_inside(self.fd, lambda: sysctl.write_value(proc_root, what, name, wanted))

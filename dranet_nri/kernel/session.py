@@ -1,0 +1,352 @@
+"""The kernel port on rtnetlink, namespaces and procfs.
+
+Rules:
+1. A session has two sockets a namespace, opened by a thread that died in there.
+2. An op is one message that changes something; look-ups before and after it don't count.
+3. Between two ops a session tells links and rules as it read them first, and until a link moves
+   or is renamed, what number a name has.
+"""
+
+import os
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from errno import ESTALE
+from typing import Final, assert_never
+
+from dranet_nri.component.threads import now_doing
+from dranet_nri.errors import KernelError
+from dranet_nri.inventory import HostFacts
+from dranet_nri.kernel import addresses, ipoib, links, neighbours, rdma, routes, rules
+from dranet_nri.kernel.host import host_facts
+from dranet_nri.kernel.namespace import Space
+from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
+from dranet_nri.kernel.observe import observe
+from dranet_nri.kernel.sysctl import Defaults
+from dranet_nri.linux.netlink.links import link_at, link_from
+from dranet_nri.model import (
+    CharDevice,
+    DeviceKey,
+    EthtoolState,
+    Link,
+    NetnsId,
+    Ns,
+    Observed,
+    ObservedRdma,
+    RdmaLink,
+    Sysctl,
+    TcxProgram,
+)
+from dranet_nri.plan.identity import Known, KnownRdma
+from dranet_nri.plan.ops import (
+    AddAddress,
+    AddAltname,
+    AddIpoib,
+    AddNeighbour,
+    AddRoute,
+    AddRule,
+    DelAltname,
+    DelLink,
+    DetachTcx,
+    DetachXdp,
+    MoveLink,
+    MoveRdma,
+    Op,
+    RenameLink,
+    RenameRdma,
+    SetDown,
+    SetFeatures,
+    SetLink,
+    SetMaster,
+    SetPrivateFlags,
+    SetSysctl,
+    SetUp,
+)
+from dranet_nri.plan.routes import Slot
+
+# MoveRdma as well: it makes IPoIB links anew.
+CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddIpoib | DelLink
+
+
+class NetlinkKernel:
+    """The kernel we run on. Safe to use from several threads; a session is one thread's."""
+
+    def __init__(
+        self, *, host_path: str = HOST_PATH, proc_root: str = "/proc", sys_root: str = "/sys"
+    ) -> None:
+        """Take the host's namespace as the one the process lives in.
+
+        Args:
+            host_path: the host's network namespace.
+            proc_root: has a writable /proc/sys/net below it; that of an unprivileged container is
+                read-only. Of whichever namespace, it shows that of the thread that looks.
+            sys_root: a sysfs of the host's network namespace.
+
+        Raises:
+            KernelError: there is no network namespace at host_path.
+        """
+        host = identify(host_path)
+        if host is None:
+            raise KernelError(f"open namespace {host_path}", ESTALE, "no network namespace there")
+        self._host = host
+        self._proc_root = proc_root
+        self._sys_root = sys_root
+        self._defaults = Defaults(proc_root)
+        # By path too: a namespace that ended leaves its inode to the next one at once.
+        self._held: dict[NetnsId, int] = {}
+        self._lock = threading.Lock()
+
+    def identify(self, path: str) -> NetnsId | None:
+        """Return the identity of the namespace at path, None if none is there."""
+        return identify(path)
+
+    def is_host(self, netns: NetnsId) -> bool:
+        """Whether the namespace is the host's own, however it is reached."""
+        return same_namespace(netns, self._host)
+
+    def hold(self, netns: NetnsId) -> bool:
+        """Keep the namespace alive with one descriptor; False if it is gone or another one."""
+        with self._lock:
+            if netns in self._held:
+                return True
+            fd = _open_same(netns)
+            if fd is None:
+                return False
+            self._held[netns] = fd
+            return True
+
+    def release(self, netns: NetnsId) -> None:
+        """Close the descriptor that hold took. Idempotent; open sessions keep their own."""
+        with self._lock:
+            fd = self._held.pop(netns, None)
+            if fd is not None:
+                os.close(fd)
+
+    def session(self, netns: NetnsId | None) -> "NetlinkSession":
+        """Open a session with the held namespace, or with the host alone.
+
+        Raises:
+            KernelError: the namespace is not held or cannot be entered.
+        """
+        opened: dict[Ns, Space] = {}
+        try:
+            opened[Ns.HOST] = self._open_host()
+            if netns is not None:
+                opened[Ns.POD] = self._open_held(netns)
+        except BaseException:
+            for space in opened.values():
+                space.close()
+            raise
+        return NetlinkSession(opened, self._sys_root, self._defaults)
+
+    def _open_host(self) -> Space:
+        fd = _open_same(self._host)
+        if fd is None:
+            raise KernelError(f"enter {self._host.path}", ESTALE, "no longer the host's namespace")
+        return Space(Ns.HOST, fd, self._proc_root)
+
+    def _open_held(self, netns: NetnsId) -> Space:
+        with self._lock:
+            held = self._held.get(netns)
+            if held is None:
+                raise KernelError(f"enter {netns.path}", ESTALE, "the namespace is not held")
+            fd = os.dup(held)
+        return Space(Ns.POD, fd, self._proc_root)
+
+
+def _slot(netns: NetnsId) -> tuple[int, int]:
+    return netns.dev, netns.inode
+
+
+def _open_same(netns: NetnsId) -> int | None:
+    """Open the namespace at its path, None if something else is there by now."""
+    fd = open_namespace(netns.path)
+    if fd is None:
+        return None
+    status = os.fstat(fd)
+    if (status.st_dev, status.st_ino) == _slot(netns):
+        return fd
+    os.close(fd)
+    return None
+
+
+class NetlinkSession:
+    """One pod's namespace and the host's, or the host's alone."""
+
+    def __init__(self, spaces: dict[Ns, Space], sys_root: str, defaults: Defaults) -> None:
+        """Take over the open namespaces."""
+        self._spaces = spaces
+        self._sys_root = sys_root
+        self._defaults = defaults
+
+    def observe(
+        self, key: DeviceKey, pod_name: str, known: Known | None = None, *, bare: bool = False
+    ) -> Observed:
+        """Return where the device is and its full state there."""
+        now_doing(f"observe {key.name}")
+        host = self._space(Ns.HOST, f"observe {key.name}")
+        pod = self._spaces.get(Ns.POD)
+        return observe(host, pod, key, pod_name, self._sys_root, known, bare=bare)
+
+    def pod_link(self, name: str) -> Link:
+        """Return the pod's link of that name as it is now."""
+        what = f"look for {name} in the pod"
+        space = self._space(Ns.POD, what)
+        return link_from(link_at(space.netlink, what, space.index(what, name)))
+
+    def default_sysctls(self) -> tuple[Sysctl, ...]:
+        """Return what a link gets that enters the host's namespace."""
+        return self._defaults.read(self._space(Ns.HOST, "read default sysctls").fd)
+
+    def host_facts(self) -> HostFacts:
+        """Return what the host's links are judged by."""
+        now_doing("look at the host's links")
+        return host_facts(self._space(Ns.HOST, "look at the host's links"), self._sys_root)
+
+    def pod_slots(self, but: Collection[int]) -> Mapping[Slot, str]:
+        """Return the places that routes of the pod have, and the name of each one's link."""
+        return self._space(Ns.POD, "dump routes of the pod").taken_slots(but)
+
+    def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
+        """Return offload features and private flags of a link, None before Linux 5.7."""
+        what = f"read ethtool features of link {index} in {ns}"
+        return self._space(ns, what).ethtool.state(what, index)
+
+    def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
+        """Return what runs on a link by TCX; None before Linux 6.6, or if we may not ask."""
+        return self._space(ns, f"ask for the TCX programs of link {index}").tcx(index)
+
+    def rdma(self, known: KnownRdma) -> ObservedRdma:
+        """Return where the RDMA devices of a device are."""
+        host = self._space(Ns.HOST, f"observe RDMA devices of {known.key.parent or known.key.name}")
+        pod = self._spaces.get(Ns.POD)
+        return rdma.observe(host.fd, pod.fd if pod else None, self._sys_root, known)
+
+    def char_devices(
+        self, ns: Ns, device: RdmaLink, kinds: Sequence[str]
+    ) -> tuple[CharDevice, ...]:
+        """Return the character devices of an RDMA device there."""
+        space = self._space(ns, f"resolve character devices of {device.name}")
+        return rdma.char_devices(space.fd, self._sys_root, device, kinds)
+
+    def child(self, alias: str) -> Observed:
+        """Return where the link is that was made under that alias."""
+        host = self._space(Ns.HOST, f"observe {alias}")
+        return ipoib.observe_child(host, self._spaces.get(Ns.POD), alias)
+
+    def children(self) -> tuple[tuple[str, int], ...]:
+        """Return every link on the host that we made."""
+        return ipoib.children(self._space(Ns.HOST, "look for links that we made"))
+
+    def pkeys(self, rdma_device: str, port: int) -> tuple[int, ...]:
+        """Return the P_Key table of a port of an RDMA device."""
+        return ipoib.pkeys(self._sys_root, rdma_device, port)
+
+    def close(self) -> None:
+        """Close sockets and descriptors. Idempotent."""
+        for space in self._spaces.values():
+            space.close()
+        self._spaces = {}
+
+    def apply(self, op: Op) -> None:
+        """Do op; see the port for what it owes."""
+        now_doing(op)
+        what = str(op)
+        for each in self._spaces.values():
+            each.forget()
+            if isinstance(op, CHANGES_NAMES):
+                each.forget_names()
+        if isinstance(op, MoveLink | MoveRdma):
+            self._move(what, op)
+            return
+        space = self._space(Ns.HOST if isinstance(op, AddIpoib) else op.ns, what)
+        match op:
+            case AddIpoib():
+                ipoib.add(space.netlink, what, op)
+            case DelLink():
+                ipoib.delete(space.netlink, what, op.index)
+            case SetDown() | RenameLink() | DelAltname() | DetachXdp() | AddRule():
+                _apply_by_index(space, what, op)
+            case RenameRdma():
+                rdma.rename(space.fd, what, op.index, op.name)
+            case DetachTcx(_, name, kept):
+                space.detach_tcx(what, name, kept)
+            case SetSysctl():
+                space.set_sysctl(what, op.name, op.sysctl)
+            case SetFeatures(_, name, features, strict):
+                index = space.index(what, name)
+                space.ethtool.set_features(what, index, features, strict=strict)
+            case SetPrivateFlags(_, name, flags):
+                space.ethtool.set_private_flags(what, space.index(what, name), flags)
+            case _:
+                _apply_by_name(space, what, op)
+
+    def _move(self, what: str, op: MoveLink | MoveRdma) -> None:
+        source, target = self._space(op.source, what), self._space(op.target, what)
+        match op:
+            case MoveLink():
+                links.move(
+                    links.End(source.netlink, source.fd), links.End(target.netlink, target.fd), op
+                )
+            case MoveRdma():
+                rdma.move(source.fd, target.fd, what, op.index)
+            case _:
+                assert_never(op)
+
+    def _space(self, ns: Ns, what: str) -> Space:
+        space = self._spaces.get(ns)
+        if space is None:
+            raise KernelError(what, ESTALE, f"the session has no {ns} namespace")
+        return space
+
+
+def _apply_by_index(
+    space: Space, what: str, op: SetDown | RenameLink | DelAltname | DetachXdp | AddRule
+) -> None:
+    netlink = space.netlink
+    match op:
+        case SetDown():
+            links.set_down(netlink, what, op.index)
+        case RenameLink():
+            links.rename(netlink, what, op.index, op.name)
+        case DelAltname():
+            links.del_altname(netlink, what, op.index, op.altname)
+        case DetachXdp():
+            links.detach_xdp(netlink, what, op.index, op.mode)
+        case AddRule():
+            rules.add_rule(netlink, what, op.rule)
+        case _:
+            assert_never(op)
+
+
+def _apply_by_name(
+    space: Space,
+    what: str,
+    op: SetLink | SetUp | AddAltname | SetMaster | AddAddress | AddRoute | AddNeighbour,
+) -> None:
+    netlink = space.netlink
+    index = space.index(what, op.name)
+    match op:
+        case SetLink():
+            links.set_settings(netlink, what, index, op.settings)
+        case SetUp():
+            links.set_up(netlink, what, index)
+        case AddAltname():
+            links.add_altname(netlink, what, index, op.altname)
+        case SetMaster():
+            master = space.index(what, op.master) if op.master else 0
+            links.set_master(netlink, what, index, master)
+        case AddAddress():
+            addresses.add_address(netlink, what, index, op.address)
+        case AddRoute():
+            routes.add_route(
+                netlink,
+                what,
+                index,
+                op.route,
+                lambda name: space.index(what, name),
+                beside=op.ns is Ns.HOST,
+            )
+        case AddNeighbour():
+            neighbours.add_neighbour(netlink, what, index, op.neighbour)
+        case _:
+            assert_never(op)

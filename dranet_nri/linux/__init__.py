@@ -1,0 +1,1 @@
+"""Raw kernel interfaces: netlink, RDMA netlink, bpf, inotify."""

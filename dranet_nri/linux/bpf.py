@@ -1,0 +1,159 @@
+"""BPF programs that the kernel runs on links by TCX (Linux 6.6), which netlink does not show.
+
+Numbers are of linux/bpf.h. bpf(2) has neither a wrapper in libc nor one that Python ships.
+"""
+
+import ctypes
+import errno
+import os
+import platform
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from dranet_nri.component.threads import now_doing
+from dranet_nri.errors import KernelError
+from dranet_nri.model import TcxProgram, TcxSide
+
+BPF_PROG_DETACH: Final = 9
+BPF_PROG_GET_FD_BY_ID: Final = 13
+BPF_OBJ_GET_INFO_BY_FD: Final = 15
+BPF_PROG_QUERY: Final = 16
+_SIDES: Final = {TcxSide.INGRESS: 46, TcxSide.EGRESS: 47}  # BPF_TCX_INGRESS, BPF_TCX_EGRESS
+_CALLS: Final = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
+_MOST: Final = 64  # BPF_MPROG_MAX, programs on one side of a link
+
+_QUERY: Final = struct.Struct("=IIIIQIIQQQQ")  # query of union bpf_attr
+_COUNT_AT: Final = 24
+_DETACH: Final = struct.Struct("=III")  # target_ifindex, attach_bpf_fd and attach_type
+_U32: Final = struct.Struct("=I")
+_BY_ID_BYTES: Final = 12  # of prog_id, next_id and open_flags
+_INFO: Final = struct.Struct("=IIQ")  # info of union bpf_attr
+_INFO_BYTES: Final = 80  # of struct bpf_prog_info, as far as its name reaches
+_NAME: Final = slice(64, 80)
+NO_TCX: Final = frozenset({errno.EINVAL, errno.ENOSYS})
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def programs_on(index: int) -> tuple[TcxProgram, ...]:
+    """Return what runs by TCX on a link of the calling thread's network namespace, in its order.
+
+    What a BPF link holds there is left out: it goes with the last who has the link, and nobody
+    else can take it off.
+
+    Raises:
+        KernelError: ENODEV, there is no such link; EINVAL, the kernel has no TCX; EPERM, it takes
+            CAP_NET_ADMIN.
+    """
+    return tuple(
+        TcxProgram(side, number)
+        for side in TcxSide
+        for number, holder in _numbers(index, side)
+        if not holder
+    )
+
+
+def detach(what: str, index: int, program: TcxProgram) -> None:
+    """Take a program off a link of the calling thread's namespace; gone counts as done.
+
+    Raises:
+        KernelError: EPERM, it takes CAP_SYS_ADMIN.
+    """
+    try:
+        fd = _descriptor(what, program.id)
+    except KernelError as error:
+        if not error.already_gone:
+            raise
+        return
+    try:
+        _bpf(what, BPF_PROG_DETACH, _DETACH.pack(index, fd, _SIDES[program.side]))
+    except KernelError as error:
+        if not error.already_gone:
+            raise
+    finally:
+        os.close(fd)
+
+
+def tcx_names() -> dict[int, tuple[str, ...]]:
+    """Return ifindex -> names of what runs by TCX, for links of the thread's network namespace.
+
+    Links without a program are left out, so that it is empty on a kernel without TCX. A program
+    that has no name is told by its number.
+
+    Raises:
+        KernelError: EPERM, it takes CAP_NET_ADMIN to ask and CAP_SYS_ADMIN to learn a name.
+    """
+    now_doing("ask for TCX programs")
+    found: dict[int, tuple[str, ...]] = {}
+    for index, _ in socket.if_nameindex():
+        try:
+            numbers = {number for side in TcxSide for number, _ in _numbers(index, side)}
+        except KernelError as error:
+            if error.code in NO_TCX:
+                return {}
+            if not error.already_gone:
+                raise
+            continue
+        if names := sorted({name for number in numbers for name in _names(number)}):
+            found[index] = tuple(names)
+    return found
+
+
+def _numbers(index: int, side: TcxSide) -> tuple[tuple[int, int], ...]:
+    """Return the number of each program, and that of the BPF link which holds it, 0 if none."""
+    ids, holders = (ctypes.c_uint32 * _MOST)(), (ctypes.c_uint32 * _MOST)()
+    places = ctypes.addressof(ids), ctypes.addressof(holders)
+    query = _QUERY.pack(index, _SIDES[side], 0, 0, places[0], _MOST, 0, 0, places[1], 0, 0)
+    answer = ctypes.create_string_buffer(query, len(query))
+    _bpf(f"ask for the TCX programs of link {index}", BPF_PROG_QUERY, answer)
+    (count,) = _U32.unpack_from(answer, _COUNT_AT)
+    return tuple(zip(ids[:count], holders[:count], strict=True))
+
+
+def _names(number: int) -> Iterator[str]:
+    """Yield the program's name, its number if it has none; nothing if it is gone."""
+    what = f"ask for the name of BPF program {number}"
+    try:
+        fd = _descriptor(what, number)
+    except KernelError as error:
+        if not error.already_gone:
+            raise
+        return
+    try:
+        info = ctypes.create_string_buffer(_INFO_BYTES)
+        _bpf(what, BPF_OBJ_GET_INFO_BY_FD, _INFO.pack(fd, _INFO_BYTES, ctypes.addressof(info)))
+    finally:
+        os.close(fd)
+    name = info.raw[_NAME].split(b"\0", 1)[0].decode(errors="replace")
+    yield name or str(number)
+
+
+def _descriptor(what: str, number: int) -> int:
+    """Return a descriptor of the program of that number.
+
+    Raises:
+        KernelError: ENOENT, it is gone.
+    """
+    return _bpf(what, BPF_PROG_GET_FD_BY_ID, _U32.pack(number).ljust(_BY_ID_BYTES, b"\0"))
+
+
+def _bpf(what: str, command: int, attr: bytes | ctypes.Array[ctypes.c_char]) -> int:
+    """Call bpf(2); return its result.
+
+    Args:
+        what: how an error calls it.
+        command: BPF_*.
+        attr: union bpf_attr as far as it is used; a buffer where the kernel answers there.
+
+    Raises:
+        KernelError: it failed; ENOSYS, we don't know its number on this machine.
+    """
+    number = _CALLS.get(platform.machine())
+    if number is None:
+        raise KernelError(what, errno.ENOSYS)
+    result: int = _libc.syscall(number, command, attr, len(attr))
+    if result < 0:
+        raise KernelError(what, ctypes.get_errno())
+    return result

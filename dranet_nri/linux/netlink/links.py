@@ -1,0 +1,333 @@
+"""Links as rtnetlink shows them, read by whoever looks and by whoever changes.
+
+Message formats: linux/rtnetlink.h, linux/if_link.h.
+
+Rules:
+1. What cannot be read of one link is that link's trouble; the others of the namespace are read.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from errno import EBADMSG, EMSGSIZE, ENOBUFS, ENODEV
+from itertools import takewhile
+from types import MappingProxyType
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.linux.netlink.codec import (
+    ATTRIBUTE,
+    attribute,
+    attributes,
+    fixed,
+    octets,
+    text,
+    u8,
+    u32,
+    walk,
+)
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.model import IpoibState, Link, OffloadSizes, XdpMode, XdpProgram
+
+RTM_GETLINK: Final = 18
+RTM_GETSTATS: Final = 94
+RTEXT_FILTER_SKIP_STATS: Final = 8  # and no RTEXT_FILTER_VF: a PF may have hundreds of VFs
+
+IFF_UP: Final = 0x1
+IFF_LOOPBACK: Final = 0x8
+# NOARP, PROMISC, ALLMULTI and MULTICAST: an administrator's, and kept by a move (linux/if.h).
+KEPT_FLAGS: Final = 0x80 | 0x100 | 0x200 | 0x1000
+
+IFLA_ADDRESS: Final = 1
+IFLA_IFNAME: Final = 3
+IFLA_MTU: Final = 4
+IFLA_LINK: Final = 5
+IFLA_MASTER: Final = 10
+IFLA_TXQLEN: Final = 13
+IFLA_OPERSTATE: Final = 16
+IFLA_LINKINFO: Final = 18
+IFLA_IFALIAS: Final = 20
+IFLA_AF_SPEC: Final = 26
+IFLA_GROUP: Final = 27
+IFLA_EXT_MASK: Final = 29
+IFLA_CARRIER: Final = 33
+IFLA_LINK_NETNSID: Final = 37
+IFLA_PHYS_PORT_NAME: Final = 38
+IFLA_GSO_MAX_SIZE: Final = 41
+IFLA_XDP: Final = 43
+IFLA_MIN_MTU: Final = 50
+IFLA_MAX_MTU: Final = 51
+IFLA_PROP_LIST: Final = 52
+IFLA_ALT_IFNAME: Final = 53
+IFLA_PERM_ADDRESS: Final = 54
+IFLA_PARENT_DEV_NAME: Final = 56
+IFLA_PARENT_DEV_BUS_NAME: Final = 57
+IFLA_GRO_MAX_SIZE: Final = 58
+IFLA_GSO_IPV4_MAX_SIZE: Final = 63
+IFLA_GRO_IPV4_MAX_SIZE: Final = 64
+IFLA_NETNS_IMMUTABLE: Final = 67  # Linux 6.14 and later tell
+IFLA_INFO_KIND: Final = 1
+IFLA_INFO_DATA: Final = 2
+IFLA_VXLAN_LINK: Final = 3
+IFLA_IPOIB_MODE: Final = 2
+IFLA_IPOIB_UMCAST: Final = 3
+IPOIB_MODE_DATAGRAM: Final = 0
+IPOIB_MODE_CONNECTED: Final = 1
+# IFLA_XDP_DRV_PROG_ID and those beside it; IFLA_XDP_PROG_ID tells no mode where there are several.
+XDP_PROG_IDS: Final = {5: XdpMode.NATIVE, 6: XdpMode.GENERIC, 7: XdpMode.OFFLOADED}
+
+# RFC 2863, in the order of IF_OPER_* (linux/if.h).
+OPERSTATES: Final = (
+    "unknown",
+    "notpresent",
+    "down",
+    "lowerlayerdown",
+    "testing",
+    "dormant",
+    "up",
+)
+
+Parents = Mapping[str, tuple[str, str]]  # bus and name of the parent, by link name
+
+INFO: Final = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
+_U16: Final = struct.Struct("=H")
+WITHOUT_STATS: Final = attribute(IFLA_EXT_MASK, struct.pack("=I", RTEXT_FILTER_SKIP_STATS))
+_STATS: Final = struct.Struct("=BxHII")  # struct if_stats_msg: family, index, filter
+_LINK_64: Final = 1  # IFLA_STATS_LINK_64, of which every link has one
+TOO_LARGE: Final = frozenset({EMSGSIZE, ENOBUFS})  # the kernel makes no message of that size
+UNREADABLE: Final = TOO_LARGE | {EBADMSG}
+_MOST_LEN: Final = 0xFFFF  # nla_len has 16 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A link as dumped, decoded as far as every reader needs it."""
+
+    name: str
+    index: int
+    arphrd: int
+    flags: int
+    attrs: Mapping[int, bytes]
+
+    @property
+    def altnames(self) -> tuple[str, ...]:
+        """Return the alternative names."""
+        listed = self.attrs.get(IFLA_PROP_LIST, b"")
+        return tuple(text(name) for kind, name in walk(listed) if kind == IFLA_ALT_IFNAME)
+
+    @property
+    def parent(self) -> tuple[str, str]:
+        """Return bus and name of the parent device, "" where the kernel tells none."""
+        bus = text(self.attrs.get(IFLA_PARENT_DEV_BUS_NAME))
+        return bus, text(self.attrs.get(IFLA_PARENT_DEV_NAME))
+
+
+def seen_in(body: bytes) -> Seen:
+    """Return the link of a message."""
+    _, arphrd, index, flags, _ = fixed(INFO, body)
+    attrs = _attributes(body)
+    return Seen(text(attrs.get(IFLA_IFNAME)), index, arphrd, flags, attrs)
+
+
+def _attributes(body: bytes) -> dict[int, bytes]:
+    """Return the attributes of a link's message.
+
+    Before Linux 5.18 a link may have more altnames than the length of an attribute can tell. So
+    the names themselves say where their list ends, or a pod would choose what follows.
+    """
+    if len(body) <= _MOST_LEN:
+        return attributes(body, INFO.size)
+    before = list(takewhile(lambda each: each[0] != IFLA_PROP_LIST, walk(body, INFO.size)))
+    start = INFO.size + _length(before) + ATTRIBUTE.size
+    names = takewhile(lambda each: each[0] == IFLA_ALT_IFNAME, walk(body, start))
+    end = start + _length(names)
+    return dict(before) | {IFLA_PROP_LIST: body[start:end]} | attributes(body, end)
+
+
+def _length(attrs: Iterable[tuple[int, bytes]]) -> int:
+    """Return how many bytes the attributes have, with headers and padding."""
+    return sum((ATTRIBUTE.size + len(payload) + 3) & ~3 for _, payload in attrs)
+
+
+def dump_links(netlink: Rtnetlink, where: str, most: int | None = None) -> tuple[Seen, ...]:
+    """Return every link of the namespace that can be read.
+
+    Args:
+        netlink: of the namespace.
+        where: how errors call it.
+        most: how many bytes they may have on the wire, None for any number.
+
+    Raises:
+        KernelError: E2BIG, they have more; or the dump failed.
+    """
+    what = f"dump links in {where}"
+    request = INFO.pack(0, 0, 0, 0, 0) + WITHOUT_STATS
+    try:
+        return tuple(map(seen_in, netlink.dump(what, RTM_GETLINK, request, most)))
+    except KernelError as error:
+        if error.code not in TOO_LARGE:
+            raise
+        return tuple(_one_by_one(netlink, what))
+
+
+def _one_by_one(netlink: Rtnetlink, what: str) -> Iterator[Seen]:
+    """Yield every link that can be read alone, where the kernel makes no message of some."""
+    for body in netlink.dump(what, RTM_GETSTATS, _STATS.pack(0, 0, 0, _LINK_64)):
+        _, _, index, _ = fixed(_STATS, body)
+        try:
+            yield link_at(netlink, what, index)
+        except KernelError as error:
+            if error.code not in UNREADABLE and not error.already_gone:
+                raise
+
+
+def find_link(netlink: Rtnetlink, what: str, name: str) -> Seen:
+    """Return the link whose name or altname it is.
+
+    Raises:
+        KernelError: ENODEV, there is none.
+    """
+    named = attribute(IFLA_IFNAME, octets(name) + b"\0")
+    return seen_in(netlink.get(what, RTM_GETLINK, INFO.pack(0, 0, 0, 0, 0) + named + WITHOUT_STATS))
+
+
+def link_at(netlink: Rtnetlink, what: str, index: int) -> Seen:
+    """Return the link with that ifindex.
+
+    Raises:
+        KernelError: ENODEV, there is none.
+    """
+    request = INFO.pack(0, 0, index, 0, 0) + WITHOUT_STATS
+    return seen_in(netlink.get(what, RTM_GETLINK, request))
+
+
+def index_of(netlink: Rtnetlink, what: str, name: str) -> int:
+    """Return the ifindex of the link of that name; an altname doesn't count.
+
+    Raises:
+        KernelError: ENODEV, there is none.
+    """
+    seen = find_link(netlink, what, name)
+    if seen.name != name:
+        raise KernelError(what, ENODEV, f"{name} is only an altname of {seen.name}")
+    return seen.index
+
+
+def links_from(links: Iterable[Seen], parents: Parents = MappingProxyType({})) -> Iterator[Link]:
+    """Yield in full those of the links that can be read.
+
+    Args:
+        links: as dumped.
+        parents: bus and parent by name of the link, where the kernel tells none.
+    """
+    for seen in links:
+        try:
+            yield link_from(seen, *parents.get(seen.name, ("", "")))
+        except KernelError as error:
+            if error.code != EBADMSG:
+                raise
+
+
+def outline(seen: Seen, bus: str = "", parent: str = "") -> Link:
+    """Return what other links a link hangs on and what it is, in a third of the time.
+
+    Raises:
+        KernelError: EBADMSG, as for link_from.
+    """
+    attrs = seen.attrs
+    told_bus, told_parent = seen.parent
+    kind, _, lower = kind_of(seen)
+    return Link(
+        index=seen.index,
+        name=seen.name,
+        kind=kind,
+        mac=attrs.get(IFLA_ADDRESS, b"").hex(":"),
+        master=u32(attrs.get(IFLA_MASTER)),
+        lower=_here(seen, lower),
+        loopback=bool(seen.flags & IFF_LOOPBACK),
+        bus=told_bus or bus,
+        parent=told_parent or parent,
+    )
+
+
+def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
+    """Return the link in full; bus and parent serve where the kernel tells none.
+
+    Raises:
+        KernelError: EBADMSG, an attribute has not the length that it should have.
+    """
+    attrs = seen.attrs
+    told_bus, told_parent = seen.parent
+    state = u8(attrs.get(IFLA_OPERSTATE))
+    kind, data, lower = kind_of(seen)
+    return Link(
+        index=seen.index,
+        name=seen.name,
+        kind=kind,
+        arphrd=seen.arphrd,
+        mac=attrs.get(IFLA_ADDRESS, b"").hex(":"),
+        mtu=u32(attrs.get(IFLA_MTU)),
+        min_mtu=u32(attrs.get(IFLA_MIN_MTU)),
+        max_mtu=u32(attrs.get(IFLA_MAX_MTU)),
+        up=bool(seen.flags & IFF_UP),
+        carrier=u8(attrs.get(IFLA_CARRIER)) == 1,
+        operstate=OPERSTATES[state] if state < len(OPERSTATES) else "unknown",
+        master=u32(attrs.get(IFLA_MASTER)),
+        lower=_here(seen, lower),
+        loopback=bool(seen.flags & IFF_LOOPBACK),
+        alias=text(attrs.get(IFLA_IFALIAS)),
+        altnames=seen.altnames,
+        txqlen=u32(attrs.get(IFLA_TXQLEN)),
+        sizes=_sizes(attrs),
+        bus=told_bus or bus,
+        parent=told_parent or parent,
+        perm_mac=attrs.get(IFLA_PERM_ADDRESS, b"").hex(":"),
+        flags=seen.flags & KEPT_FLAGS,
+        group=u32(attrs.get(IFLA_GROUP)),
+        xdp=_programs(attrs),
+        ipoib=_ipoib(data) if kind == "ipoib" else None,
+    )
+
+
+def kind_of(seen: Seen) -> tuple[str, bytes, int]:
+    """Return IFLA_INFO_KIND, IFLA_INFO_DATA, and the ifindex of what a link's packets go through.
+
+    That link may be in another namespace. A VXLAN tells it apart.
+    """
+    info = attributes(seen.attrs.get(IFLA_LINKINFO, b""))
+    kind, data = text(info.get(IFLA_INFO_KIND)), info.get(IFLA_INFO_DATA, b"")
+    if kind == "vxlan":
+        return kind, data, u32(attributes(data).get(IFLA_VXLAN_LINK))
+    return kind, data, u32(seen.attrs.get(IFLA_LINK))
+
+
+def _here(seen: Seen, lower: int) -> int:
+    """Return the ifindex of the link below, 0 where it is the link itself or elsewhere."""
+    return 0 if lower == seen.index or IFLA_LINK_NETNSID in seen.attrs else lower
+
+
+def _programs(attrs: Mapping[int, bytes]) -> tuple[XdpProgram, ...]:
+    told = attributes(attrs.get(IFLA_XDP, b""))
+    return tuple(
+        XdpProgram(mode, u32(told[kind])) for kind, mode in XDP_PROG_IDS.items() if kind in told
+    )
+
+
+def _ipoib(data: bytes) -> IpoibState | None:
+    told = attributes(data)
+    if IFLA_IPOIB_MODE not in told or IFLA_IPOIB_UMCAST not in told:
+        return None
+    (mode,), (umcast,) = (fixed(_U16, told[each]) for each in (IFLA_IPOIB_MODE, IFLA_IPOIB_UMCAST))
+    return IpoibState(mode == IPOIB_MODE_CONNECTED, bool(umcast))
+
+
+def _sizes(attrs: Mapping[int, bytes]) -> OffloadSizes:
+    def size(kind: int) -> int | None:
+        return u32(attrs[kind]) if kind in attrs else None
+
+    return OffloadSizes(
+        gso=size(IFLA_GSO_MAX_SIZE),
+        gro=size(IFLA_GRO_MAX_SIZE),
+        gso_ipv4=size(IFLA_GSO_IPV4_MAX_SIZE),
+        gro_ipv4=size(IFLA_GRO_IPV4_MAX_SIZE),
+    )

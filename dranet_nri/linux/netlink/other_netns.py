@@ -1,0 +1,81 @@
+"""Links of other network namespaces that hang on links of this one.
+
+Rules:
+1. The kernel tells of namespaces that have an id here: those of which a link came from here, or has
+   its other end here. It tells whoever has CAP_NET_ADMIN there.
+2. A namespace may be a pod's, and end while it is read. What cannot be read of it is left out.
+3. Names are the pod's choice, and not told. Kinds are the kernel's words.
+"""
+
+import struct
+from collections import defaultdict
+from collections.abc import Mapping, Set
+from contextlib import suppress
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.linux.netlink.codec import attribute, attributes, u32
+from dranet_nri.linux.netlink.links import (
+    IFLA_LINK_NETNSID,
+    INFO,
+    RTM_GETLINK,
+    WITHOUT_STATS,
+    Seen,
+    kind_of,
+    seen_in,
+)
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.model import BESIDE_LOWER
+
+RTM_GETNSID: Final = 90
+IFLA_TARGET_NETNSID: Final = 46
+NETNSA_NSID: Final = 1
+NETNSA_FD: Final = 3
+MOST: Final = 4 << 20  # bytes of links in a namespace: a pod may make any number
+
+_GENERATION: Final = bytes(4)  # struct rtgenmsg, padded
+
+
+def above_elsewhere(netlink: Rtnetlink, nsfd: int) -> Mapping[int, tuple[str, ...]]:
+    """Return which links of the namespace carry links of others.
+
+    Args:
+        netlink: a socket of the namespace.
+        nsfd: a descriptor of the namespace.
+
+    Raises:
+        KernelError: the ids of namespaces cannot be read.
+    """
+    links = [seen for number in _ids(netlink) for seen in _links(netlink, number)]
+    if not links:
+        return {}
+    own = _own_id(netlink, nsfd)  # the kernel gives it one as soon as a link elsewhere tells it
+    found: dict[int, set[str]] = defaultdict(set)
+    for seen in links:
+        with suppress(KernelError):
+            kind, _, lower = kind_of(seen)
+            if lower and seen.attrs[IFLA_LINK_NETNSID] == own and kind not in BESIDE_LOWER:
+                found[lower].add(kind)
+    return {index: tuple(sorted(kinds)) for index, kinds in found.items()}
+
+
+def _ids(netlink: Rtnetlink) -> Set[int]:
+    bodies = netlink.dump("dump ids of network namespaces", RTM_GETNSID, _GENERATION)
+    return {u32(attributes(body, len(_GENERATION)).get(NETNSA_NSID)) for body in bodies}
+
+
+def _own_id(netlink: Rtnetlink, nsfd: int) -> bytes:
+    request = _GENERATION + attribute(NETNSA_FD, struct.pack("=I", nsfd))
+    body = netlink.get("ask for the id of the network namespace", RTM_GETNSID, request)
+    return attributes(body, len(_GENERATION)).get(NETNSA_NSID, b"")
+
+
+def _links(netlink: Rtnetlink, number: int) -> list[Seen]:
+    """Return the links of a namespace that tell the namespace of another link."""
+    target = attribute(IFLA_TARGET_NETNSID, struct.pack("=I", number))
+    request = INFO.pack(0, 0, 0, 0, 0) + target + WITHOUT_STATS
+    try:
+        bodies = netlink.dump(f"dump links of namespace {number}", RTM_GETLINK, request, MOST)
+    except KernelError:
+        return []
+    return [seen for seen in map(seen_in, bodies) if IFLA_LINK_NETNSID in seen.attrs]

@@ -1,0 +1,86 @@
+"""Policy routing: the links of the routing tables that rules select.
+
+Numbers without a name are FRA_* and RTA_* of linux/fib_rules.h and rtnetlink.h.
+"""
+
+import struct
+from collections.abc import Iterator
+from errno import EAFNOSUPPORT, ENOENT, EOPNOTSUPP
+from socket import AF_INET, AF_INET6
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.linux.netlink.codec import address, attribute, attributes, fixed, text, u32
+from dranet_nri.linux.netlink.routes import RTM_GETROUTE, legs_of
+from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.model import PolicyRoute
+
+RTM_GETRULE: Final = 34
+
+_RULE: Final = struct.Struct("=BBBBBBBBI")  # family, dst len, src len, tos, table, …, action, flags
+_ROUTE: Final = _RULE  # family, dst len, src len, tos, table, …, type, flags
+_COMMON: Final = frozenset({0, 253, 254, 255})  # tables that every namespace has
+_TO_TABLE: Final = 1
+_UNICAST: Final = 1
+_INVERT: Final = 0x2
+_L3MDEV: Final = 19
+_SELECTORS: Final = frozenset({1, 2, 3, 10, 17, 20, 22, 23, 24})  # dst, src, iif, mark, oif, uid, …
+_ABSENT: Final = frozenset({ENOENT, EAFNOSUPPORT, EOPNOTSUPP})  # no such table; no such family
+
+
+def policy_routes(netlink: Rtnetlink) -> tuple[PolicyRoute, ...]:
+    """Return the rules to tables of their own, with the links that the tables lead through.
+
+    Raises:
+        KernelError: a dump failed.
+    """
+    tables: dict[tuple[int, int], tuple[frozenset[int], frozenset[int]]] = {}
+    found: list[PolicyRoute] = []
+    for body in netlink.dump("dump rules", RTM_GETRULE, bytes(_RULE.size)):
+        family, dst_len, src_len, _, table, _, _, action, flags = fixed(_RULE, body)
+        attrs = attributes(body, _RULE.size)
+        table = u32(attrs.get(15), table)
+        if action != _TO_TABLE or table in _COMMON or _L3MDEV in attrs:
+            continue
+        if family not in {AF_INET, AF_INET6}:
+            continue
+        if (family, table) not in tables:
+            tables[family, table] = _table(netlink, family, table)
+        links, defaults = tables[family, table]
+        source = address(attrs.get(2))
+        found.append(
+            PolicyRoute(
+                table=table,
+                links=links if attrs.keys() & _SELECTORS else defaults,
+                source=f"{source}/{src_len}" if source else "",
+                only_destination=bool(dst_len) and not attrs.keys() & (_SELECTORS - {1}),
+                names=tuple(text(attrs[kind]) for kind in (3, 17) if kind in attrs),
+                invert=bool(flags & _INVERT),
+            )
+        )
+    return tuple(found)
+
+
+def _table(netlink: Rtnetlink, family: int, table: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the links of a table's unicast routes, and those of its default routes."""
+    request = _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, _UNICAST, 0)
+    request += attribute(15, struct.pack("=I", table))
+    try:
+        bodies = netlink.dump(f"dump routes of table {table}", RTM_GETROUTE, request)
+    except KernelError as error:
+        if error.code in _ABSENT:
+            return frozenset(), frozenset()
+        raise
+    legs = list(_legs(bodies))
+    return (
+        frozenset(leg for _, own in legs for leg in own),
+        frozenset(leg for length, own in legs for leg in own if not length),
+    )
+
+
+def _legs(bodies: list[bytes]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield prefix length and links of each unicast route."""
+    for body in bodies:
+        _, length, _, _, _, _, _, kind, _ = fixed(_ROUTE, body)
+        if kind == _UNICAST:
+            yield length, legs_of(attributes(body, _ROUTE.size))

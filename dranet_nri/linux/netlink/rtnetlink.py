@@ -1,0 +1,31 @@
+"""rtnetlink: what links, addresses, routes and rules are read and changed through."""
+
+import socket
+from typing import Final
+
+from dranet_nri.linux.netlink.socket import Netlink, demand_answers, open_socket
+
+NETLINK_ROUTE: Final = 0
+
+
+class Rtnetlink(Netlink):
+    """A socket that speaks rtnetlink; a type of its own, so that no other takes its place."""
+
+
+def prepared(sock: socket.socket) -> Rtnetlink:
+    """Take over an open rtnetlink socket, with strict checks and explained errors switched on.
+
+    Raises:
+        KernelError: the kernel is older than 4.20; the socket is closed.
+    """
+    demand_answers(sock)
+    return Rtnetlink(sock)
+
+
+def open_here() -> Rtnetlink:
+    """Open a socket in the calling thread's own namespace.
+
+    Raises:
+        KernelError: there is no netlink, or the kernel is older than 4.20.
+    """
+    return prepared(open_socket(NETLINK_ROUTE))

@@ -1,0 +1,245 @@
+"""One netlink socket, whatever it talks about: acknowledged requests, look-ups and dumps.
+
+Rules:
+1. Every failure is a KernelError with the kernel's own words where it has some.
+2. A dump that the kernel calls inconsistent is read again, after a pause that grows, until its
+   time is over; half a picture is never returned.
+3. Dumps and look-ups need no privilege.
+4. A message is read whole, however long it is: what a pod gives its links makes messages longer.
+"""
+
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from errno import E2BIG, EINTR, EINVAL
+from typing import Final, NamedTuple
+
+from dranet_nri.component.backoff import pause_after
+from dranet_nri.errors import KernelError
+from dranet_nri.linux.netlink.codec import HEADER_LEN, attributes, text
+
+SOL_NETLINK: Final = 270
+NETLINK_CAP_ACK: Final = 10  # linux/netlink.h
+NETLINK_EXT_ACK: Final = 11
+NETLINK_GET_STRICT_CHK: Final = 12
+
+NLMSG_ERROR: Final = 2
+NLMSG_DONE: Final = 3
+NLM_F_REQUEST: Final = 0x001
+NLM_F_ACK: Final = 0x004
+NLM_F_DUMP_INTR: Final = 0x010
+NLM_F_ACK_TLVS: Final = 0x200
+NLM_F_DUMP: Final = 0x300
+NLMSGERR_ATTR_MSG: Final = 1
+
+DUMP_S: Final = 3.0  # for a dump and its repetitions, the last of which is begun within that
+FIRST_PAUSE_S: Final = 0.001  # before a dump is repeated; doubles
+LONGEST_PAUSE_S: Final = 0.05
+# Of smaller messages the kernel puts up to 32 KiB into one datagram (netlink_recvmsg).
+BUFFER_LEN: Final = 65536
+
+_HEADER: Final = struct.Struct("=IHHII")  # struct nlmsghdr
+_ERROR: Final = struct.Struct("=i")
+
+
+class Message(NamedTuple):
+    """One message from the kernel; body is what follows struct nlmsghdr.
+
+    A tuple, because a dump makes hundreds of them.
+    """
+
+    kind: int
+    flags: int
+    sequence: int
+    body: bytes
+
+
+class Netlink:
+    """A socket that belongs to one namespace, used by one thread at a time."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Take over a netlink socket, or something that speaks like one.
+
+        Args:
+            sock: the socket.
+            clock: monotonic seconds.
+            sleep: waits that many.
+        """
+        self._socket = sock
+        self._clock = clock
+        self._sleep = sleep
+        self._sequence = 0
+
+    def do(self, what: str, kind: int, flags: int, body: bytes) -> None:
+        """Send a request that changes something and wait for the acknowledgement.
+
+        Args:
+            what: how errors call it.
+            kind: type of the message (RTM_*, RDMA_NLDEV_CMD_*).
+            flags: NLM_F_* besides REQUEST and ACK.
+            body: as encoded, without struct nlmsghdr.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        self._send(what, kind, flags | NLM_F_ACK, body)
+        for message in self._replies(what):
+            if message.kind == NLMSG_ERROR:
+                _raise_if_failed(what, message)
+                return
+
+    def get(self, what: str, kind: int, body: bytes) -> bytes:
+        """Look one object up and return its body.
+
+        Raises:
+            KernelError: there is none, or the kernel refused.
+        """
+        self._send(what, kind, 0, body)
+        for message in self._replies(what):
+            if message.kind not in {NLMSG_DONE, NLMSG_ERROR}:
+                return message.body
+            _raise_if_failed(what, message)
+            break
+        raise KernelError(what, EINVAL, "the kernel sent no answer")
+
+    def dump(self, what: str, kind: int, body: bytes, most: int | None = None) -> list[bytes]:
+        """Return the bodies of all objects that match.
+
+        Args:
+            what: how errors call it.
+            kind: type of the message.
+            body: of the request.
+            most: how many bytes all bodies may have, None for any number.
+
+        Raises:
+            KernelError: the kernel refused; EINTR, things changed during each try of DUMP_S; or
+                E2BIG, there are more than may be.
+        """
+        end, failures = self._clock() + DUMP_S, 0
+        while True:
+            found = self._dump_once(what, kind, body, sys.maxsize if most is None else most)
+            if found is not None:
+                return found
+            if self._clock() >= end:
+                times = f"{failures + 1} times in {DUMP_S:g} s"
+                raise KernelError(what, EINTR, f"changed under the reader {times}; try again")
+            self._sleep(pause_after(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S))
+            failures += 1
+
+    def close(self) -> None:
+        """Close the socket. Idempotent."""
+        self._socket.close()
+
+    def _dump_once(self, what: str, kind: int, body: bytes, most: int) -> list[bytes] | None:
+        """Return the bodies, or None if the kernel says that they don't fit together."""
+        self._send(what, kind, NLM_F_DUMP, body)
+        found: list[bytes] = []
+        interrupted, size = False, 0
+        for message in self._replies(what):
+            interrupted = interrupted or bool(message.flags & NLM_F_DUMP_INTR)
+            if message.kind in {NLMSG_DONE, NLMSG_ERROR}:
+                _raise_if_failed(what, message)
+                break
+            size += len(message.body)
+            if size <= most:  # The rest is read all the same: a dump must come to its end.
+                found.append(message.body)
+        if size > most:
+            raise KernelError(what, E2BIG, f"{size} bytes, {most} are looked through at most")
+        return None if interrupted else found
+
+    def _send(self, what: str, kind: int, flags: int, body: bytes) -> None:
+        self._sequence += 1
+        header = _HEADER.pack(
+            HEADER_LEN + len(body), kind, flags | NLM_F_REQUEST, self._sequence, 0
+        )
+        try:
+            self._socket.send(header + body)
+        except OSError as error:
+            raise KernelError(what, error.errno or EINVAL, "sending to the kernel") from error
+
+    def _replies(self, what: str) -> Iterator[Message]:
+        """Yield what answers the last request; leftovers of an earlier one are passed over."""
+        while True:
+            try:
+                data = receive(self._socket)
+            except OSError as error:
+                raise KernelError(what, error.errno or EINVAL, "reading the answer") from error
+            for message in messages(data):
+                if message.sequence == self._sequence:
+                    yield message
+
+
+def open_socket(protocol: int) -> socket.socket:
+    """Open a netlink socket in the calling thread's own namespace.
+
+    Args:
+        protocol: NETLINK_* (linux/netlink.h).
+
+    Raises:
+        KernelError: EPROTONOSUPPORT, the kernel lacks the protocol; or there is no netlink.
+    """
+    kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+    try:
+        return socket.socket(socket.AF_NETLINK, kind, protocol)
+    except OSError as error:
+        raise KernelError(f"open netlink socket {protocol}", error.errno or EINVAL) from error
+
+
+def demand_answers(sock: socket.socket) -> None:
+    """Switch strict checks and explained errors on; close the socket where that fails.
+
+    Raises:
+        KernelError: the kernel is older than 4.20; the socket is closed.
+    """
+    try:
+        for option in (NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK):
+            sock.setsockopt(SOL_NETLINK, option, 1)
+    except OSError as error:
+        sock.close()
+        raise KernelError(
+            "open netlink socket", error.errno or EINVAL, "Linux 4.20 or newer is needed"
+        ) from error
+
+
+def receive(sock: socket.socket) -> bytes:
+    """Return the next datagram, whole. One thread at a time may read the socket.
+
+    The kernel tells its length first: that of a link with many altnames is above 64 KiB.
+
+    Raises:
+        OSError: there is none now, or the socket fails.
+    """
+    length = sock.recv_into(bytearray(1), 1, socket.MSG_PEEK | socket.MSG_TRUNC)
+    return sock.recv(max(length, BUFFER_LEN))
+
+
+def messages(data: bytes) -> Iterator[Message]:
+    """Yield the messages of one datagram; a broken tail ends it."""
+    offset = 0
+    while offset + HEADER_LEN <= len(data):
+        length, kind, flags, sequence, _ = _HEADER.unpack_from(data, offset)
+        if length < HEADER_LEN:
+            return
+        yield Message(kind, flags, sequence, data[offset + HEADER_LEN : offset + length])
+        offset += (length + 3) & ~3
+
+
+def _raise_if_failed(what: str, message: Message) -> None:
+    """Raise for a negative errno in NLMSG_ERROR or NLMSG_DONE, with the extended ack's text."""
+    code = -_ERROR.unpack_from(message.body)[0] if len(message.body) >= _ERROR.size else 0
+    if code == 0:
+        return
+    detail = ""
+    if message.flags & NLM_F_ACK_TLVS:
+        # NETLINK_CAP_ACK leaves the request's header in an error, and nothing in a done.
+        start = _ERROR.size + (HEADER_LEN if message.kind == NLMSG_ERROR else 0)
+        detail = text(attributes(message.body, start).get(NLMSGERR_ATTR_MSG))
+    raise KernelError(what, code, detail)

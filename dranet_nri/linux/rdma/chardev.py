@@ -1,0 +1,55 @@
+"""The character devices of RDMA devices as sysfs tells them (infiniband/core: user_mad.c, ucma.c).
+
+Numbers change when a device moves to another network namespace: resolve after every move.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.linux.dirfd import Folder
+from dranet_nri.linux.rdma.types import CharDevKind
+from dranet_nri.model import CharDevice
+
+_FOLDERS: Final = {
+    CharDevKind.UVERBS: "class/infiniband_verbs",
+    CharDevKind.UMAD: "class/infiniband_mad",
+    CharDevKind.ISSM: "class/infiniband_mad",
+}
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+
+
+def in_sysfs(sysfs: Path, rdma_device: str, kinds: Sequence[str]) -> tuple[CharDevice, ...]:
+    """Return the character devices of an RDMA device, sorted by path.
+
+    Those of devices in other network namespaces are told, too. Kinds that are not there are left
+    out.
+
+    Args:
+        sysfs: where sysfs is mounted.
+        rdma_device: its name ("mlx5_0").
+        kinds: which of them.
+
+    Raises:
+        KernelError: nothing can be opened now.
+    """
+    found = (file for kind in map(CharDevKind, kinds) for file in _files(sysfs, kind, rdma_device))
+    return tuple(sorted(found, key=lambda file: file.path))
+
+
+def _files(sysfs: Path, kind: CharDevKind, rdma_device: str) -> Iterator[CharDevice]:
+    if not kind.per_device:
+        with Folder(sysfs / "class/misc") as folder:
+            yield from _numbered(folder, kind)
+        return
+    with Folder(sysfs / _FOLDERS[kind]) as folder:
+        for name in folder.names():
+            if name.startswith(kind) and folder.text(f"{name}/ibdev") == rdma_device:
+                yield from _numbered(folder, name)
+
+
+def _numbered(folder: Folder, name: str) -> Iterator[CharDevice]:
+    major, colon, minor = folder.text(f"{name}/dev").partition(":")
+    if colon and _NUMBER.fullmatch(major) and _NUMBER.fullmatch(minor):
+        yield CharDevice(f"/dev/infiniband/{name}", int(major), int(minor))

@@ -1,0 +1,271 @@
+"""Messages of NETLINK_RDMA: values to bytes and back. Numbers: rdma/rdma_netlink.h.
+
+Rules:
+1. Bytes that are no such message are a KernelError EBADMSG, never anything else.
+2. What a newer kernel adds is passed over; a word that we don't know is "<unknown>".
+3. There is no fixed part: attributes follow struct nlmsghdr at once.
+"""
+
+from collections.abc import Mapping
+from errno import EBADMSG
+from typing import Final
+
+from dranet_nri.errors import InvalidValueError, KernelError
+from dranet_nri.linux.netlink.codec import U32, attribute, attributes, text, u8, u32, u64
+from dranet_nri.linux.rdma.types import (
+    CharDev,
+    CharDevKind,
+    EventKind,
+    RdmaDevice,
+    RdmaEvent,
+    RdmaPort,
+    RdmaSystem,
+)
+from dranet_nri.model import RdmaMode
+
+MAX_NAME: Final = 63  # IB_DEVICE_NAME_MAX - 1; the kernel cuts a longer one without a word
+
+_CLIENT: Final = 5 << 10  # RDMA_NL_NLDEV
+GET: Final = _CLIENT + 1
+SET: Final = _CLIENT + 2
+PORT_GET: Final = _CLIENT + 5
+SYS_GET: Final = _CLIENT + 6
+SYS_SET: Final = _CLIENT + 7
+GET_CHARDEV: Final = _CLIENT + 15
+MONITOR: Final = _CLIENT + 28
+GROUP_NOTIFY: Final = 4
+
+DEV_INDEX: Final = 1
+DEV_NAME: Final = 2
+PORT_INDEX: Final = 3  # of a device: how many ports it has
+CAP_FLAGS: Final = 4
+FW_VERSION: Final = 5
+NODE_GUID: Final = 6
+SYS_IMAGE_GUID: Final = 7
+SUBNET_PREFIX: Final = 8
+LID: Final = 9
+SM_LID: Final = 10
+LMC: Final = 11
+PORT_STATE: Final = 12
+PORT_PHYS_STATE: Final = 13
+DEV_NODE_TYPE: Final = 14
+NDEV_INDEX: Final = 50
+NDEV_NAME: Final = 51
+SYS_NETNS_MODE: Final = 66
+DEV_PROTOCOL: Final = 67
+NET_NS_FD: Final = 68
+CHARDEV_TYPE: Final = 69
+CHARDEV_NAME: Final = 70
+CHARDEV_ABI: Final = 71
+CHARDEV: Final = 72
+SYS_PRIVILEGED_QKEY: Final = 96
+PARENT_NAME: Final = 100
+EVENT_TYPE: Final = 102
+SYS_MONITOR_MODE: Final = 103
+
+UNKNOWN: Final = "<unknown>"
+NODE_TYPES: Final = {
+    1: "CA",
+    2: "switch",
+    3: "router",
+    4: "RNIC",
+    5: "usNIC",
+    6: "usNIC UDP",
+    7: "unspecified",
+}
+PORT_STATES: Final = {0: "NOP", 1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE", 5: "ACTIVE_DEFER"}
+PHYS_STATES: Final = {
+    1: "Sleep",
+    2: "Polling",
+    3: "Disabled",
+    4: "PortConfigurationTraining",
+    5: "LinkUp",
+    6: "LinkErrorRecovery",
+    7: "Phy Test",
+}
+_EVENTS: Final = {
+    0: EventKind.REGISTER,
+    1: EventKind.UNREGISTER,
+    2: EventKind.NETDEV_ATTACH,
+    3: EventKind.NETDEV_DETACH,
+    4: EventKind.RENAME,
+    5: EventKind.NETDEV_RENAME,
+}
+_MODES: Final = {0: RdmaMode.EXCLUSIVE, 1: RdmaMode.SHARED}
+
+_Attributes = Mapping[int, bytes]
+
+
+# --------------------------------------------------------------------------- requests
+
+
+def encode_index(index: int) -> bytes:
+    """Return the body of a GET of one device, or of a PORT_GET dump of its ports."""
+    return attribute(DEV_INDEX, U32.pack(index))
+
+
+def encode_rename(index: int, name: str) -> bytes:
+    """Return the body of a SET that renames.
+
+    Raises:
+        InvalidValueError: the kernel would take another name than this.
+    """
+    written = name.encode(errors="surrogateescape")
+    if not 0 < len(written) <= MAX_NAME or b"/" in written or b"\0" in written:
+        raise InvalidValueError(
+            f"RDMA device name {name!r}: must be 1 to {MAX_NAME} bytes without / and NUL"
+        )
+    return encode_index(index) + attribute(DEV_NAME, written + b"\0")
+
+
+def encode_move(index: int, target_fd: int) -> bytes:
+    """Return the body of a SET that moves to the namespace of a descriptor.
+
+    No name goes with it: through Linux 7.2 the kernel then renames and doesn't move.
+    """
+    return encode_index(index) + attribute(NET_NS_FD, U32.pack(target_fd))
+
+
+def encode_mode(mode: RdmaMode) -> bytes:
+    """Return the body of a SYS_SET of the mode."""
+    return attribute(SYS_NETNS_MODE, bytes([mode is RdmaMode.SHARED]))
+
+
+def encode_char_device(kind: CharDevKind, index: int, port: int) -> bytes:
+    """Return the body of a GET_CHARDEV; index and port are left out where the kind has none.
+
+    The kernel refuses a connection manager that is asked for by device, and a umad without port.
+    """
+    body = attribute(CHARDEV_TYPE, kind.encode() + b"\0")
+    if kind.per_device:
+        body += encode_index(index)
+    if kind.per_port:
+        body += attribute(PORT_INDEX, U32.pack(port))
+    return body
+
+
+# --------------------------------------------------------------------------- answers
+
+
+def decode_device(body: bytes) -> RdmaDevice:
+    """Return the device of one GET answer.
+
+    Raises:
+        KernelError: EBADMSG, it is none.
+    """
+    attrs = attributes(body)
+    return RdmaDevice(
+        index=u32(_needed(attrs, DEV_INDEX, "device index")),
+        name=_name(attrs, DEV_NAME, "device name"),
+        node_type=NODE_TYPES.get(u8(attrs.get(DEV_NODE_TYPE)), UNKNOWN),
+        node_guid=_guid(attrs.get(NODE_GUID)),
+        sys_image_guid=_guid(attrs.get(SYS_IMAGE_GUID)),
+        port_count=u32(attrs.get(PORT_INDEX)),
+        protocol=text(attrs.get(DEV_PROTOCOL)),
+        fw_version=text(attrs.get(FW_VERSION)),
+        cap_flags=u64(attrs.get(CAP_FLAGS)),
+        parent=text(attrs.get(PARENT_NAME)),
+    )
+
+
+def decode_port(body: bytes) -> RdmaPort:
+    """Return the port of one PORT_GET answer.
+
+    Raises:
+        KernelError: EBADMSG, it is none.
+    """
+    attrs = attributes(body)
+    return RdmaPort(
+        index=u32(_needed(attrs, DEV_INDEX, "device index")),
+        device=_name(attrs, DEV_NAME, "device name"),
+        port=u32(_needed(attrs, PORT_INDEX, "port number")),
+        state=PORT_STATES.get(u8(attrs.get(PORT_STATE)), UNKNOWN),
+        phys_state=PHYS_STATES.get(u8(attrs.get(PORT_PHYS_STATE)), UNKNOWN),
+        netdev_index=u32(attrs.get(NDEV_INDEX)),
+        netdev=text(attrs.get(NDEV_NAME)),
+        lid=u32(attrs.get(LID)),
+        sm_lid=u32(attrs.get(SM_LID)),
+        lmc=u8(attrs.get(LMC)),
+        subnet_prefix=_guid(attrs.get(SUBNET_PREFIX)),
+        cap_flags=u64(attrs.get(CAP_FLAGS)),
+    )
+
+
+def decode_system(body: bytes) -> RdmaSystem:
+    """Return what a SYS_GET answer tells.
+
+    Raises:
+        KernelError: EBADMSG, it tells no mode that there is.
+    """
+    attrs = attributes(body)
+    told = u8(_needed(attrs, SYS_NETNS_MODE, "namespace mode"))
+    if told not in _MODES:
+        raise _broken(f"namespace mode {told}")
+    return RdmaSystem(
+        mode=_MODES[told],
+        monitor=u8(attrs.get(SYS_MONITOR_MODE)) != 0,
+        privileged_qkey=u8(attrs.get(SYS_PRIVILEGED_QKEY)) != 0,
+    )
+
+
+def decode_char_device(kind: CharDevKind, body: bytes) -> CharDev:
+    """Return the character device of a GET_CHARDEV answer, which doesn't repeat its kind.
+
+    Raises:
+        KernelError: EBADMSG, it is none.
+    """
+    attrs = attributes(body)
+    number = u64(_needed(attrs, CHARDEV, "device number"))
+    return CharDev(
+        kind=kind,
+        name=_name(attrs, CHARDEV_NAME, "file name"),
+        # huge_encode_dev, linux/kdev_t.h: 12 bits of major amid 20 of minor.
+        major=number >> 8 & 0xFFF,
+        minor=number & 0xFF | number >> 12 & 0xFFF00,
+        abi=u64(attrs.get(CHARDEV_ABI)),
+    )
+
+
+def decode_event(body: bytes) -> RdmaEvent:
+    """Return the event of one MONITOR message.
+
+    A net device's rename names no RDMA device.
+
+    Raises:
+        KernelError: EBADMSG, it is none.
+    """
+    attrs = attributes(body)
+    index = attrs.get(DEV_INDEX)
+    return RdmaEvent(
+        kind=_EVENTS.get(u8(_needed(attrs, EVENT_TYPE, "event type")), EventKind.OTHER),
+        index=None if index is None else u32(index),
+        device=text(attrs.get(DEV_NAME)),
+        port=u32(attrs.get(PORT_INDEX)),
+        netdev_index=u32(attrs.get(NDEV_INDEX)),
+        netdev=text(attrs.get(NDEV_NAME)),
+    )
+
+
+def _needed(attrs: _Attributes, kind: int, what: str) -> bytes:
+    if kind not in attrs:
+        raise _broken(f"no {what}")
+    return attrs[kind]
+
+
+def _name(attrs: _Attributes, kind: int, what: str) -> str:
+    name = text(_needed(attrs, kind, what))
+    if not name:
+        raise _broken(f"an empty {what}")
+    return name
+
+
+def _guid(data: bytes | None) -> str:
+    """Return a GUID or a subnet prefix as sysfs words it, "" where it is absent."""
+    if data is None:
+        return ""
+    digits = f"{u64(data):016x}"
+    return ":".join(digits[start : start + 4] for start in range(0, 16, 4))
+
+
+def _broken(detail: str) -> KernelError:
+    return KernelError("read an RDMA netlink message", EBADMSG, detail)

@@ -1,0 +1,190 @@
+"""One NETLINK_RDMA socket: RDMA devices as one network namespace shows them, and changes.
+
+Rules:
+1. A device is asked for by index. The kernel looks it up in the socket's namespace.
+2. A move must also be sent by a thread inside the namespace that has the device: the kernel
+   compares the sender's with the device's. To bring one home, enter the pod's namespace, open the
+   socket there, and give the host's descriptor as target.
+3. A move may hang in the kernel as long as the device's users do. Whoever has a deadline calls it
+   in a thread that may be left to itself.
+"""
+
+from errno import EINVAL, ENODEV, EOPNOTSUPP, EPROTONOSUPPORT
+from typing import Final
+
+from dranet_nri.errors import KernelError
+from dranet_nri.linux.netlink.socket import Netlink, demand_answers, open_socket
+from dranet_nri.linux.rdma import codec, errors
+from dranet_nri.linux.rdma.types import CharDev, CharDevKind, RdmaDevice, RdmaPort, RdmaSystem
+from dranet_nri.model import RdmaMode
+
+NETLINK_RDMA: Final = 20
+
+
+class RdmaSocket:
+    """A socket that belongs to one namespace, used by one thread at a time."""
+
+    def __init__(self, netlink: Netlink) -> None:
+        """Take over a socket of NETLINK_RDMA."""
+        self._netlink = netlink
+
+    def devices(self, where: str) -> tuple[RdmaDevice, ...]:
+        """Return the devices that the namespace sees: its own, or in shared mode all of them.
+
+        Args:
+            where: what errors call the namespace.
+
+        Raises:
+            KernelError: the kernel refused.
+        """
+        found = self._netlink.dump(f"dump RDMA devices in {where}", codec.GET, b"")
+        return tuple(map(codec.decode_device, found))
+
+    def device_at(self, what: str, index: int) -> RdmaDevice:
+        """Return the device with that index.
+
+        Raises:
+            KernelError: ENODEV, there is none here.
+        """
+        try:
+            body = self._netlink.get(what, codec.GET, codec.encode_index(index))
+        except KernelError as error:
+            if error.code == EINVAL:
+                raise errors.absent(error, index) from error
+            raise
+        return codec.decode_device(body)
+
+    def find_device(self, what: str, name: str) -> RdmaDevice:
+        """Return the device of that name.
+
+        Raises:
+            KernelError: ENODEV, there is none here.
+        """
+        for device in map(codec.decode_device, self._netlink.dump(what, codec.GET, b"")):
+            if device.name == name:
+                return device
+        raise KernelError(what, ENODEV, f"no RDMA device {name} in this namespace")
+
+    def ports(self, what: str, index: int) -> tuple[RdmaPort, ...]:
+        """Return the ports of the device with that index, from 1 on.
+
+        Raises:
+            KernelError: ENODEV, there is none here.
+        """
+        try:
+            found = self._netlink.dump(what, codec.PORT_GET, codec.encode_index(index))
+        except KernelError as error:
+            if error.code == EINVAL:
+                raise errors.absent(error, index) from error
+            raise
+        return tuple(map(codec.decode_port, found))
+
+    def system(self) -> RdmaSystem:
+        """Return what holds for the whole machine. One cheap message: ask again before a move."""
+        return codec.decode_system(self._netlink.get("read the RDMA mode", codec.SYS_GET, b""))
+
+    def char_device(
+        self, what: str, kind: CharDevKind, index: int, port: int = 1
+    ) -> CharDev | None:
+        """Return the character device of that kind, None if there is none.
+
+        The kernel loads the module for it where it can. Numbers change with every move: ask after.
+
+        Args:
+            what: how errors call it.
+            kind: of a device, of one of its ports (umad, issm), or of the machine (rdma_cm).
+            index: of the device.
+            port: for the kinds that have one for each.
+
+        Raises:
+            KernelError: ENODEV, no device has the index here; EINVAL, it has no such port.
+        """
+        request = codec.encode_char_device(kind, index, port)
+        try:
+            body = self._netlink.get(what, codec.GET_CHARDEV, request)
+        except KernelError as error:
+            if error.code == EOPNOTSUPP:
+                return None
+            raise self._explained(error, index, errors.CHAR_DEVICE) from error
+        return codec.decode_char_device(kind, body)
+
+    def rename(self, what: str, index: int, name: str) -> None:
+        """Rename the device; one that has the name already stays as it is.
+
+        Raises:
+            KernelError: ENODEV; EEXIST, the name is taken; EPERM.
+            InvalidValueError: no device can have that name.
+        """
+        request = codec.encode_rename(index, name)
+        try:
+            self._netlink.do(what, codec.SET, 0, request)
+        except KernelError as error:
+            raise self._explained(error, index, errors.RENAME) from error
+
+    def move(self, what: str, index: int, target_fd: int) -> None:
+        """Move the device to another namespace; see the rules for who may call this where.
+
+        Its users lose it, its character devices get new numbers, its index and name stay.
+
+        Raises:
+            KernelError: ENODEV; EOPNOTSUPP, in shared mode or with a driver that can't; EPERM;
+                EBADF or EINVAL, the target is no namespace; EEXIST, from Linux 7.3 on.
+        """
+        try:
+            self._netlink.do(what, codec.SET, 0, codec.encode_move(index, target_fd))
+        except KernelError as error:
+            if error.code == EOPNOTSUPP:
+                raise self._unsupported(error) from error
+            raise self._explained(error, index, errors.MOVE) from error
+
+    def set_mode(self, mode: RdmaMode) -> None:
+        """Let each device belong to one namespace, or to all of them.
+
+        Raises:
+            KernelError: EBUSY, there are other network namespaces than the host's; EPERM.
+        """
+        what = f"set the RDMA mode to {mode}"
+        try:
+            self._netlink.do(what, codec.SYS_SET, 0, codec.encode_mode(mode))
+        except KernelError as error:
+            raise errors.explained(error, errors.SET_MODE) from error
+
+    def close(self) -> None:
+        """Close the socket. Idempotent."""
+        self._netlink.close()
+
+    def _unsupported(self, error: KernelError) -> KernelError:
+        """Return the error in full: the kernel says EOPNOTSUPP of the mode and of the driver."""
+        try:
+            return errors.unsupported(error, self.system().mode)
+        except KernelError:
+            return error
+
+    def _explained(self, error: KernelError, index: int, meanings: errors.Remedies) -> KernelError:
+        """Return the error in full. Of an index that no device has, the kernel says EINVAL."""
+        if error.code == EINVAL:
+            try:
+                self.device_at(error.op, index)
+            except KernelError as missing:
+                if missing.code == ENODEV:
+                    return missing
+        return errors.explained(error, meanings)
+
+
+def open_here() -> RdmaSocket | None:
+    """Open a socket in the calling thread's own namespace; None if the kernel has no RDMA.
+
+    The kernel loads ib_core for it where it can, with all that this takes: a node without RDMA
+    hardware is better not asked.
+
+    Raises:
+        KernelError: there is no netlink, or the kernel is older than 4.20.
+    """
+    try:
+        sock = open_socket(NETLINK_RDMA)
+    except KernelError as error:
+        if error.code == EPROTONOSUPPORT:
+            return None
+        raise
+    demand_answers(sock)
+    return RdmaSocket(Netlink(sock))

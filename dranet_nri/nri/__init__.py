@@ -1,0 +1,1 @@
+"""NRI: the protocol and its connection."""

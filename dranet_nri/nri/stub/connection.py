@@ -1,0 +1,228 @@
+"""The plugin's life at the runtime: connect, serve, connect again, stop."""
+
+import asyncio
+import random as random_module
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, assert_never
+
+from dranet_nri.component.backoff import pause_after
+from dranet_nri.nri.stub.dispatcher import Hooks, Sleep
+from dranet_nri.nri.stub.endpoint import Endpoint
+from dranet_nri.nri.stub.handler import (
+    Answered,
+    ConnectionStatus,
+    Disconnected,
+    Handler,
+    Notify,
+    Serving,
+    Unsynchronized,
+)
+from dranet_nri.nri.stub.transport import Link
+from dranet_nri.nri.wire.session import (
+    REGISTER_TIMEOUT_S,
+    Configured,
+    ContainerEvent,
+    Event,
+    PluginSession,
+    PodEvent,
+    Registered,
+    RegistrationRefused,
+    State,
+    Synchronized,
+)
+
+FIRST_PAUSE_S: Final = 0.2  # before the second try to connect; doubles with each
+LONGEST_PAUSE_S: Final = 10.0
+CLOSE_WAIT_S: Final = 1.0  # for the last answers to leave
+FIRST_WORD_S: Final = 10.0  # for the handshake, before its delay is told
+# The runtime takes plugins one at a time. containerd, since 1.7.26 and 2.0.3, lets none in while it
+# works on a container or a sandbox, and begins no such work while one waits (containerd#14083).
+UNANSWERED: Final = (
+    "the runtime has not answered RegisterPlugin for {:.0f} s: another NRI plugin may keep it "
+    "waiting; if none does, it hangs: restart it"
+)
+HELD_UP: Final = (
+    "the runtime has not sent its list of pods for {:.0f} s, and may start no pod meanwhile: a "
+    "container that takes its terminationGracePeriodSeconds to stop holds it up; if none does, it "
+    "hangs: restart it"
+)
+
+
+class Connection:
+    """Keeps one plugin registered for as long as it runs."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        handler: Handler,
+        notify: Notify,
+        *,
+        answered: Answered = lambda *_: None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+        random: Callable[[], float] = random_module.random,
+        grace_s: float = 5.0,
+    ) -> None:
+        """Prepare; nothing is connected before run.
+
+        Args:
+            endpoint: who we are and where the runtime is.
+            handler: does the work.
+            notify: told what an operator should know; called from the event loop, must not raise.
+            answered: told of each answer; called from the event loop, must not raise.
+            clock: monotonic seconds; deadlines are of it.
+            sleep: waits that many seconds of it.
+            random: 0 to 1, for the pauses between tries.
+            grace_s: how long hooks at work may go on after close.
+        """
+        self._endpoint = endpoint
+        self._notify = notify
+        self._clock = clock
+        self._sleep = sleep
+        self._random = random
+        self._grace_s = grace_s
+        self._hooks = Hooks(handler, clock, sleep, notify, answered)
+        self._closing = asyncio.Event()
+        self._link: Link | None = None
+        self._failures = 0  # in a row, since the runtime was served
+        self._status = ConnectionStatus()
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """How things are now."""
+        link = self._link
+        return replace(
+            self._status,
+            connected=link is not None and link.alive,
+            synchronized=link is not None and link.state is State.SERVING,
+        )
+
+    def close(self) -> None:
+        """Make run end: hooks at work get their grace, those unfinished an error."""
+        self._closing.set()
+
+    async def run(self) -> None:
+        """Serve until close is called, or until the runtime that launched us is gone."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                connected = tasks.create_task(self._stay_connected())
+                closing = tasks.create_task(self._closing.wait())
+                await asyncio.wait({connected, closing}, return_when=asyncio.FIRST_COMPLETED)
+                await self._stop()
+                connected.cancel()
+                closing.cancel()
+        finally:
+            await self._hooks.cancel()
+
+    async def _stop(self) -> None:
+        self._closing.set()
+        await self._hooks.settle(self._grace_s)
+        if self._link is not None and self._link.alive:
+            self._link.finish("the plugin stops")
+            await self._lost_within(self._link, CLOSE_WAIT_S)
+
+    async def _stay_connected(self) -> None:
+        while not self._closing.is_set():
+            reason = await self._connect_once()
+            self._status = replace(self._status, last_error=reason)
+            if self._closing.is_set():
+                return
+            if self._endpoint.fd is not None:
+                self._notify(Disconnected(reason, None))
+                return
+            pause = self._next_pause()
+            self._notify(Disconnected(reason, pause))
+            await self._sleep(pause)
+
+    def _next_pause(self) -> float:
+        pause_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S, self._random())
+        self._failures += 1
+        return pause_s
+
+    async def _connect_once(self) -> str:
+        """Serve one connection to its end; return why it ended."""
+        session = PluginSession(self._endpoint.name, self._endpoint.idx)
+        link = Link(session, self._clock, self._deliver)
+        self._link = link
+        waiting: asyncio.Future[None] | None = None
+        try:
+            await self._dial(link)
+            waiting = asyncio.ensure_future(self._tell_of_waiting(link))
+            await self._lost_within(link, REGISTER_TIMEOUT_S)
+            if link.state is State.CONNECTING:
+                link.abort(f"no answer to RegisterPlugin within {REGISTER_TIMEOUT_S} s")
+            await asyncio.wait({link.lost})
+        except OSError as error:
+            return f"{self._endpoint.path}: {error.strerror or error}"
+        finally:
+            if waiting is not None:
+                waiting.cancel()
+            await self._end(link)
+        return link.reason
+
+    async def _tell_of_waiting(self, link: Link) -> None:
+        """Say what keeps the link from serving, each time that the wait has doubled."""
+        waited_s = FIRST_WORD_S
+        await self._sleep(waited_s)
+        while link.alive and link.state is not State.SERVING:
+            held_up = UNANSWERED if link.state is State.CONNECTING else HELD_UP
+            reason = held_up.format(waited_s)
+            self._status = replace(self._status, last_error=reason)
+            self._notify(Unsynchronized(waited_s, reason))
+            await self._sleep(waited_s)
+            waited_s *= 2
+
+    async def _end(self, link: Link) -> None:
+        if link.opened and not link.lost.done():
+            link.abort("the plugin was cancelled")
+            await asyncio.wait({link.lost})
+        self._hooks.disconnected()
+        self._link = None
+
+    async def _dial(self, link: Link) -> None:
+        loop = asyncio.get_running_loop()
+        if self._endpoint.fd is None:
+            await loop.create_unix_connection(lambda: link, self._endpoint.path)
+        else:
+            inherited = socket.socket(fileno=self._endpoint.fd)
+            await loop.create_unix_connection(lambda: link, sock=inherited)
+
+    async def _lost_within(self, link: Link, seconds: float) -> None:
+        timer = asyncio.ensure_future(self._sleep(seconds))
+        try:
+            await asyncio.wait({timer, link.lost}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+
+    def _deliver(self, link: Link, event: Event, arrival: float) -> None:
+        match event:
+            case PodEvent() | ContainerEvent():
+                self._status = replace(self._status, last_event=arrival)
+                self._hooks.submit(event, link, arrival)
+            case Synchronized():
+                self._status = replace(self._status, last_event=arrival)
+                self._hooks.synchronize(event)
+                self._note_serving(link)
+            case Registered():
+                self._note_serving(link)
+            case Configured(request):
+                self._status = replace(
+                    self._status,
+                    runtime_name=request.runtime_name,
+                    runtime_version=request.runtime_version,
+                    nri_version=request.nri_version,
+                )
+            case RegistrationRefused(code, message):
+                link.abort(f"the runtime refused the registration: {message} (code {code})")
+            case _:
+                assert_never(event)
+
+    def _note_serving(self, link: Link) -> None:
+        if link.state is State.SERVING:
+            self._failures = 0
+            status = self._status
+            names = (status.runtime_name, status.runtime_version, status.nri_version)
+            self._notify(Serving(*names))

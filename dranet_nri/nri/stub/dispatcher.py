@@ -1,0 +1,258 @@
+"""The hooks at work: order, deadlines and answers.
+
+Rules:
+1. Hooks of one sandbox run one at a time in the order of the wire, across connections too.
+2. Each call is answered once, before the runtime would give up: that counts as success and
+   throws us out.
+3. At the deadline RunPodSandbox, StopPodSandbox and RemovePodSandbox are answered with success
+   and go on; CreateContainer is answered with an error and cancelled, for a container must not
+   start without what it was promised.
+4. A plugin that stops refuses what it has no time for where the handler lets it; the rest is
+   answered with success.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final, assert_never
+
+from dranet_nri.model import Container, Edits
+from dranet_nri.nri.stub.handler import Answered, Handler, HookFailed, HookLate, Notify, Outcome
+from dranet_nri.nri.stub.transport import Link
+from dranet_nri.nri.wire.messages import PodEventKind
+from dranet_nri.nri.wire.session import Call, ContainerEvent, HookEvent, PodEvent, Synchronized
+from dranet_nri.nri.wire.ttrpc import Code
+from dranet_nri.plan.refusals import described
+
+BUDGET_SHARE: Final = 0.8  # of the runtime's timeout; the rest is for the way back
+DEFAULT_BUDGET_S: Final = 30.0  # for a call without timeout
+SHORTEST_BUDGET_S: Final = 0.001  # below this nothing can be done; answered by rule 3 at once
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(slots=True, eq=False)
+class _Hook:
+    event: HookEvent
+    link: Link
+    deadline: float
+    tell: Callable[["_Hook", Outcome], None]
+    answered: bool = False
+    task: asyncio.Task[None] | None = None
+    watch: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.event.kind if isinstance(self.event, PodEvent) else "CreateContainer"
+
+    @property
+    def container(self) -> Container | None:
+        return self.event.container if isinstance(self.event, ContainerEvent) else None
+
+    @property
+    def open(self) -> bool:
+        return not self.answered and self.link.alive
+
+    def reply(self, edits: Edits | None, outcome: Outcome = "success") -> None:
+        if self.open:
+            self.link.reply(self.event.call, edits)
+            self.answered = True
+            self.tell(self, outcome)
+
+    def refuse(self, text: str, code: Code = Code.UNKNOWN) -> None:
+        if self.open:
+            self.answered = True
+            self.link.refuse(self.event.call, text, code)
+            self.tell(self, "failed")
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """The hooks of one sandbox: who holds the lock works, others wait in order."""
+
+    hooks: int = 0
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+def deadline_of(call: Call, arrival: float) -> float:
+    """Return when the call must be answered, in seconds of the clock that arrival is of."""
+    if call.timeout_nano == 0:
+        return arrival + DEFAULT_BUDGET_S
+    return arrival + BUDGET_SHARE * call.timeout_nano / 1e9
+
+
+class Hooks:
+    """Every hook that is not done, of this connection and of those before."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        clock: Callable[[], float],
+        sleep: Sleep,
+        notify: Notify,
+        answered: Answered,
+    ) -> None:
+        """Start with none."""
+        self._handler = handler
+        self._clock = clock
+        self._sleep = sleep
+        self._notify = notify
+        self._answered = answered
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._hooks: set[_Hook] = set()
+        self._queues: dict[str, _Queue] = {}
+        self._synchronizing: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    def synchronize(self, event: Synchronized) -> None:
+        """Give the list to the handler, after the one before; later hooks wait for it."""
+        if not self._stopping:
+            self._synchronizing = self._own(self._synchronize(event, self._synchronizing))
+
+    def submit(self, event: HookEvent, link: Link, arrival: float) -> None:
+        """Answer the event now if there is nothing to do, else when its turn has come."""
+
+        def tell(hook: _Hook, outcome: Outcome) -> None:
+            self._answered(hook.name, event.pod, outcome, self._clock() - arrival)
+
+        hook = _Hook(event, link, deadline_of(event.call, arrival), tell)
+        if event.pod.sandbox_id not in self._queues and self._settled_at_once(hook):
+            return
+        if self._stopping:
+            self._turn_away(hook)
+            return
+        left = hook.deadline - self._clock()
+        if left < SHORTEST_BUDGET_S:
+            self._expire(hook)
+            if isinstance(event, ContainerEvent):
+                return
+        else:
+            hook.watch = self._own(self._watch(hook, left))
+        self._enqueue(hook)
+
+    def disconnected(self) -> None:
+        """Cancel the work that only the lost connection could use; the rest goes on."""
+        for hook in self._hooks:
+            if isinstance(hook.event, ContainerEvent):
+                _cancel(hook.task)
+
+    async def settle(self, grace_s: float) -> None:
+        """Take no more work, wait up to grace_s for what is there, answer what is left over."""
+        self._stopping = True
+        timer = asyncio.ensure_future(self._sleep(grace_s))
+        try:
+            while self._hooks and not timer.done():
+                working = {hook.task for hook in self._hooks if hook.task is not None}
+                await asyncio.wait({timer, *working}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+        for hook in self._hooks:
+            self._turn_away(hook)
+
+    async def cancel(self) -> None:
+        """Cancel what is left and wait for its end."""
+        self._stopping = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _turn_away(self, hook: _Hook) -> None:
+        if not hook.open:
+            return
+        if self._handler.may_refuse(hook.event.pod, hook.container):
+            text = f"{hook.name} {hook.event.pod}: the plugin is stopping; it is tried again"
+            hook.refuse(text, Code.UNAVAILABLE)
+        else:
+            hook.reply(None)
+
+    def _settled_at_once(self, hook: _Hook) -> bool:
+        try:
+            unclaimed = self._handler.is_unclaimed(hook.event.pod, hook.container)
+        except Exception as error:  # noqa: BLE001 - one pod's trouble must not cost the connection
+            self._notify(HookFailed(hook.name, hook.event.pod, error, told=False))
+            return False
+        if unclaimed:
+            hook.reply(None, "noop")
+        return unclaimed
+
+    def _enqueue(self, hook: _Hook) -> None:
+        queue = self._queues.setdefault(hook.event.pod.sandbox_id, _Queue())
+        queue.hooks += 1
+        self._hooks.add(hook)
+        hook.task = self._own(self._run(hook, queue, self._synchronizing))
+        hook.task.add_done_callback(lambda _task: self._done(hook, queue))
+
+    def _done(self, hook: _Hook, queue: _Queue) -> None:
+        _cancel(hook.watch)
+        hook.watch = hook.task = None  # a cycle would leave every hook to the garbage collector
+        self._hooks.discard(hook)
+        queue.hooks -= 1
+        if queue.hooks == 0:
+            del self._queues[hook.event.pod.sandbox_id]
+
+    async def _run(
+        self, hook: _Hook, queue: _Queue, synchronizing: asyncio.Task[None] | None
+    ) -> None:
+        async with queue.turn:
+            await _finished(synchronizing)
+            try:
+                hook.reply(await self._call(hook))
+            except Exception as error:  # noqa: BLE001 - one pod's trouble must not end the plugin
+                self._fail(hook, error)
+
+    async def _call(self, hook: _Hook) -> Edits | None:
+        match hook.event:
+            case ContainerEvent(pod, container):
+                return await self._handler.create_container(pod, container, hook.deadline)
+            case PodEvent(PodEventKind.RUN, pod):
+                await self._handler.run_pod_sandbox(pod, hook.deadline)
+            case PodEvent(PodEventKind.STOP, pod):
+                await self._handler.stop_pod_sandbox(pod)
+            case PodEvent(PodEventKind.REMOVE, pod):
+                await self._handler.remove_pod_sandbox(pod)
+        return None
+
+    def _fail(self, hook: _Hook, error: Exception) -> None:
+        told = hook.open
+        hook.refuse(described(error))
+        self._notify(HookFailed(hook.name, hook.event.pod, error, told))
+
+    async def _watch(self, hook: _Hook, left: float) -> None:
+        await self._sleep(left)
+        if hook.open:
+            self._expire(hook)
+
+    def _expire(self, hook: _Hook) -> None:
+        match hook.event:
+            case PodEvent():
+                hook.reply(None)
+            case ContainerEvent(pod):
+                text = f"CreateContainer {pod}: the pod's devices are still being attached"
+                hook.refuse(f"{text}; it is tried again", Code.ABORTED)
+                _cancel(hook.task)
+            case _:
+                assert_never(hook.event)
+        self._notify(HookLate(hook.name, hook.event.pod))
+
+    async def _synchronize(self, event: Synchronized, previous: asyncio.Task[None] | None) -> None:
+        await _finished(previous)
+        try:
+            await self._handler.synchronize(event.pods)
+        except Exception as error:  # noqa: BLE001 - the next list or the sweep repairs it
+            self._notify(HookFailed("Synchronize", None, error, told=False))
+
+
+async def _finished(task: asyncio.Task[None] | None) -> None:
+    if task is not None and not task.done():
+        await asyncio.wait({task})
+
+
+def _cancel(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()

@@ -1,0 +1,306 @@
+"""The plugin's side of one NRI connection, from bytes to events and from answers to bytes.
+
+    CONNECTING ──▶ REGISTERED ──▶ CONFIGURED ──▶ SYNCHRONIZING ──▶ SYNCHRONIZED ──▶ SERVING
+
+Rules:
+1. The answer to RegisterPlugin may be overtaken by anything; only SERVING waits for it.
+2. Time is not known here. The runtime may wait for minutes before it synchronises.
+3. Synchronize is answered before anyone looks at it; its events follow the order of the wire.
+4. The same event gives the same value, whichever rpc it came by.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from dranet_nri.errors import ProtocolError
+from dranet_nri.model import Container, Edits, Pod
+from dranet_nri.nri.wire import messages, mux, ttrpc
+from dranet_nri.nri.wire.messages import MAX_ENTRIES, PodEventKind
+from dranet_nri.nri.wire.ttrpc import Code
+
+# A busy runtime accepts plugins one at a time, so the answer to RegisterPlugin may take a while.
+REGISTER_TIMEOUT_S: Final = 120
+
+# Serialized bytes of the pods in all pieces of one list; those of a full node are a hundredth. A
+# list cut short would pass for the end of its pods, so one that is longer ends the connection.
+MAX_LIST: Final = 64 << 20
+
+
+class State(StrEnum):
+    """How far the handshake is."""
+
+    CONNECTING = "connecting"
+    REGISTERED = "registered"
+    CONFIGURED = "configured"
+    SYNCHRONIZING = "synchronizing"  # a piece of the list is here, more are announced
+    SYNCHRONIZED = "synchronized"  # the list is complete, RegisterPlugin is not answered yet
+    SERVING = "serving"
+    CLOSED = "closed"
+
+
+class _Input(StrEnum):
+    REGISTERED = "registered"
+    CONFIGURE = "Configure"
+    PIECE = "Synchronize, more follows"
+    LAST_PIECE = "Synchronize"
+
+
+# What is not in the table cannot happen or changes nothing, but for Synchronize before Configure:
+# that is refused.
+_NEXT: Final[dict[tuple[State, _Input], State]] = {
+    (State.CONNECTING, _Input.REGISTERED): State.REGISTERED,
+    (State.CONNECTING, _Input.CONFIGURE): State.CONFIGURED,
+    (State.REGISTERED, _Input.CONFIGURE): State.CONFIGURED,
+    (State.CONFIGURED, _Input.PIECE): State.SYNCHRONIZING,
+    (State.CONFIGURED, _Input.LAST_PIECE): State.SYNCHRONIZED,
+    (State.SYNCHRONIZING, _Input.PIECE): State.SYNCHRONIZING,
+    (State.SYNCHRONIZING, _Input.LAST_PIECE): State.SYNCHRONIZED,
+    (State.SYNCHRONIZED, _Input.PIECE): State.SYNCHRONIZING,
+    (State.SYNCHRONIZED, _Input.LAST_PIECE): State.SYNCHRONIZED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request to answer, once, with reply or refuse of the session that gave it.
+
+    Attributes:
+        timeout_nano: time the runtime had left when it sent; 0 no limit, negative expired.
+    """
+
+    stream: int
+    timeout_nano: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The runtime took us. It may already have called."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationRefused:
+    """The runtime did not take us, and leaves the socket for us to close."""
+
+    code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """Who the runtime is; answered with our event mask."""
+
+    request: messages.ConfigureRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Synchronized:
+    """Every pod that exists, all pieces together; answered already.
+
+    Attributes:
+        timeout_nano: as in Call: the answer is worthless if it leaves later.
+    """
+
+    pods: tuple[Pod, ...]
+    timeout_nano: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodEvent:
+    """A sandbox runs, stops or goes."""
+
+    kind: PodEventKind
+    pod: Pod
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEvent:
+    """A container is about to be created."""
+
+    pod: Pod
+    container: Container
+    call: Call
+
+
+HookEvent = PodEvent | ContainerEvent
+Event = Registered | RegistrationRefused | Configured | Synchronized | HookEvent
+
+
+class PluginSession:
+    """One connection as the plugin sees it. Bytes in, events out; answers in, bytes out."""
+
+    def __init__(
+        self,
+        name: str,
+        idx: str,
+        register_timeout_s: float = REGISTER_TIMEOUT_S,
+        *,
+        max_list: int = MAX_LIST,
+        max_entries: int = MAX_ENTRIES,
+    ) -> None:
+        """Queue the registration.
+
+        Args:
+            name: plugin name; letters, digits and "_.+-".
+            idx: two digits, the plugin's place among others.
+            register_timeout_s: what the runtime is told about our patience.
+            max_list: bytes of the pods in all pieces of one list.
+            max_entries: pods and containers in them, or messages nested in any other request.
+        """
+        self._max_list = max_list
+        self._max_entries = max_entries
+        self._state = State.CONNECTING
+        self._registered = False
+        self._pods: list[Pod] = []
+        self._listed = 0  # bytes of the pods in the pieces so far
+        self._entries = 0  # pods and containers in them
+        self._mux = mux.MuxDecoder()
+        self._client = ttrpc.Client()
+        self._server = ttrpc.Server(
+            messages.PLUGIN_SERVICE, messages.PLUGIN_METHODS, messages.LARGE_METHODS
+        )
+        self._client.call(
+            messages.RUNTIME_SERVICE,
+            "RegisterPlugin",
+            messages.encode_register(name, idx, messages.NRI_VERSION),
+            int(register_timeout_s * 1e9),
+        )
+
+    @property
+    def state(self) -> State:
+        """How far the handshake is."""
+        if self._state is State.SYNCHRONIZED and self._registered:
+            return State.SERVING
+        return self._state
+
+    def receive_data(self, data: bytes) -> list[Event]:
+        """Take bytes from the socket; return what happened, in order.
+
+        Raises:
+            ProtocolError: the peer does not speak the protocol; close the socket.
+        """
+        events: list[Event] = []
+        if self._state is not State.CLOSED:
+            self._mux.feed(data)
+        while (chunk := self._mux.next_chunk()) is not None and self._state is not State.CLOSED:
+            if chunk.conn == mux.PLUGIN_CONN:
+                for call in self._server.receive(chunk.data):
+                    events.extend(self._serve(call))
+            else:
+                events.extend(map(self._registration, self._client.receive(chunk.data)))
+        return events
+
+    def receive_eof(self) -> None:
+        """Accept that the peer sends nothing more; the session is closed.
+
+        Raises:
+            ProtocolError: the stream ended inside a frame or message.
+        """
+        self.close()
+        self._mux.close()
+        self._server.close()
+        self._client.close()
+
+    def close(self) -> None:
+        """Forget pieces of a list and the unanswered registration."""
+        self._state = State.CLOSED
+        self._client.abandon()
+        self._pods.clear()
+
+    def data_to_send(self) -> bytes:
+        """Return the bytes to write next, whole frames; empty if there are none."""
+        parts = [
+            mux.encode_message(mux.RUNTIME_CONN, message)
+            for message in self._client.messages_to_send()
+        ]
+        parts += [
+            mux.encode_message(mux.PLUGIN_CONN, message)
+            for message in self._server.messages_to_send()
+        ]
+        return b"".join(parts)
+
+    def reply(self, call: Call, edits: Edits | None = None) -> None:
+        """Answer an event with success; edits only for a container.
+
+        Raises:
+            InvalidValueError: edits cannot be encoded; the call is still open.
+        """
+        payload = b"" if edits is None else messages.encode_create_container(edits)
+        self._server.reply(call.stream, payload)
+
+    def refuse(self, call: Call, message: str, code: Code = Code.UNKNOWN) -> None:
+        """Answer an event with an error; the pod or container fails with message.
+
+        Raises:
+            ValueError: code is UNIMPLEMENTED, which would change how the runtime sends events.
+        """
+        if code is Code.UNIMPLEMENTED:
+            raise ValueError(f"refuse {message!r}: code {code} means that the rpc does not exist")
+        self._server.fail(call.stream, code, message)
+
+    def _registration(self, answer: ttrpc.Answer) -> Registered | RegistrationRefused:
+        if answer.status is not None:
+            self.close()
+            return RegistrationRefused(answer.status.code, answer.status.message)
+        self._registered = True
+        self._advance(_Input.REGISTERED)
+        return Registered()
+
+    def _advance(self, what: _Input) -> None:
+        self._state = _NEXT.get((self._state, what), self._state)
+
+    def _serve(self, call: ttrpc.Call) -> tuple[Event, ...]:
+        try:
+            request = messages.decode_request(call.method, call.payload, self._max_entries)
+        except messages.TooManyError:
+            raise
+        except ProtocolError as error:
+            self._server.fail(call.stream, Code.INTERNAL, str(error))
+            return ()
+        opened = Call(call.stream, call.timeout_nano)
+        match request:
+            case messages.PodRequest(kind, pod):
+                return (PodEvent(kind, pod, opened),)
+            case messages.CreateContainerRequest(pod, container):
+                return (ContainerEvent(pod, container, opened),)
+            case messages.ConfigureRequest():
+                self._advance(_Input.CONFIGURE)
+                self._server.reply(call.stream, messages.encode_configure(messages.EVENT_MASK))
+                return (Configured(request),)
+            case messages.SynchronizeRequest():
+                return self._synchronize(opened, request)
+            case _:
+                return self._succeed(opened, request)
+
+    def _succeed(self, call: Call, _request: messages.IdleRequest) -> tuple[Event, ...]:
+        self._server.reply(call.stream, b"")
+        return ()
+
+    def _synchronize(self, call: Call, piece: messages.SynchronizeRequest) -> tuple[Event, ...]:
+        if self._state in (State.CONNECTING, State.REGISTERED):
+            text = "Synchronize came before Configure"
+            self._server.fail(call.stream, Code.FAILED_PRECONDITION, text)
+            return ()
+        self._bound(piece)
+        self._pods.extend(piece.pods)
+        self._server.reply(call.stream, messages.encode_synchronize(more=piece.more))
+        if piece.more:
+            self._advance(_Input.PIECE)
+            return ()
+        self._advance(_Input.LAST_PIECE)
+        self._listed = self._entries = 0
+        pods = tuple(self._pods)
+        self._pods.clear()
+        return (Synchronized(pods, call.timeout_nano),)
+
+    def _bound(self, piece: messages.SynchronizeRequest) -> None:
+        """Raise for a piece that makes the list larger than what a node can have."""
+        self._listed += piece.size
+        self._entries += piece.entries
+        if self._listed > self._max_list:
+            raise ProtocolError(
+                f"Synchronize: {self._listed} bytes of pods, limit {self._max_list}"
+            )
+        if self._entries > self._max_entries:
+            raise ProtocolError(f"Synchronize: more than {self._max_entries} pods and containers")

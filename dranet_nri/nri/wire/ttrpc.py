@@ -1,0 +1,341 @@
+"""ttrpc inside one logical connection: unary calls in frames with 10-byte headers.
+
+Rules:
+1. A message is parsed from the byte stream of its connection, never from mux frames.
+2. A bad message is answered on its stream and the connection stays in step.
+3. Status code 12 says only "no such service or method": a runtime that gets it for an event falls
+   back to the older event style for the rest of the connection.
+"""
+
+import struct
+from collections.abc import Set
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from dranet_nri._gen import ttrpc_pb2
+from dranet_nri.errors import ProtocolError
+from dranet_nri.nri.wire.buffer import ByteBuffer
+
+HEADER: Final = struct.Struct(">IIBB")  # data length, stream id, message type, flags
+
+MAX_DATA: Final = 4 << 20  # what ttrpc allows in one message
+# ttrpc before 1.2.6 doesn't check what it sends, so an old runtime's list of a big node is one
+# message; its mux ends at 16 MiB.
+MAX_RECEIVE: Final = 16 << 20
+MAX_OPEN: Final = 1024  # calls without an answer; a runtime makes one at a time, or one a pod
+MAX_STATUS_TEXT: Final = 4096  # characters; people read it in one line of a pod's event
+
+
+class MessageType(IntEnum):
+    """Third field of the header. 3 is the data of streaming calls, which NRI doesn't have."""
+
+    REQUEST = 1
+    RESPONSE = 2
+    DATA = 3
+
+
+class Code(IntEnum):
+    """The gRPC status codes that are sent or expected here."""
+
+    OK = 0
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One ttrpc message. length is what the header said; data is empty above MAX_RECEIVE."""
+
+    stream: int
+    type: int
+    length: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that waits for its answer.
+
+    Attributes:
+        timeout_nano: time that was left when it was sent; 0 no limit, negative expired.
+    """
+
+    stream: int
+    method: str
+    payload: bytes
+    timeout_nano: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Why a call failed. code may be any number a peer knows; details are serialized Any."""
+
+    code: int
+    message: str
+    details: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for a call; status is None for a success."""
+
+    stream: int
+    payload: bytes
+    status: Status | None = None
+
+
+def encode_message(stream: int, kind: int, data: bytes, flags: int = 0) -> bytes:
+    """Put a ttrpc header before data."""
+    return HEADER.pack(len(data), stream, kind, flags) + data
+
+
+def printable(text: str) -> str:
+    """Return text as a status can carry it: valid UTF-8, of bounded length."""
+    return text[:MAX_STATUS_TEXT].encode("utf-8", "replace").decode("utf-8")
+
+
+class MessageDecoder:
+    """Turn the byte stream of one logical connection into messages."""
+
+    def __init__(self) -> None:
+        """Start at a message's boundary."""
+        self._buffer = ByteBuffer()
+        self._header: tuple[int, int, int] | None = None
+        self._discard = 0
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes; fetch all messages before feeding again."""
+        self._buffer.append(data)
+
+    def next_message(self) -> Message | None:
+        """Return the next whole message, or None until more bytes are fed.
+
+        The data of a message above MAX_RECEIVE is dropped as it comes, never stored.
+        """
+        self._discard -= self._buffer.skip(self._discard)
+        if self._header is None:
+            if len(self._buffer) < HEADER.size:
+                return None
+            length, stream, kind, _flags = HEADER.unpack(self._buffer.take(HEADER.size))
+            if length > MAX_RECEIVE:
+                self._discard = length
+                return Message(stream, kind, length, b"")
+            self._header = (length, stream, kind)
+        length, stream, kind = self._header
+        if len(self._buffer) < length:
+            return None
+        self._header = None
+        return Message(stream, kind, length, self._buffer.take(length))
+
+    def close(self) -> None:
+        """Accept that no more bytes come.
+
+        Raises:
+            ProtocolError: they end inside a message.
+        """
+        if self._discard or self._header is not None or self._buffer:
+            raise ProtocolError("ttrpc: the stream ended inside a message")
+
+
+class Server:
+    """The serving side: requests in, answers out, in any order."""
+
+    def __init__(self, service: str, methods: Set[str], large_methods: Set[str]) -> None:
+        """Serve the methods of one service.
+
+        Args:
+            service: full name of the service.
+            methods: bare names of its methods.
+            large_methods: those whose requests may exceed MAX_DATA, up to MAX_RECEIVE.
+        """
+        self._service = service
+        self._methods = methods
+        self._large_methods = large_methods
+        self._decoder = MessageDecoder()
+        self._last_stream = 0
+        self._open: set[int] = set()
+        self._outgoing: list[bytes] = []
+
+    def receive(self, data: bytes) -> list[Call]:
+        """Take bytes; return the calls to answer. What is no such call is answered here.
+
+        Raises:
+            ProtocolError: more than MAX_OPEN calls wait for their answers.
+        """
+        self._decoder.feed(data)
+        calls = []
+        while (message := self._decoder.next_message()) is not None:
+            match message.type:
+                case MessageType.REQUEST:
+                    call = self._accept(message)
+                    if call is not None:
+                        calls.append(call)
+                case MessageType.DATA:
+                    self._respond(message.stream, Code.INVALID_ARGUMENT, "no such stream")
+                case _:  # not a server's business; the reference ignores it as well
+                    pass
+        return calls
+
+    def _accept(self, message: Message) -> Call | None:
+        stream = message.stream
+        if stream % 2 == 0:
+            self._respond(stream, Code.INVALID_ARGUMENT, "the stream id of a call must be odd")
+            return None
+        if stream <= self._last_stream:
+            self._respond(stream, Code.INVALID_ARGUMENT, "stream ids of calls must increase")
+            return None
+        self._last_stream = stream
+        problem = self._read_request(message)
+        if isinstance(problem, Call):
+            if len(self._open) == MAX_OPEN:
+                raise ProtocolError(f"ttrpc: more than {MAX_OPEN} calls wait for their answers")
+            self._open.add(stream)
+            return problem
+        self._respond(stream, *problem)
+        return None
+
+    def _read_request(self, message: Message) -> Call | tuple[Code, str]:
+        too_large = (
+            Code.RESOURCE_EXHAUSTED,
+            f"message of {message.length} bytes, limit {MAX_DATA}",
+        )
+        if message.length > MAX_RECEIVE:
+            return too_large
+        try:
+            request = ttrpc_pb2.Request.FromString(message.data)
+        except DecodeError as error:
+            return Code.INVALID_ARGUMENT, f"the request cannot be decoded: {error}"
+        if message.length > MAX_DATA and request.method not in self._large_methods:
+            return too_large
+        if request.service != self._service:
+            return Code.UNIMPLEMENTED, f"service {request.service}"
+        if request.method not in self._methods:
+            return Code.UNIMPLEMENTED, f"method {request.method}"
+        return Call(message.stream, request.method, request.payload, request.timeout_nano)
+
+    def reply(self, stream: int, payload: bytes) -> None:
+        """Answer an open call with success, or with code 8 if the answer is too large.
+
+        Raises:
+            KeyError: the call is not open; it was answered before.
+        """
+        data = ttrpc_pb2.Response(payload=payload).SerializeToString()
+        self._open.remove(stream)
+        if len(data) > MAX_DATA:
+            text = f"answer of {len(data)} bytes, limit {MAX_DATA}"
+            self._respond(stream, Code.RESOURCE_EXHAUSTED, text)
+        else:
+            self._outgoing.append(encode_message(stream, MessageType.RESPONSE, data))
+
+    def fail(self, stream: int, code: Code, text: str) -> None:
+        """Answer an open call with an error.
+
+        Raises:
+            KeyError: the call is not open; it was answered before.
+        """
+        self._open.remove(stream)
+        self._respond(stream, code, text)
+
+    def _respond(self, stream: int, code: Code, text: str) -> None:
+        status = ttrpc_pb2.Status(code=code, message=printable(text))
+        data = ttrpc_pb2.Response(status=status).SerializeToString()
+        self._outgoing.append(encode_message(stream, MessageType.RESPONSE, data))
+
+    def messages_to_send(self) -> list[bytes]:
+        """Return the messages made since the last time, in order."""
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
+
+    def close(self) -> None:
+        """Accept that no more bytes come.
+
+        Raises:
+            ProtocolError: they end inside a message.
+        """
+        self._decoder.close()
+
+
+class Client:
+    """The calling side: calls out, answers in, matched by stream id."""
+
+    def __init__(self) -> None:
+        """Start with stream id 1."""
+        self._decoder = MessageDecoder()
+        self._next_stream = 1
+        self._pending: set[int] = set()
+        self._outgoing: list[bytes] = []
+
+    def call(self, service: str, method: str, payload: bytes, timeout_nano: int = 0) -> int:
+        """Queue a call; return its stream id."""
+        stream = self._next_stream
+        self._next_stream += 2
+        self._pending.add(stream)
+        request = ttrpc_pb2.Request(
+            service=service, method=method, payload=payload, timeout_nano=timeout_nano
+        )
+        data = request.SerializeToString()
+        self._outgoing.append(encode_message(stream, MessageType.REQUEST, data))
+        return stream
+
+    def receive(self, data: bytes) -> list[Answer]:
+        """Take bytes; return the answers to pending calls, ignore those to others.
+
+        Raises:
+            ProtocolError: a pending call is answered with something that is no response.
+        """
+        self._decoder.feed(data)
+        answers = []
+        while (message := self._decoder.next_message()) is not None:
+            if message.stream not in self._pending:
+                continue
+            if message.type != MessageType.RESPONSE:
+                raise ProtocolError(
+                    f"ttrpc stream {message.stream}: message type {message.type}, not a response"
+                )
+            self._pending.remove(message.stream)
+            answers.append(_answer_from_message(message))
+        return answers
+
+    def messages_to_send(self) -> list[bytes]:
+        """Return the messages made since the last time, in order."""
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
+
+    def abandon(self) -> tuple[int, ...]:
+        """Forget the calls that no answer will come for; return their stream ids, once."""
+        lost = tuple(sorted(self._pending))
+        self._pending.clear()
+        return lost
+
+    def close(self) -> None:
+        """Accept that no more bytes come.
+
+        Raises:
+            ProtocolError: they end inside a message.
+        """
+        self._decoder.close()
+
+
+def _answer_from_message(message: Message) -> Answer:
+    if message.length > MAX_RECEIVE:
+        text = f"answer of {message.length} bytes, limit {MAX_RECEIVE}"
+        return Answer(message.stream, b"", Status(Code.RESOURCE_EXHAUSTED, text))
+    try:
+        response = ttrpc_pb2.Response.FromString(message.data)
+    except DecodeError as error:
+        text = f"the answer cannot be decoded: {error}"
+        return Answer(message.stream, b"", Status(Code.INTERNAL, text))
+    if response.status.code == Code.OK:
+        return Answer(message.stream, response.payload)
+    details = tuple(detail.SerializeToString() for detail in response.status.details)
+    status = Status(response.status.code, response.status.message, details)
+    return Answer(message.stream, b"", status)

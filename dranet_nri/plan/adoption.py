@@ -1,0 +1,68 @@
+"""A device that is found in a pod without a record: what the host must have had.
+
+Rules:
+1. Its name, MTU and address were published, and stand in the allocation.
+2. What the claim configures is the claim's. The rest of what is in the pod was inherited, but for
+   XDP and TCX programs: one of the pod's that stayed would see what the next pods send.
+3. Of its RDMA devices the names were published. Nobody guesses which of several had which.
+"""
+
+from dataclasses import replace
+
+from dranet_nri.model import AllocatedDevice, Device, LinkState, RdmaLink, Route
+from dranet_nri.plan.diff import missing_addresses
+from dranet_nri.plan.pod_network import pod_network
+from dranet_nri.plan.routes import same_route
+
+
+def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:
+    """Return the state to give back to the host.
+
+    Args:
+        pod: its state in the pod.
+        wanted: its allocation.
+    """
+    given = pod_network(wanted.config, LinkState(link=pod.link))
+    mtu, mac = (wanted.device.attribute(f"dra.net/{name}") for name in ("mtu", "mac"))
+    link = replace(
+        pod.link,
+        name=wanted.device.key.name,
+        mtu=mtu if isinstance(mtu, int) else pod.link.mtu,
+        mac=mac if isinstance(mac, str) else pod.link.mac,
+        xdp=(),
+    )
+    return LinkState(
+        link=link,
+        addresses=missing_addresses(pod.addresses, given.addresses),
+        routes=tuple(each for each in pod.routes if not _is_claimed(each, given.routes)),
+        rules=tuple(each for each in pod.rules if each not in given.rules),
+        neighbours=tuple(each for each in pod.neighbours if each not in given.neighbours),
+        tcx=(),
+    )
+
+
+def _is_claimed(route: Route, claimed: tuple[Route, ...]) -> bool:
+    """Whether a claim gives the route, which may have another metric in the pod."""
+    return any(
+        same_route(replace(route, metric=each.metric)) == same_route(each) for each in claimed
+    )
+
+
+def adopted_rdma(pod: tuple[RdmaLink, ...], device: Device) -> tuple[RdmaLink, ...]:
+    """Return its RDMA devices that are in the pod, as they were on the host.
+
+    Args:
+        pod: as they are in the pod, none of them remembered.
+        device: as it was published. The GUID is of its first RDMA device.
+    """
+    named = [link for link in pod if link.name in device.rdma_devices]
+    others = [link for link in pod if link not in named]
+    lost = [name for name in device.rdma_devices if all(link.name != name for link in named)]
+    if len(others) == len(lost) == 1:
+        named.append(replace(others[0], name=lost[0]))
+    guid = device.attribute("dra.net/nodeGUID")
+    return tuple(
+        link
+        for link in named
+        if link.name != device.rdma_devices[0] or guid in {None, link.node_guid}
+    )

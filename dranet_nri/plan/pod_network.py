@@ -1,0 +1,191 @@
+"""What a device's configuration in the pod shall be: the claim's parameters over the host's state.
+
+Rules:
+1. What the claim gives, wins, and is strict: the pod has it, or does not start. Claimed IPv6 is
+   switched on for the link.
+2. What it leaves out is inherited from the host, best effort: see plan.inherit.
+3. The kernel takes IPv6 off a link of a small MTU. Claimed IPv6 is refused there.
+"""
+
+from dataclasses import dataclass, replace
+from ipaddress import (
+    ip_network,
+)
+from typing import Final
+
+from dranet_nri.errors import RefusedError
+from dranet_nri.model import (
+    Address,
+    LinkState,
+    Neighbour,
+    NetworkConfig,
+    OffloadSizes,
+    Route,
+    RouteConfig,
+    Rule,
+    Switches,
+    Sysctl,
+)
+from dranet_nri.plan.inherit import MAIN, Inherited, inherited, is_v6, without_detection
+from dranet_nri.plan.offloads import features_of, private_flags_of
+from dranet_nri.plan.ops import LinkSettings
+from dranet_nri.plan.routes import direct_first
+
+RTPROT_STATIC: Final = 4
+# A rule without a priority gets one here, or a repeated plan would add it once more each time.
+DEFAULT_PRIORITY: Final = 32765  # what the kernel gives the first one, right before main's
+IPV6_MIN_MTU: Final = 1280  # RFC 8200
+
+
+@dataclass(frozen=True, slots=True)
+class PodNetwork:
+    """The state a device shall have in the pod.
+
+    Attributes:
+        inherited: what of the addresses, routes, rules and neighbours was not claimed.
+        told: what the pod should know of what it gets, one line each.
+    """
+
+    name: str
+    settings: LinkSettings = LinkSettings()
+    sysctls: tuple[Sysctl, ...] = ()
+    addresses: tuple[Address, ...] = ()
+    routes: tuple[Route, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    features: Switches = Switches()
+    private_flags: Switches = Switches()
+    inherited: frozenset[Inherited] = frozenset()
+    told: tuple[str, ...] = ()
+
+
+def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
+    """Resolve the claim's parameters against the device's state on the host.
+
+    Raises:
+        RefusedError: IPv6 is claimed, and the MTU is too small for it; or the device has no such
+            feature or private flag.
+    """
+    name = config.interface.name or host.link.name
+    families = _families(config, host)
+    claimed = tuple(map(_route, config.routes))
+    rules = _configured_rules(config)
+    of_host = inherited(config, host, claimed, families)
+    addresses = _claimed_addresses(config)
+    neighbours = tuple(
+        Neighbour(each.destination, each.hardware_addr)
+        for each in {each.destination: each for each in config.neighbors}.values()
+    )
+    return PodNetwork(
+        name=name,
+        settings=_settings(config),
+        sysctls=tuple(each for each in _sysctls(config) if each.family in families),
+        addresses=(*addresses, *of_host.addresses),
+        routes=direct_first((*claimed, *of_host.routes)),
+        rules=(*rules, *of_host.rules),
+        neighbours=(*neighbours, *of_host.neighbours),
+        features=features_of(config.ethtool, host),
+        private_flags=private_flags_of(config.ethtool, host),
+        inherited=of_host.values - frozenset[Inherited](rules),
+        told=of_host.left_out,
+    )
+
+
+def _route(config: RouteConfig) -> Route:
+    return Route(
+        destination=_prefix(config.destination),
+        gateway=config.gateway,
+        source=config.source,
+        scope=config.scope,
+        table=config.table or MAIN,
+        metric=config.metric,
+        protocol=RTPROT_STATIC,
+    )
+
+
+def _families(config: NetworkConfig, host: LinkState) -> frozenset[str]:
+    """Return the families that the device has in the pod: IPv6 only on a link of its MTU."""
+    mtu = config.interface.mtu or host.link.mtu
+    if mtu >= IPV6_MIN_MTU:
+        return frozenset({"ipv4", "ipv6"})
+    if ipv6 := _claimed_ipv6(config):
+        raise RefusedError(
+            f"device {host.link.name} with interface.mtu {mtu} can't have {ipv6}: IPv6 needs"
+            f" {IPV6_MIN_MTU}; set interface.mtu to that or more, or give interface.addresses,"
+            " routes and neighbors without IPv6"
+        )
+    return frozenset({"ipv4"})
+
+
+def _claimed_ipv6(config: NetworkConfig) -> str:
+    """Return what the claim has of IPv6 first, "" if nothing."""
+    claimed = (
+        *(config.interface.addresses or ()),
+        *(each.destination for each in config.routes),
+        *(each.destination for each in config.neighbors),
+    )
+    return next(filter(is_v6, claimed), "")
+
+
+def _prefix(text: str) -> str:
+    """Return the prefix without host bits, as the kernel stores it; "" stays ""."""
+    return str(ip_network(text, strict=False)) if text else ""
+
+
+def _settings(config: NetworkConfig) -> LinkSettings:
+    interface = config.interface
+    return LinkSettings(
+        mtu=interface.mtu,
+        mac=interface.hardware_addr,
+        sizes=OffloadSizes(
+            gso=interface.gso_max_size,
+            gro=interface.gro_max_size,
+            gso_ipv4=interface.gso_ipv4_max_size,
+            gro_ipv4=interface.gro_ipv4_max_size,
+        ),
+    )
+
+
+def _sysctls(config: NetworkConfig) -> tuple[Sysctl, ...]:
+    interface = config.interface
+    wanted: list[Sysctl] = []
+    if _claimed_ipv6(config):  # a cluster network may have switched it off, as CNI plugins undo
+        wanted.append(Sysctl("ipv6", "disable_ipv6", "0"))
+    if interface.arp_ignore is not None:
+        wanted.append(Sysctl("ipv4", "arp_ignore", str(interface.arp_ignore)))
+    if interface.arp_announce is not None:
+        wanted.append(Sysctl("ipv4", "arp_announce", str(interface.arp_announce)))
+    if interface.forwarding is not None:
+        value = str(int(interface.forwarding))
+        wanted += (Sysctl("ipv4", "forwarding", value), Sysctl("ipv6", "forwarding", value))
+    return tuple(wanted)
+
+
+def _claimed_addresses(config: NetworkConfig) -> tuple[Address, ...]:
+    cidrs = dict.fromkeys(config.interface.addresses or ())
+    return tuple(Address(cidr, flags=without_detection(cidr)) for cidr in cidrs)
+
+
+def _configured_rules(config: NetworkConfig) -> tuple[Rule, ...]:
+    return tuple(
+        rule
+        for each in config.rules
+        for rule in _by_family(
+            Rule(
+                family=4,
+                priority=each.priority or DEFAULT_PRIORITY,
+                source=_prefix(each.source),
+                destination=_prefix(each.destination),
+                table=each.table or MAIN,
+                protocol=RTPROT_STATIC,
+            )
+        )
+    )
+
+
+def _by_family(rule: Rule) -> tuple[Rule, ...]:
+    """Return the rule in its prefixes' family, or in both where it names no prefix."""
+    prefix = rule.source or rule.destination
+    if not prefix:
+        return rule, replace(rule, family=6)
+    return (replace(rule, family=6 if is_v6(prefix) else 4),)

@@ -1,0 +1,275 @@
+"""The way home: from the pod, or from wherever the kernel left a device, to what the host had.
+
+Rules:
+1. Hardware is renamed inside the pod, before the move: a rename in the moving message shows udev
+   the pod's name. A virtual device is renamed by the moving message: whoever takes over between
+   two messages would find it nowhere.
+2. What appeared on the host meanwhile is never deleted: addresses, routes and what else hangs on
+   a link there. Of what is the device's own, and a move keeps (MTU, MAC, flags, group, programs
+   of XDP and TCX), the snapshot decides, and so it does of altnames that it has in the pod.
+   What a pod left by TCX is looked for at home, still down: in a pod it takes a thread to ask.
+3. A name in use is not fought over: the device gets a free one, and its own once that is free.
+   It keeps no other: two links that the kernel made anew may each have the other one's name.
+4. What a lifetime ended is not given back, nor a route that only it made possible.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from errno import EINVAL
+from typing import Final
+
+from dranet_nri.errors import KernelError, RefusedError
+from dranet_nri.model import (
+    FOREVER,
+    Address,
+    Link,
+    LinkState,
+    Ns,
+    Observed,
+    RdmaLink,
+    Route,
+    Sysctl,
+    is_spare,
+    spare_names,
+)
+from dranet_nri.plan.diff import (
+    detach_strange,
+    difference,
+    drop_altnames,
+    link_with,
+    missing_addresses,
+    settings_of,
+    settle,
+    taken_down,
+)
+from dranet_nri.plan.offloads import back_home
+from dranet_nri.plan.ops import (
+    AddAddress,
+    AddAltname,
+    AddNeighbour,
+    AddRoute,
+    AddRule,
+    DetachTcx,
+    LinkSettings,
+    MoveLink,
+    Op,
+    Plan,
+    RenameLink,
+    SetDown,
+    SetLink,
+    SetMaster,
+    SetSysctl,
+    SetUp,
+)
+from dranet_nri.plan.routes import direct_first, fits, lost_routes
+
+IFAPROT_KERNEL_LL: Final = 3  # a link-local address that the kernel made, linux/if_addr.h
+# The kernel makes no link-local addresses (IN6_ADDR_GEN_MODE_NONE): those of before are for good.
+MAKES_NONE: Final = Sysctl("ipv6", "addr_gen_mode", "1")
+
+
+@dataclass(frozen=True, slots=True)
+class AtHome:
+    """The device shall be on the host as it was.
+
+    Attributes:
+        snapshot: of its net device, None if it has none.
+        elapsed_s: seconds since the snapshot was taken.
+        rdma: its RDMA devices as they were.
+        child: it is a link that was made for the pod, and shall be gone.
+    """
+
+    snapshot: LinkState | None
+    elapsed_s: int = 0
+    rdma: tuple[RdmaLink, ...] = ()
+    child: bool = False
+
+
+def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
+    """Say what must happen so that the net device is on the host as it was.
+
+    Args:
+        snapshot: its state before we touched it.
+        elapsed_s: seconds since.
+        observed: where it is now.
+
+    Raises:
+        RefusedError: it can't come home; the text tells why.
+    """
+    before = _alive(snapshot, elapsed_s)
+    _refuse_namesake(snapshot.link, observed)
+    if observed.host is not None:
+        return _restore(before, observed.host, observed)
+    if observed.pod is None:
+        return ()
+    link = observed.pod.link
+    name = home_name(snapshot.link.name, link, observed.taken_host_names)
+    strange = frozenset(link.altnames) - frozenset(snapshot.link.altnames)
+    dropped = drop_altnames(Ns.POD, link, name, observed.taken_host_names | strange)
+    clashing = {name, *observed.taken_host_names, *strange}
+    kept = tuple(each for each in link.altnames if each not in clashing)
+    moved = replace(link, name=name, up=False, altnames=kept, xdp=snapshot.link.xdp)
+    settings = difference(settings_of(snapshot.link), link)
+    if settings.ipoib is not None:
+        settings = replace(settings, mtu=None, ipoib=None)  # at home, where it keeps nothing away
+    rename: Plan = ()
+    if link.parent and link.name != name and name not in observed.taken_pod_names:
+        rename = (RenameLink(Ns.POD, link.index, name),)
+    arrived = LinkState(link_with(moved, settings), ethtool=observed.pod.ethtool, tcx=before.tcx)
+    after = _restore(before, arrived, observed)
+    return (
+        *dropped,
+        *((SetDown(Ns.POD, link.index),) if link.up else ()),
+        *detach_strange(Ns.POD, snapshot.link, link),  # before the MTU, which a program may limit
+        *rename,
+        *_own_flags(name if rename else link.name, settings),
+        MoveLink(Ns.POD, link.index, Ns.HOST, name, replace(settings, flags=None)),
+        *(() if before.tcx is None else (DetachTcx(Ns.HOST, name, before.tcx),)),
+        *after,
+    )
+
+
+def _own_flags(name: str, settings: LinkSettings) -> Plan:
+    """Set flags in the pod already: who arrives with NOARP gets no duplicate address detection.
+
+    The kernel turns accept_dad off for good then (ipv6_add_dev, net/ipv6/addrconf.c).
+    """
+    if settings.flags is None:
+        return ()
+    return (SetLink(Ns.POD, name, LinkSettings(flags=settings.flags)),)
+
+
+def _refuse_namesake(snapshot: Link, observed: Observed) -> None:
+    """Refuse to bring a virtual device home while a link that is there may be it as well."""
+    host, pod = observed.host, observed.pod
+    namesake = host is not None and host.link.index != snapshot.index
+    if pod and not pod.link.parent and namesake:
+        raise RefusedError(
+            f"{snapshot.name} can't come home: another link on the host has its name;"
+            " rename that one, this is retried"
+        )
+
+
+def home_name(wanted: str, link: Link, taken: frozenset[str]) -> str:
+    """Return the device's own name, or a free one that it keeps until its own is free."""
+    if wanted not in taken:
+        return wanted
+    spare = [link.name] if is_spare(link.name) else []
+    for name in (*spare, *spare_names(link.index)):
+        if name not in taken:
+            return name
+    raise RefusedError(f"no free name on the host for device {wanted}; rename what took it")
+
+
+def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
+    taken = observed.taken_host_names
+    ops: list[Op] = []
+    name = home_name(before.link.name, now.link, taken)
+    if name != now.link.name:
+        ops += _rename_home(now.link, name)
+        if now.link.up:
+            # What appeared meanwhile goes down with the link, so it is given back as well.
+            before, now = _with_all_of(before, now, taken), taken_down(now)
+    ops += detach_strange(Ns.HOST, before.link, now.link)
+    if before.tcx is not None and set(now.tcx or ()) - set(before.tcx):
+        ops.append(DetachTcx(Ns.HOST, name, before.tcx))
+    ops += settle(Ns.HOST, name, settings_of(before.link), now.link)
+    ops += back_home(before, now, name)
+    present = {*now.link.altnames, *taken}
+    ops += (AddAltname(Ns.HOST, name, each) for each in before.link.altnames if each not in present)
+    if before.master_name in taken and before.master_name != now.master_name:
+        ops.append(SetMaster(Ns.HOST, name, before.master_name))
+    ops += (SetSysctl(Ns.HOST, name, each) for each in before.sysctls if each not in now.sysctls)
+    addresses = missing_addresses(before.addresses, now.addresses)
+    ops += (AddAddress(Ns.HOST, name, each) for each in addresses if not _needs_up(each))
+    if before.link.up and not now.link.up:
+        ops.append(SetUp(Ns.HOST, name))
+    ops += (AddAddress(Ns.HOST, name, each) for each in addresses if _needs_up(each))
+    if before.link.up:
+        routes = lost_routes(before.routes, now.routes, taken)
+        ops += (AddRoute(Ns.HOST, name, each) for each in direct_first(routes))
+    ops += (AddRule(Ns.HOST, each) for each in before.rules if each not in observed.host_rules)
+    ops += (
+        AddNeighbour(Ns.HOST, name, each)
+        for each in before.neighbours
+        if each not in now.neighbours
+    )
+    return tuple(ops)
+
+
+def in_vain(failed: Sequence[tuple[Op, KernelError]]) -> bool:
+    """Whether it is of no use to try again what failed on the way home.
+
+    What a sysctl does not take today it does not take in a minute; a route's gateway may return.
+    """
+    return bool(failed) and all(
+        isinstance(op, SetSysctl) and error.code == EINVAL for op, error in failed
+    )
+
+
+def _needs_up(address: Address) -> bool:
+    """Whether the kernel makes the connected route of the address only on a link that is up.
+
+    Those of other addresses it makes once the link goes up (addrconf_permanent_addr, net/ipv6).
+    """
+    return ":" in address.cidr and address.valid_s != FOREVER
+
+
+def _rename_home(link: Link, name: str) -> Plan:
+    return (
+        *drop_altnames(Ns.HOST, link, name, frozenset()),
+        *((SetDown(Ns.HOST, link.index),) if link.up else ()),
+        RenameLink(Ns.HOST, link.index, name),
+    )
+
+
+def _alive(state: LinkState, elapsed_s: int) -> LinkState:
+    """Return what is to be given back: what is permanent, and the rest of a lifetime.
+
+    A link-local address that the kernel made is made again by the kernel, unless that is off.
+    """
+    routes = tuple(
+        replace(each, expires_s=max(0, each.expires_s - elapsed_s))
+        for each in state.routes
+        if not each.expires_s or each.expires_s > elapsed_s
+    )
+    alive = tuple(each for each in state.addresses if each.valid_s > elapsed_s)
+    return replace(
+        state,
+        addresses=tuple(
+            replace(
+                each,
+                valid_s=_remaining(each.valid_s, elapsed_s),
+                preferred_s=_remaining(each.preferred_s, elapsed_s),
+            )
+            for each in alive
+            if each.proto != IFAPROT_KERNEL_LL or MAKES_NONE in state.sysctls
+        ),
+        routes=_still_possible(routes, state.addresses, alive),
+    )
+
+
+def _still_possible(
+    routes: tuple[Route, ...], before: Sequence[Address], alive: Sequence[Address]
+) -> tuple[Route, ...]:
+    """Drop the routes that an address made possible whose lifetime ended."""
+    if len(alive) == len(before):
+        return routes
+    return tuple(
+        each for each in routes if fits(each, alive, routes) or not fits(each, before, routes)
+    )
+
+
+def _remaining(lifetime_s: int, elapsed_s: int) -> int:
+    return FOREVER if lifetime_s == FOREVER else max(0, lifetime_s - elapsed_s)
+
+
+def _with_all_of(before: LinkState, now: LinkState, others: frozenset[str]) -> LinkState:
+    """Return before with what else the link has now."""
+    extra = _alive(now, 0)
+    return replace(
+        before,
+        addresses=(*before.addresses, *missing_addresses(extra.addresses, before.addresses)),
+        routes=(*before.routes, *lost_routes(extra.routes, before.routes, others)),
+        neighbours=tuple(dict.fromkeys((*before.neighbours, *now.neighbours))),
+    )

@@ -1,0 +1,166 @@
+"""How long the way home is tried, and what a record says of its tries.
+
+Rules:
+1. A way home that fails is counted from one: what failed before, an attach say, was no try of it.
+2. Patience is counted in tries in a row that left nothing but what the host does not take. One
+   after which a device is still in its pod, has not its own name, or lacks its RDMA device, is no
+   such try.
+3. Only a try counts that came no sooner after the one that counted before it than the back-off
+   would have let it, for hooks and devices that come hurry tries. So ten of them take 98 s or more,
+   while a switch port with spanning tree is shut for 50 s after its link came (IEEE 802.1D: 20 s
+   of age, twice 15 s of delay). A change of the clock can make one try count too early, no more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final
+
+from dranet_nri.component.backoff import FIRST_DELAY_S, pause_after
+from dranet_nri.errors import KernelError
+from dranet_nri.model import Device, Failure, Observed
+from dranet_nri.plan.identity import why_unclear
+from dranet_nri.plan.ops import Op
+from dranet_nri.plan.planner import is_home, is_usable, plan
+from dranet_nri.plan.rdma import found, rdma_problem
+from dranet_nri.plan.refusals import explained
+from dranet_nri.plan.restore import AtHome, in_vain
+from dranet_nri.plan.routes import absent_legs
+
+DETACH_FAILED: Final = "NetworkDeviceDetachFailed"  # a device is not back, or not usable
+RESTORE_FAILED: Final = "NetworkDeviceRestoreFailed"  # all are, but for what the host refuses
+MAX_RESTORE_TRIES: Final = 10  # before what the host no longer takes stops keeping a NIC from pods
+MAX_MESSAGE: Final = 2000  # characters; so that no failure outgrows its record
+GONE: Final = (
+    "it was deleted, moved to another namespace, or went with that of its pod; a process can keep"
+    " such a namespace: lsns --type net lists them, and nsenter --net enters one"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """What one try to bring a device home came to.
+
+    Attributes:
+        home: whether it is home.
+        text: why it is not, or what is missing; "" if there is nothing to tell.
+        usable: it is on the host under its own name, set, addressed and up.
+    """
+
+    home: bool
+    text: str = ""
+    usable: bool = False
+
+
+def how_far(
+    device: Device,
+    wanted: AtHome,
+    observed: Observed,
+    failed: Sequence[tuple[Op, KernelError]],
+    *,
+    alive: bool,
+    patient: bool,
+) -> Return:
+    """Return whether a device is verified home after a try, and why not.
+
+    What was in a namespace that is no longer alive may be missing for a while without a word.
+    Without patience a usable device counts as home; what is missing is still told. So does a
+    virtual device that is no more, or whose RDMA device is: nothing can return. Hardware does, by
+    its PCI address, so that it is waited for.
+
+    Args:
+        device: what was published.
+        wanted: how it shall be.
+        observed: where it is after the try.
+        failed: the operations that the kernel refused.
+        alive: whether the pod's namespace is.
+        patient: see is_patient.
+    """
+    known_as = f"device {device.name} ({device.key.name})"
+    if _is_gone(device, observed):
+        return Return(home=True, text=f"{known_as} is no more: {GONE}")
+    if observed.unclear:
+        return Return(home=False, text=why_unclear(device, observed.unclear))
+    lost = rdma_problem(wanted.rdma, observed.rdma)
+    told = [f"{known_as}: {explained(failed[0][1], failed[0][0])}"] if failed else []
+    told = told or _misnamed(wanted, observed)
+    told += [lost] if lost and (alive or found(wanted.rdma, observed.rdma)) else []
+    if not device.key.bus:
+        wanted = replace(wanted, rdma=found(wanted.rdma, observed.rdma))
+    home = is_home(wanted, observed)
+    usable = home or is_usable(wanted, observed)
+    if usable and not home:
+        told = told or [f"{known_as}: without effect: {plan(wanted, observed)[0]}"]
+        if in_vain(failed) or not patient:
+            tries = "" if patient else f" after {MAX_RESTORE_TRIES} tries"
+            home, told[-1] = True, f"{told[-1]}; given back without it{tries}"
+    if home and wanted.snapshot and not told:
+        absent = absent_legs(wanted.snapshot.routes, observed.taken_host_names)
+        told = [f"{known_as}: route {each}, which is not on the host" for each in absent]
+    return Return(home=home, text="; ".join(told), usable=usable)
+
+
+def _misnamed(wanted: AtHome, observed: Observed) -> list[str]:
+    """Return that the device is on the host under another name, if its own is taken."""
+    own = wanted.snapshot.link.name if wanted.snapshot else ""
+    if observed.host is None or own not in observed.taken_host_names:
+        return []
+    return [
+        f"interface {own} is called {observed.host.link.name}: its name is taken; give the link"
+        f" that has it another (ip link set {own} name NAME; ip link property del dev LINK altname"
+        f" {own} if it is an alternative one)"
+    ]
+
+
+def _is_gone(device: Device, observed: Observed) -> bool:
+    """Whether a virtual device is nowhere, so that the kernel will not return it."""
+    if observed.unclear:
+        return False
+    return not device.key.bus and observed.host is None and observed.pod is None
+
+
+def message_of(text: str) -> str:
+    """Return what of a text a failure holds: names that a pod gave may be no Unicode."""
+    return text.encode(errors="backslashreplace").decode()[:MAX_MESSAGE]
+
+
+def is_patient(before: Failure | None) -> bool:
+    """Whether what the host refuses still keeps a device from being home.
+
+    Args:
+        before: why the last try failed, None if it did not.
+    """
+    if before is None or before.reason != RESTORE_FAILED:
+        return True
+    return before.count < MAX_RESTORE_TRIES
+
+
+def why_not_home(returns: Sequence[Return], before: Failure | None, wall_s: int) -> Failure | None:
+    """Return what to record of a try, as last before if there is nothing new to tell.
+
+    A try that does not count has the count and the time of the one before it that did.
+
+    Args:
+        returns: of each device.
+        before: why the last try failed, None if it did not.
+        wall_s: Unix seconds.
+    """
+    told = [each for each in returns if each.text]
+    if not told:
+        return before
+    restoring = all(each.usable or each.home for each in returns) and all(
+        each.usable for each in told
+    )
+    reason = RESTORE_FAILED if restoring else DETACH_FAILED
+    message = message_of("; ".join(each.text for each in told))
+    if before is None or before.reason != reason:
+        return Failure(reason, message, wall_s)
+    if restoring and _is_hurried(before, wall_s):
+        return replace(before, message=message)
+    return Failure(reason, message, wall_s, before.count + 1)
+
+
+def _is_hurried(before: Failure, wall_s: int) -> bool:
+    """Whether the back-off would have waited for longer after the try that counted last."""
+    pause_s = pause_after(before.count - 1, FIRST_DELAY_S, inf)
+    return 0 <= wall_s - before.time < int(pause_s)  # the record has whole seconds

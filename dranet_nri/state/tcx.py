@@ -1,0 +1,101 @@
+"""What only a privileged process sees of the host, as a file: the plugin writes it, the shim reads.
+
+Of the host's network namespace, in which both run: the names of the BPF programs on each link that
+runs some by TCX, and what links of other namespaces run over each link. The shim has no capability
+to ask for either.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dranet_nri.component.files import Fs, read_record_bytes, save
+from dranet_nri.errors import StateCorruptError, StateVersionError
+
+NAME: Final = "facts.json"
+READABLE: Final = 0o644
+_VERSION: Final = 1
+_LIMIT: Final = 4 << 20  # bytes; thousands of links, each with as many programs as it can have
+
+_PROGRAM: Final = re.compile(r"[0-9A-Za-z_.]{1,15}")  # as the kernel has it (BPF_OBJ_NAME_LEN)
+_KIND: Final = re.compile(r"[!-~]{1,55}")  # MODULE_NAME_LEN of Linux
+
+Programs = Mapping[int, tuple[str, ...]]  # ifindex -> names
+Above = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of links elsewhere that run over it
+
+
+@dataclass(frozen=True, slots=True)
+class Insight:
+    """What the plugin sees."""
+
+    programs: Programs = field(default_factory=dict)
+    above: Above = field(default_factory=dict)
+
+
+def encoded(seen: Insight) -> bytes:
+    """Return the file's content."""
+    tcx, above = (
+        {str(index): told[index] for index in sorted(told)} for told in (seen.programs, seen.above)
+    )
+    return json.dumps({"version": _VERSION, "tcx": tcx, "above": above}).encode()
+
+
+def decoded(data: bytes) -> Insight:
+    """Return what the file's content says.
+
+    Raises:
+        StateError: the plugin does not write that.
+    """
+    try:
+        fields = json.loads(data)
+        if (version := fields["version"]) != _VERSION:
+            raise StateVersionError(f"{NAME}: version {version!r}, this program reads {_VERSION}")
+        # A plugin of an earlier version tells nothing of other namespaces.
+        return Insight(_told(fields["tcx"], _PROGRAM), _told(fields.get("above", {}), _KIND))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
+        raise StateCorruptError(f"{NAME}: not what the plugin writes: {cause!r}") from cause
+
+
+def store(fs: Fs, run: Path, content: bytes) -> None:
+    """Write the file into the plugin's directory, which is on tmpfs.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    save(fs, run / NAME, content, durable=False, mode=READABLE)
+
+
+def load(run: Path) -> Insight:
+    """Return what the file in the plugin's directory says; nothing while there is no file.
+
+    Raises:
+        OSError: it can't be read.
+        StateError: it is not one of ours.
+    """
+    try:
+        directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Insight()
+    try:
+        return decoded(read_record_bytes(directory, NAME, _LIMIT))
+    except FileNotFoundError:
+        return Insight()
+    finally:
+        os.close(directory)
+
+
+def _told(fields: Mapping[str, object], allowed: re.Pattern[str]) -> Mapping[int, tuple[str, ...]]:
+    return {int(index): _names(names, allowed) for index, names in fields.items()}
+
+
+def _names(names: object, allowed: re.Pattern[str]) -> tuple[str, ...]:
+    if not isinstance(names, list):
+        raise TypeError(f"names: {names!r}")
+    for each in names:
+        if not allowed.fullmatch(each):
+            raise ValueError(f"{each!r} is no name")
+    return tuple(names)

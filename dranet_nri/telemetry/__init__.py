@@ -1,0 +1,1 @@
+"""Heartbeat, metrics and TCX facts, written for the other process."""

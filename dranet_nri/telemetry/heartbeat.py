@@ -1,0 +1,123 @@
+"""Signs of life: a heartbeat, and the numbers in Prometheus's format, both as files.
+
+Rules:
+1. The event loop writes them, so that one that hangs falls silent.
+2. The numbers are written when they changed, and no faster than the heart beats.
+3. That a file can't be written keeps nobody from work; it is said once. Numbers that are not those
+   of now are taken away.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+
+from dranet_nri.attach.metrics import Meter
+from dranet_nri.component.files import Fs, save
+from dranet_nri.component.log import logger
+from dranet_nri.hooks.handler import Plugin
+from dranet_nri.nri.stub import ConnectionStatus
+from dranet_nri.state import heartbeat
+from dranet_nri.state.heartbeat import BEAT_S, READABLE, Heartbeat
+
+METRICS: Final = "metrics.prom"
+
+
+class Rounds(Protocol):
+    """Knows when repairs are made."""
+
+    def left_s(self) -> float:
+        """Return how long it is until the next round, in seconds; less than 0 if it is late."""
+
+    def at_work_s(self) -> float | None:
+        """Return for how long one has been at work, None between rounds."""
+
+
+@dataclass(slots=True)
+class Pulse:
+    """Writes the signs of life of one plugin into its directory."""
+
+    fs: Fs
+    run_dir: Path
+    plugin: Plugin
+    rounds: Rounds
+    status: Callable[[], ConnectionStatus]
+    log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "pulse"))
+    boot_s: Callable[[], float] = heartbeat.boot_s
+    _written: str = ""
+    _failing: set[str] = field(default_factory=set)  # what is said of it
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def _meter(self) -> Meter:
+        return self.plugin.attacher.meter
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            self.beat()
+            self._news.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), BEAT_S)
+
+    def news(self) -> None:
+        """Beat now: something changed that probes ask for."""
+        self._news.set()
+
+    def beat(self) -> None:
+        """Write the heartbeat, and what changed of the numbers."""
+        self._try("heartbeat not written, probes will take us for dead", self._write_heartbeat)
+        self._try("numbers not written, nobody can read them", self._write_metrics)
+
+    def _try(self, failed: str, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            if failed not in self._failing:
+                remedy = f"make {self.run_dir} writable, and room on its tmpfs"
+                self.log.error(failed, reason=str(error), remedy=remedy)
+            self._failing.add(failed)
+        else:
+            self._failing.discard(failed)
+
+    def _write_heartbeat(self) -> None:
+        heartbeat.store(self.fs, self.run_dir, self._heartbeat())
+
+    def _heartbeat(self) -> Heartbeat:
+        now_s, status, at_work_s = self.boot_s(), self.status(), self.rounds.at_work_s()
+        due_s = now_s + self.rounds.left_s() if at_work_s is None else None
+        return Heartbeat(
+            pid=os.getpid(),
+            beat_s=now_s,
+            serving=status.synchronized,
+            trouble=status.last_error,
+            round_began_s=None if at_work_s is None else now_s - at_work_s,
+            round_due_s=due_s,
+            stuck=tuple(self._meter.work.stuck.values()),
+        )
+
+    def _write_metrics(self) -> None:
+        self._meter.standing.look(
+            self.plugin.attacher.attachments.all(),
+            serving=self.status().synchronized,
+            pending=self.plugin.pending(),
+            unusable=sum(each.in_the_way for each in self.plugin.allocations.broken.values()),
+            stuck=len(self._meter.work.stuck),
+        )
+        text = self._meter.text()
+        if text == self._written:
+            return
+        self._written = ""
+        path = self.run_dir / METRICS
+        try:
+            save(self.fs, path, text.encode(), durable=False, mode=READABLE)
+        except OSError:
+            self.fs.unlink(path)  # makes room, too
+            save(self.fs, path, text.encode(), durable=False, mode=READABLE)
+        self._written = text

@@ -1,0 +1,64 @@
+"""Keeps the file up to date that tells the shim what only a privileged process sees.
+
+Rules:
+1. The kernel is asked on a thread that is overseen: it answers under a lock that a driver may hold
+   for long.
+2. Nobody announces these facts, so they are asked for every now and then.
+3. That they can't be had keeps nobody from work; it is said once for each reason.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from dranet_nri.component.files import Fs
+from dranet_nri.component.log import logger
+from dranet_nri.plan.refusals import described
+from dranet_nri.state import tcx
+from dranet_nri.state.tcx import Insight
+
+LOOK_S: Final = 15.0  # between two looks; the shim looks at everything once a minute
+
+
+@dataclass(slots=True)
+class Lookout:
+    """Tells the shim what it may not see itself, see insight.
+
+    Attributes:
+        run_dir: the plugin's directory.
+        ask: has the kernel asked, on a thread.
+    """
+
+    fs: Fs
+    run_dir: Path
+    ask: Callable[[], Awaitable[Insight]]
+    log: structlog.typing.FilteringBoundLogger = field(default_factory=partial(logger, "lookout"))
+    _written: bytes = b""
+    _trouble: str = ""
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Look, and write what is different."""
+        trouble = ""
+        try:
+            content = tcx.encoded(await self.ask())
+            if content != self._written:
+                tcx.store(self.fs, self.run_dir, content)
+                self._written = content
+        except Exception as error:  # noqa: BLE001 - not even that there can be no thread ends us
+            trouble = described(error)
+        if trouble and trouble != self._trouble:
+            self.log.warning(
+                "not told to the shim: TCX programs, links of other namespaces", reason=trouble
+            )
+        self._trouble = trouble
