@@ -4,7 +4,7 @@ errors.py        trouble that may pass
 interfaces.py    what is needed of the API server and the inventory; what is told
 allocation.py    what is recorded and answered, decided from what server, pod and node say
 transactions.py  the transactions on the records
-preparer.py      Prepare and Unprepare: patience, one call at a time for each claim, an answer for all
+preparer.py      Prepare and Unprepare: one call at a time for each claim, an answer for each
 orphans.py       records that nobody will unprepare, and pods that nobody will prepare them for
 """
 
