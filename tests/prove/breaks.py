@@ -232,8 +232,8 @@ _FAIL_CLOSED: Final = (
     ),
     Break(
         "a pod on the host's network gets the host's NIC",
-        _ATTACHER,
-        "if self.kernel.is_host(netns):",
+        "dranet_nri/attach/sandboxes.py",
+        "if kernel.is_host(netns):",
         "if False:",
         f"{_TEST_CASES}::test_case_42_a_host_network_pod_with_a_claim_is_refused",
     ),
