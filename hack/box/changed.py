@@ -29,7 +29,7 @@ _TABLE: Final = (
         "check process",
         "hack/box/changed.py hack/box/measure.py hack/box/tally.py hack/budgets.toml",
     ),
-    ("check host vm cluster cluster-vm process", "hack/box"),
+    ("check host vm cluster cluster-vm cluster-oldest process", "hack/box"),
     ("check vm", "hack/box/demo.py"),
     ("check process host vm cluster", "protos dranet_nri/_gen dra_shim/_gen"),
     # Values and rules
@@ -76,7 +76,7 @@ _TABLE: Final = (
         " dra_shim/podclaims.py dra_shim/py.typed dra_shim/settings.py dra_shim/stock.py",
     ),
     (
-        "check pure process kernel cluster",
+        "check pure process kernel cluster cluster-oldest",
         "dra_shim/address.py dra_shim/adoption.py dra_shim/api dra_shim/assembly.py"
         " dra_shim/before.py dra_shim/checkup.py dra_shim/daemon.py dra_shim/kubelet dra_shim/node"
         " dra_shim/parts.py dra_shim/prepare dra_shim/run_settings.py dra_shim/slices"
@@ -102,10 +102,11 @@ _TABLE: Final = (
     ("check pure process kernel cluster", "tests/fakes"),
     ("check kernel host", "tests/unwritable.py"),
     ("check process host vm", "tests/prove"),
-    ("check process host vm cluster cluster-vm", "tests/box"),
+    ("check process host vm cluster cluster-vm cluster-oldest", "tests/box"),
     ("check host", "tests/host tests/host_crio"),
     ("check vm", "tests/vm tests/vm_pair"),
-    ("check cluster cluster-vm", "tests/cluster"),
+    ("check cluster cluster-vm cluster-oldest", "tests/cluster"),
+    ("check cluster-oldest", "tests/cluster/oldest"),
     ("check cluster-vm", "tests/cluster_vm"),
 )
 ROOMS: Final = {room: tiers for tiers, rooms in _TABLE for room in rooms.split()}
