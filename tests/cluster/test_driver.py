@@ -130,7 +130,9 @@ def test_a_kubelet_that_is_restarted_takes_the_driver_again(driver: Driver, pods
 
 
 @pytest.mark.every_kubernetes
-def test_a_pod_that_ends_without_a_kubelet_has_its_nic_again(driver: Driver, pods: Pods) -> None:
+def test_a_claim_whose_record_is_lost_has_the_cdi_id_that_the_kubelet_holds(
+    driver: Driver, pods: Pods
+) -> None:
     node = driver.node
     apply_witness(pods, "train", "nic0")
     pods.wait_running("train")
@@ -141,6 +143,9 @@ def test_a_pod_that_ends_without_a_kubelet_has_its_nic_again(driver: Driver, pod
     node.kubelet.stop()
     checked(node, "python3", "-m", "tests.box.ended", found["metadata"]["uid"])
     wait_until("the NIC to be on the node", lambda: driver.is_on_node("nic0"))
+    node.shim.stop()
+    checked(node, "sh", "-c", "rm /var/lib/dranet-nri/allocations/*")
+    node.shim.start()
     node.kubelet.start()
 
     # The kubelet prepares the claim again. Up to 1.34.4 it appends the ids to its checkpoint.
