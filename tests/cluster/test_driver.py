@@ -93,7 +93,6 @@ def test_a_pod_waits_for_a_shim_that_is_away(driver: Driver, pods: Pods) -> None
     assert "nic0" in links_of(pods, "early")
 
 
-@pytest.mark.every_kubernetes
 def test_a_shim_that_is_killed_goes_on_where_it_was(driver: Driver, pods: Pods) -> None:
     apply(pods, "train", "nic0")
     pods.wait_running("train")
