@@ -30,7 +30,7 @@ _TABLE: Final = (
         "check process",
         "hack/box/changed.py hack/box/measure.py hack/box/tally.py hack/budgets.toml",
     ),
-    ("check host vm cluster cluster-vm process", "hack/box"),
+    ("check host vm cluster cluster-vm cluster-oldest process", "hack/box"),
     ("check vm", "hack/box/demo.py"),
     ("check process host vm cluster", "protos dranet_nri/_gen dra_shim/_gen"),
     # Values and rules
@@ -60,7 +60,7 @@ _TABLE: Final = (
         " dra_shim/scheduling dra_shim/settings",
     ),
     (
-        "check pure process kernel cluster",
+        "check pure process kernel cluster cluster-oldest",
         "dra_shim/daemon dra_shim/discovery dra_shim/kubeapi dra_shim/kubeletplugin"
         " dra_shim/migration dra_shim/prepare dra_shim/resourceslice dra_shim/status dra_shim/web",
     ),
@@ -84,10 +84,11 @@ _TABLE: Final = (
     ("check pure process kernel cluster", "tests/fakes"),
     ("check kernel host", "tests/unwritable.py"),
     ("check process host vm", "tests/prove"),
-    ("check process host vm cluster cluster-vm", "tests/box"),
+    ("check process host vm cluster cluster-vm cluster-oldest", "tests/box"),
     ("check host", "tests/host tests/host_crio"),
     ("check vm", "tests/vm tests/vm_pair"),
-    ("check cluster cluster-vm", "tests/cluster"),
+    ("check cluster cluster-vm cluster-oldest", "tests/cluster"),
+    ("check cluster-oldest", "tests/cluster/oldest"),
     ("check cluster-vm", "tests/cluster_vm"),
 )
 ROOMS: Final = {room: tiers for tiers, rooms in _TABLE for room in rooms.split()}

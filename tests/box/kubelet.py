@@ -111,6 +111,7 @@ def _configuration(ca: Path) -> dict[str, object]:
         "nodeStatusUpdateFrequency": "2s",
         "syncFrequency": "10s",
         "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
+        "featureGates": {"KubeletCrashLoopBackOffMax": True},  # for it; on by default from 1.35 on
         **(IN_NAMESPACES if _in_namespaces() else {}),
     }
 

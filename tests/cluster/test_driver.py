@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
+from tests.box.place import checked
 from tests.box.waiting import wait_until
 from tests.cluster import documents
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.driver import NAMES, Driver, apply, links_of, why_waiting
 from tests.cluster.pods import RECOVERY_S, Pods
+from tests.cluster.witness import apply_witness, witnessed
 
 TWO = documents.manifest(
     documents.template(
@@ -18,10 +24,12 @@ TWO = documents.manifest(
 )
 
 
+@pytest.mark.every_kubernetes
 def test_only_what_the_node_can_spare_is_published(driver: Driver) -> None:
     assert driver.published() == NAMES
 
 
+@pytest.mark.every_kubernetes
 def test_a_pod_gets_its_nic_and_gives_it_back(driver: Driver, pods: Pods) -> None:
     apply(pods, "train", "nic0")
     pods.wait_running("train")
@@ -33,6 +41,7 @@ def test_a_pod_gets_its_nic_and_gives_it_back(driver: Driver, pods: Pods) -> Non
     driver.wait_home()
 
 
+@pytest.mark.every_kubernetes
 def test_a_template_gives_a_pod_two_nics_with_parameters(driver: Driver, pods: Pods) -> None:
     apply(pods, "train", "nic0")  # makes the class
     pods.wait_running("train")
@@ -101,6 +110,7 @@ def test_a_shim_that_is_killed_goes_on_where_it_was(driver: Driver, pods: Pods) 
     driver.wait_home()
 
 
+@pytest.mark.every_kubernetes
 def test_a_kubelet_that_is_restarted_takes_the_driver_again(driver: Driver, pods: Pods) -> None:
     apply(pods, "train", "nic0")
     pods.wait_running("train")
@@ -115,6 +125,33 @@ def test_a_kubelet_that_is_restarted_takes_the_driver_again(driver: Driver, pods
     assert "nic0" in links_of(pods, "train")
     pods.delete("train")
     pods.delete("next")
+    driver.wait_home()
+
+
+@pytest.mark.every_kubernetes
+def test_a_claim_whose_record_is_lost_has_the_cdi_id_that_the_kubelet_holds(
+    driver: Driver, pods: Pods
+) -> None:
+    node = driver.node
+    apply_witness(pods, "train", "nic0")
+    pods.wait_running("train")
+    found = pods.get("train")
+    assert found is not None
+    (before,) = cdi_ids(driver)
+
+    node.kubelet.stop()
+    checked(node, "python3", "-m", "tests.box.ended", found["metadata"]["uid"])
+    wait_until("the NIC to be on the node", lambda: driver.is_on_node("nic0"))
+    node.shim.stop()
+    checked(node, "sh", "-c", "rm /var/lib/dranet-nri/allocations/*")
+    node.shim.start()
+    node.kubelet.start()
+
+    # The kubelet prepares the claim again. Up to 1.34.4 it appends the ids to its checkpoint.
+    wait_until("its container again", lambda: len(witnessed(node, "train")) == 2, RECOVERY_S)
+    assert "nic0" in witnessed(node, "train")[1]
+    assert {*cdi_ids(driver)} == {before}
+    pods.delete("train")
     driver.wait_home()
 
 
@@ -160,3 +197,9 @@ def test_the_pod_tells_the_health_of_its_nic(driver: Driver, pods: Pods) -> None
     assert resource["resourceID"].startswith(f"dra.net/nic={pods.namespace}_train_nic_")
     assert resource["health"] == "Unknown"
     assert resource["message"] == "in a pod: its link cannot be seen from the node"
+
+
+def cdi_ids(driver: Driver) -> list[str]:
+    """Return the CDI ids in the kubelet's checkpoint, one after the other."""
+    checkpoint = checked(driver.node, "cat", "/var/lib/kubelet/dra_manager_state")
+    return re.findall(r"dra\.net/nic=[\w.-]+", checkpoint)

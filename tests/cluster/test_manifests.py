@@ -93,6 +93,7 @@ def ours(installed: Installed, nodes: tuple[Workload, Workload]) -> Shim:
 # ------------------------------------------------------------------- applying
 
 
+@pytest.mark.every_kubernetes
 @pytest.mark.parametrize("what", [BASE, *OVERLAYS], ids=lambda path: path.name)
 def test_nothing_that_is_applied_is_dropped_by_the_server(
     cluster: ControlPlane, installed: Installed, what: Path

@@ -1,11 +1,14 @@
 """The real scheduler gives out the devices of a slice, and no more than there are."""
 
+import pytest
+
 from tests.box.waiting import wait_until
 from tests.cluster import documents
 from tests.cluster.api import Object
 from tests.cluster.workload import Workload
 
 
+@pytest.mark.every_kubernetes
 def test_a_claim_gets_the_device_that_its_selector_names(workload: Workload) -> None:
     _apply(workload, "train")
 
@@ -20,6 +23,7 @@ def test_a_claim_gets_the_device_that_its_selector_names(workload: Workload) -> 
     assert workload.claim("train", "v1beta1")["status"] == status
 
 
+@pytest.mark.every_kubernetes
 def test_a_device_is_not_given_out_twice(workload: Workload) -> None:
     _apply(workload, "first")
     wait_until("the pod to have a node", lambda: "nodeName" in workload.pod("first")["spec"])

@@ -59,7 +59,8 @@ BUILDS = {
         ("chroot * starts", "chroot * ends", RENAME),
     ),
     "kube": Build(
-        "make-kube BIN/go v1.2.3 /nowhere ROOT", ("go list * starts", "go build * ends", RENAME)
+        "make-kube BIN/go ROOT v1.2.3 /nowhere ROOT",
+        ("go list * starts", "go build * ends", RENAME),
     ),
     "crio": Build("make-crio BIN/go ROOT", ("go mod * starts", "gcc * ends", RENAME)),
     "helm": Build("make-helm BIN/go ROOT", ("go build * starts", "go build * ends", RENAME)),

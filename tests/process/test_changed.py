@@ -14,7 +14,9 @@ from hack.box.changed import EVERY, ROOMS, room_of
 
 ROOT = Path(__file__).parents[2]
 PARENTS = ("dranet_nri", "dra_shim", "hack", "manifests", "tests")
-TIERS = ("vm", "cluster-vm", "cluster", "host", "process", "check", "pure", "kernel")
+TIERS = (
+    "vm", "cluster-vm", "cluster", "host", "process", "cluster-oldest", "check", "pure", "kernel",
+)  # fmt: skip
 IDENTITY = {
     f"GIT_{role}_{what}": "test" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
 }

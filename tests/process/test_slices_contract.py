@@ -88,6 +88,7 @@ def test_what_a_node_offers_is_what_the_scheduler_sees(subject: Subject, version
     finish(scene())
 
 
+@pytest.mark.every_kubernetes
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_a_restart_writes_nothing(subject: Subject, version: str) -> None:
     async def scene() -> None:
@@ -240,6 +241,7 @@ def test_a_slice_that_somebody_edits_is_put_right(subject: Subject) -> None:
     finish(scene())
 
 
+@pytest.mark.every_kubernetes
 def test_a_kubelet_that_starts_takes_all_slices_and_they_come_back(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (api, it):
