@@ -8,7 +8,9 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
+
+DISTRIBUTION: Final = "dranet-nri"  # both programs come from it
 
 
 class Verb(Protocol):
@@ -48,6 +50,9 @@ class Program:
         parser = argparse.ArgumentParser(
             prog=self.name, description=self.description, epilog=self.epilog
         )
+        parser.add_argument(
+            "--version", action=_Version, nargs=0, help="show the version and exit"
+        )
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
         asked = next((word for word in words if not word.startswith("-")), "")
         for name, text in self.verbs:
@@ -59,3 +64,17 @@ class Program:
 
     def _module(self, verb: str) -> Verb:
         return cast("Verb", import_module(f"{self.package}.{verb}"))
+
+
+class _Version(argparse.Action):
+    """Prints the version of the installed distribution, which is looked up only when asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it and exit."""
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+
+        try:
+            found = version(DISTRIBUTION)
+        except PackageNotFoundError:
+            found = "of a source tree, not installed"
+        parser.exit(message=f"{parser.prog} {found}\n")
