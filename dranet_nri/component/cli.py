@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Final, Protocol, cast
 
+from dranet_nri.component.findings import say
+
 DISTRIBUTION: Final = "dranet-nri"  # both programs come from it
 
 
@@ -50,9 +52,7 @@ class Program:
         parser = argparse.ArgumentParser(
             prog=self.name, description=self.description, epilog=self.epilog
         )
-        parser.add_argument(
-            "--version", action=_Version, nargs=0, help="show the version and exit"
-        )
+        parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
         asked = next((word for word in words if not word.startswith("-")), "")
         for name, text in self.verbs:
@@ -71,10 +71,11 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Print it and exit."""
-        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+        from importlib.metadata import PackageNotFoundError, version
 
         try:
             found = version(DISTRIBUTION)
         except PackageNotFoundError:
             found = "of a source tree, not installed"
-        parser.exit(message=f"{parser.prog} {found}\n")
+        say(f"{parser.prog} {found}")
+        parser.exit()
