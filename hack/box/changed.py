@@ -64,6 +64,11 @@ _TABLE: Final = (
         "dra_shim/daemon dra_shim/discovery dra_shim/kubeapi dra_shim/kubeletplugin"
         " dra_shim/migration dra_shim/prepare dra_shim/resourceslice dra_shim/status dra_shim/web",
     ),
+    # Decisions: prose that no test reads
+    (
+        "check",
+        "dra_shim/DECISIONS.md dranet_nri/DECISIONS.md manifests/DECISIONS.md tests/DECISIONS.md",
+    ),
     # Manifests; hack/box/demo.py claims an example
     ("check pure cluster cluster-vm", "manifests/base manifests/components manifests/overlays"),
     ("check pure cluster", "manifests/helm"),
