@@ -13,6 +13,7 @@ from dranet_nri.cdi.edits import (
     gated_requests,
     listed,
     merged_edits,
+    rdma_warnings,
 )
 from dranet_nri.model import (
     AllocatedDevice,
@@ -321,3 +322,38 @@ def test_a_file_or_limit_of_two_claims_is_given_once_as_the_first_has_it() -> No
     other = Edits(char_devices=(replace(RDMA_CM, mode=0o600),), rlimits=(Rlimit("MEMLOCK", 4, 4),))
 
     assert merged_edits(one, other) == one
+
+
+# --------------------------------------------------------------------------- RDMA that is unusable
+
+RUNTIMES_LIMIT = replace(APP, memlock=8 << 20)
+UMAD0 = replace(UVERBS0, path="/dev/infiniband/umad0")
+
+
+@pytest.mark.parametrize(
+    ("char", "container", "wanted", "warnings"),
+    [
+        pytest.param(UVERBS0, RUNTIMES_LIMIT, 1 << 30, ["8388608 bytes"], id="a lower limit"),
+        pytest.param(UVERBS0, RUNTIMES_LIMIT, 8 << 20, [], id="the limit that is wanted"),
+        pytest.param(UVERBS0, RUNTIMES_LIMIT, None, [], id="the operator wants none"),
+        pytest.param(UVERBS0, APP, 1 << 30, [], id="the runtime sets none"),
+        pytest.param(UMAD0, replace(APP, own_users=True), None, ["umad0"], id="own users"),
+        pytest.param(UMAD0, APP, None, [], id="the node's users"),
+        pytest.param(UVERBS0, replace(APP, own_users=True), None, [], id="a file for all users"),
+    ],
+)
+def test_warnings_say_why_rdma_may_fail_in_a_container(
+    char: CharDevice, container: Container, wanted: int | None, warnings: list[str]
+) -> None:
+    device = replace(ATTACHMENT.devices[0], char_devices=(char,))
+
+    found = list(rdma_warnings((device,), container, wanted))
+
+    assert len(found) == len(warnings)
+    assert all(part in warning for part, warning in zip(warnings, found, strict=True))
+
+
+def test_a_container_without_rdma_files_has_no_warning() -> None:
+    device = replace(ATTACHMENT.devices[0], char_devices=())
+
+    assert list(rdma_warnings((device,), RUNTIMES_LIMIT, 1 << 30)) == []

@@ -20,7 +20,10 @@ from tests.box.waiting import wait_until
 
 HACK = Path(__file__).parents[2] / "hack"
 STAND_IN = Path(__file__).with_name("build_stand_in")
-STAND_INS = ("apt-config", "apt-get", "chroot", "gcc", "go", "mmdebstrap", "mv", "pip", "python")
+STAND_INS = (
+    *("apt-config", "apt-get", "chroot", "cyclonedx-py", "gcc", "go", "mmdebstrap", "mv", "pip"),
+    "python",
+)
 SOURCE = "ROOT/src/linux/drivers/infiniband/sw/rxe"
 DIRECTORIES = (
     SOURCE, "KERNEL/build", "ROOT/etc", "ROOT/proc", "ROOT/tmp", "ROOT/usr/lib/python3.13",
