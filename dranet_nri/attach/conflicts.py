@@ -1,4 +1,4 @@
-"""What a pod may not have, for somebody else has it."""
+"""Conflicts between pods: claims and devices that another claim or pod owns."""
 
 from collections.abc import Callable, Container, Sequence
 from fnmatch import fnmatchcase

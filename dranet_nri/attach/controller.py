@@ -1,13 +1,12 @@
-"""Bring whole pods' devices in and home: who may, in which order, one job a device.
+"""The attach controller: it attaches and detaches the devices of whole pods.
 
 Rules:
-1. Work on one device is done by one job at a time, and a retry waits until the device of the
-   previous sandbox is home. A job runs on a thread of its own, so that a kernel call that hangs
-   holds up nobody else.
-2. The gate (CDI spec) is open only while the record says ATTACHED; closing comes first. One that
-   can't be closed keeps no NIC in a dead pod, but none comes into a new one either.
-3. A record that still says where a device is, is never overwritten by another sandbox's.
-4. The namespace is held from the attach until the devices are home, and not a moment longer.
+1. One job at a time works on a device. A retry waits until the device of the previous sandbox is
+   restored. A job has a thread of its own, so that a kernel call that hangs blocks no other job.
+2. The gate (CDI spec) is open only while the record says ATTACHED; it is closed first. A gate that
+   cannot be closed keeps no NIC in a dead pod, but blocks the next attach.
+3. A record that says where a device is, is never overwritten with the record of another sandbox.
+4. The network namespace is referenced from the attach until the devices are restored, no longer.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""What each device of a pod shall become: its allocation over what is observed.
+"""The desired state of each device of a pod: its allocation merged with the observed state.
 
 Rules:
-1. A device's snapshot is taken here, once, before anything is done to it.
-2. Nothing is changed here.
+1. The snapshot of a device is taken here, once, before any operation on the device.
+2. This module changes nothing.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,14 +1,13 @@
-"""Run plans on the kernel and keep the record of it.
+"""The executor: it runs plans in the kernel and keeps the attachment records.
 
 Rules:
-1. The record says *intent* before the first operation and the result after the last one. Between
-   the two the kernel is the journal: a restart observes and finishes or undoes.
-2. A snapshot is taken once and carried from record to record until the device is verified home,
-   so a second attach can't overwrite it with emptiness.
-3. All devices of a pod are attached, or none is: on a failure every one is planned home, but
-   for those that the pod was given before and has: containers that run there may use them.
-4. Everything here runs on one thread, without waiting for anything but the kernel, and for a
-   moment its drivers.
+1. The record contains the *intent* before the first operation and the result after the last one.
+   Between the two the kernel is the journal: a restart observes, and completes or undoes.
+2. A snapshot is taken once and carried from record to record until the device is verified on the
+   host, so that a second attach cannot overwrite it with an empty one.
+3. All devices of a pod are attached, or none. After a failure every device is restored, except
+   those that the pod had before and still has: running containers may use them.
+4. All of this runs in one thread, which waits only for the kernel and, briefly, its drivers.
 """
 
 from collections.abc import Iterator, Mapping

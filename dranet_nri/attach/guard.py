@@ -1,10 +1,10 @@
 """Safety check at attach: refuses a device that the inventory would not publish now.
 
 Rules:
-1. The rules are those of the inventory. A record tells what was published once: since then the
-   host may have put something on the NIC, and who writes records is trusted with nothing else.
-2. What is in its pod already is not judged again.
-3. Where the default route is missing for a moment, the uplinks of the last look count.
+1. The rules are those of the inventory. A record names what was published once; since then the
+   host may use the NIC, and a writer of records is trusted with nothing else.
+2. A device that is in its pod is not checked again.
+3. While the default route is missing for a moment, the uplinks of the previous scan count.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
-"""IP-over-InfiniBand children: what a claim with `interface.type: IPoIB` makes of its device.
+"""IP-over-InfiniBand children: links made for claims with `interface.type: IPoIB`.
 
 Rules:
-1. The device stays on the host, its RDMA devices with it, so that several pods can have children.
-2. In shared mode the pod gets the RDMA device's files as well. In exclusive mode nobody could open
-   them there: the pod has IP over InfiniBand, and a warning says so.
+1. The device and its RDMA devices stay on the host, so that several pods can have children.
+2. In shared mode the pod gets the RDMA device's files as well. In exclusive mode the pod could not
+   open them: it has IP over InfiniBand only, and a warning says so.
 """
 
 from collections.abc import Callable, Collection

@@ -1,4 +1,4 @@
-"""One lock a device, so that work on it is done by one job at a time."""
+"""Device locks: one lock per device, so that one job at a time works on it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable

@@ -1,7 +1,7 @@
-"""What the plugin counts.
+"""Metrics of the plugin: hooks, attach and detach work, current state.
 
-Names and labels are dranet's where it has them, so that its dashboards work; ours begin with
-dranet_nri_. Everything is counted on the event loop.
+Names and labels are those of dranet where it has them, so that its dashboards work; the others
+begin with dranet_nri_. All counting happens on the event loop.
 """
 
 import time

@@ -1,6 +1,6 @@
-"""How long the namespaces of pods are held: until our devices are home, and not a moment longer.
+"""References to the network namespaces of pods, held until their devices are restored.
 
-A held namespace never dies, and what is in it would be stuck there.
+A referenced namespace is never destroyed, and the devices in it would stay there.
 """
 
 from dataclasses import dataclass, field

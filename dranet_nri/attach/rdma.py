@@ -1,11 +1,12 @@
-"""What becomes of a device's RDMA devices in a pod: they move with it or are shared; their files.
+"""RDMA devices of a pod: moved with the NIC or shared, and their device files.
 
 Rules:
-1. The kernel's mode decides, the operator may demand one: it is read anew for every pod, because
-   it is the machine's and not ours to set.
-2. Where they move (exclusive mode), they are recorded before anything is done, as the snapshot is.
-3. Where they are shared they stay, and the containers get files. That isolates nothing, and is
-   said aloud.
+1. The kernel's mode decides; the operator may require one. The mode is read for every pod, because
+   it is a setting of the machine, not of the plugin.
+2. RDMA devices that move (exclusive mode) are recorded before the first operation, as the snapshot
+   is.
+3. RDMA devices that are shared stay on the host, and containers get device files. That isolates
+   nothing, and a warning says so.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The attachment records, shared by the event loop and the threads that do kernel work."""
+"""Attachment records shared by the event loop and the threads that do kernel work."""
 
 import threading
 

@@ -1,7 +1,7 @@
 """Restoration of devices on the host: runs the plans and verifies the result.
 
 Rules:
-1. One thing that can't be restored must not keep the rest from coming home, nor one device others.
+1. A setting that cannot be restored blocks neither the rest of the device nor other devices.
 2. All devices of a claim are moved before any is verified: a route may need several of them.
 """
 

@@ -1,8 +1,8 @@
-"""The sandboxes that live, as the runtime tells of them.
+"""Live pod sandboxes, as the runtime reports them.
 
 Rules:
-1. Of a pod's sandboxes one lives: the one that was heard of last.
-2. The runtime's list has no order, and CRI-O's tells no processes.
+1. One sandbox of a pod is live: the latest one that the runtime reported.
+2. The runtime's list has no order, and CRI-O's list has no process ids.
 """
 
 from collections.abc import Collection, Iterable, Iterator

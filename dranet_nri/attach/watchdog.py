@@ -1,11 +1,10 @@
-"""Work in the kernel for claims: what is said and recorded where it hangs, or ends in a surprise.
+"""The watchdog of kernel work: jobs that hang or fail unexpectedly are logged and recorded.
 
 Rules:
-1. A thread that the kernel keeps is left behind. Its devices stay locked, for it may go on at any
-   time; everything else goes on without it.
-2. What the work raises and is of ours, it has recorded itself; anything else is recorded here.
-3. So is a gate that cannot be opened or closed, for as long as that is so, beside what else went
-   wrong.
+1. A thread that hangs in the kernel is abandoned. Its devices stay locked, because the thread may
+   continue at any time; all other work continues.
+2. The job itself records the package's own errors; any other error is recorded here.
+3. A gate that cannot be opened or closed is recorded as long as it is so, beside other errors.
 """
 
 import asyncio
