@@ -1,14 +1,14 @@
-"""The hooks: what each NRI event means for the pods that claim NICs.
+"""NRI hook handlers for pods with network devices.
 
 Rules:
-1. A pod without an allocation is answered at once, without a task or a thread, and never refused.
-2. Wanted = allocation and live sandbox. Devices leave a pod only when its sandbox or namespace
-   is gone; an allocation that disappears is no reason.
-3. A failed attach, whatever it failed with, is answered with an error three times a pod, and
-   never where the runtime keeps records of rejected sandboxes; else the sandbox is accepted and
-   the gate holds its containers.
-4. While an allocation cannot be read, the pods that are not known to have any are let pass: the
-   gate holds the containers of a claim, and its NICs are attached once it can be read.
+1. A pod without an allocation is answered at once, without a task or thread, and never refused.
+2. Desired state = allocation and live sandbox. Devices leave a pod only when its sandbox or network
+   namespace is gone; an allocation that disappears is no reason.
+3. A failed attach, of whatever cause, is answered with an error three times per pod, and never
+   where the runtime keeps records of rejected sandboxes; otherwise the sandbox is accepted and the
+   gate blocks its containers.
+4. While an allocation cannot be read, pods that are not known to have one are accepted: the gate
+   blocks the containers of a claim, and its NICs are attached once the allocation can be read.
 """
 
 from collections import Counter
