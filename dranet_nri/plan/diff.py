@@ -1,4 +1,4 @@
-"""What is missing of a wanted state: the parts of plans that both directions share."""
+"""Differences between desired and observed link state, shared by attach and restore plans."""
 
 from dataclasses import replace
 

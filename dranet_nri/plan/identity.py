@@ -1,10 +1,10 @@
-"""What a device is known by, for its name and its address may be another's by now.
+"""Device identity: the stable facts by which a device is found again.
 
 Rules:
-1. Nobody can change the number of a port, nor a permanent address while its driver keeps the
-   device, nor an index while it stays in a namespace. Names and other addresses anybody may set.
-2. Hardware that its driver makes anew is born on the host, maybe with another permanent address.
-3. What is not told or was not recorded speaks neither for a link nor against it.
+1. Nobody can change a port number, nor a permanent address while the driver keeps the device, nor
+   an ifindex while the link stays in a namespace. Names and other addresses can be changed.
+2. Hardware that its driver creates anew appears on the host, maybe with another permanent address.
+3. A fact that is unknown or was not recorded counts neither for a link nor against it.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,11 @@
-"""Links that are made for a pod and end with it: IP-over-InfiniBand children.
+"""IP-over-InfiniBand children: links that are made for a pod and end with it.
 
 Rules:
-1. The parent stays on the host. The child is made there, under a name of ours, and moved: made in
-   another namespace than its parent's it has crashed kernels.
-2. It is known by its alias, wherever it is and whatever it is called; before it has one, by its
-   first name.
-3. A kernel whose namespace dies returns it to the host. So it is home when it is nowhere, and what
-   appears later without a record is a stray.
+1. The parent stays on the host. The child is made there, under a name of the plugin's, and moved:
+   making it in another namespace than its parent's has crashed kernels.
+2. Its alias identifies it, in any namespace and under any name; before it has one, its first name.
+3. A kernel whose namespace ends returns the child to the host. A child that exists nowhere is
+   restored, and one that appears later without a record is orphaned.
 """
 
 from dataclasses import dataclass

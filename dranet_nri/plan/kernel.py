@@ -1,4 +1,4 @@
-"""The port through which plans reach a kernel. Netlink implements it, and a fake for tests."""
+"""The kernel port of plans: protocols that netlink implements, and a fake in tests."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol

@@ -1,13 +1,13 @@
-"""From wanted and observed to a plan. Attach, detach, repair and undo are this one function.
+"""The planner: from desired and observed state to a plan, for attach, detach, repair and undo.
 
 Rules:
-1. A plan of a state that is as wanted is empty; so is the plan after a plan was applied.
-2. What appeared on the host meanwhile is never deleted: a plan only moves, sets and adds. What it
-   takes off is the device's own and was the pod's: XDP programs, altnames.
-3. The way into a pod is one message (move, rename, MTU, MAC, offload sizes). The way out renames
-   inside the pod first, because a rename in the moving message shows udev the pod's name.
-4. Names in use are never fought over: into a pod a taken name is an error, on the way home the
-   device gets a free name, and its own as soon as that is free again.
+1. The plan of a state that is as desired is empty; so is the plan after a plan was applied.
+2. A plan never deletes what appeared on the host meanwhile: it only moves, sets and adds. It
+   removes only the device's own state that the pod left: XDP programs, altnames.
+3. One message moves a link into a pod (move, rename, MTU, MAC, offload sizes). On the way out the
+   link is renamed in the pod first: a rename in the moving message shows udev the pod's name.
+4. Names in use are not taken: in a pod a name in use is an error; on the host the device gets a
+   free name, and its own as soon as that is free again.
 """
 
 from dataclasses import dataclass, replace

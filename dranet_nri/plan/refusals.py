@@ -1,7 +1,7 @@
 """Remedies for the errnos of the kernel: one table of sentences.
 
 Rules:
-1. Every operation has a sentence for every errno: its own, else what the errno means to any.
+1. Every operation has a sentence for every errno: its own, else the general one of the errno.
 2. A sentence names a parameter of the claim only where the claim decides: in a pod, and for the
    operation that applies the parameter.
 3. The meanings are those of the kernel's code for that request. Those of RDMA requests are in the

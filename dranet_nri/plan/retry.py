@@ -1,14 +1,14 @@
-"""How long the way home is tried, and what a record says of its tries.
+"""The retry budget of a restore, and the message that a record has of its tries.
 
 Rules:
-1. A way home that fails is counted from one: what failed before, an attach say, was no try of it.
-2. Patience is counted in tries in a row that left nothing but what the host does not take. One
-   after which a device is still in its pod, has not its own name, or lacks its RDMA device, is no
-   such try.
-3. Only a try counts that came no sooner after the one that counted before it than the back-off
-   would have let it, for hooks and devices that come hurry tries. So ten of them take 98 s or more,
-   while a switch port with spanning tree is shut for 50 s after its link came (IEEE 802.1D: 20 s
-   of age, twice 15 s of delay). A change of the clock can make one try count too early, no more.
+1. Tries are counted from the first failed restore; earlier failures, such as an attach, do not
+   count.
+2. The budget counts tries in a row that left only what the host refuses. A try after which a device
+   is still in its pod, has another name, or lacks its RDMA device, does not count.
+3. A try counts only if it came no sooner after the previous counted one than the back-off allows,
+   because hooks and new devices cause early tries. So ten of them take 98 s or more, while a switch
+   port with spanning tree is shut for 50 s after its link came up (IEEE 802.1D: 20 s of age, twice
+   15 s of delay). A change of the clock can make one try count too early, no more.
 """
 
 from collections.abc import Sequence

@@ -5,7 +5,7 @@ Rules:
    given; IPv6 makes those that have a gateway the legs of one multipath route.
 2. The order of legs does not make a route another one, nor do protocol and lifetime.
 3. A link that is up and has an address has a route to the network of that address.
-4. On the host a device restores its own legs of an IPv6 route: others come with their own devices.
+4. On the host a device restores its own legs of an IPv6 route: others return with their devices.
    An IPv4 route is one value; it is restored over those of its legs whose devices are on the host.
 """
 
