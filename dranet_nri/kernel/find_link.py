@@ -1,15 +1,15 @@
-"""Which of the links of two namespaces is the device.
+"""Link identification: the link of a device among the links of two namespaces.
 
 Rules:
-1. A parent identifies. Below one with several links their facts tell, the most stable ones
-   first: the port's number, the index in the pod, the permanent address, addresses, the name.
-2. What is left is the device if it is the only one; hardware made anew has nothing in common with
-   what it was. Of several none is: nobody guesses.
-3. A virtual device has nothing but names, and once it was touched, what it is known by. A link
-   that took its name on the host meanwhile is not it; one with a spare name there may be, and one
-   with another name in the pod.
-4. IPoIB links come and go with their RDMA device. When it moves, children are destroyed, wherever
-   they are, and the links of its other ports are made anew where it goes.
+1. A parent device identifies its link. Several links of one parent are told apart by facts, the
+   most stable first: port number, index in the pod, permanent address, addresses, name.
+2. The remaining link is the device's if it is the only one; hardware made anew has nothing in
+   common with its recorded facts. Among several links none is guessed.
+3. A virtual device has only names, and the recorded facts once it was modified. A link that took
+   its name on the host meanwhile is another link; the device may have a spare name there, and
+   another name in the pod.
+4. IPoIB links come and go with their RDMA device. When it moves, the kernel destroys its children
+   in every namespace, and makes the links of its other ports anew in the target namespace.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""IP-over-InfiniBand children: made on the host, known by their alias, deleted by us.
+"""IP-over-InfiniBand children: made on the host, identified by alias, deleted by the plugin.
 
 Numbers are those of linux/if_link.h.
 """

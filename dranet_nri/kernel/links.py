@@ -1,4 +1,4 @@
-"""Every operation that changes a link.
+"""Link operations: every request that changes a link.
 
 Numbers and structs are those of linux/if_link.h and linux/rtnetlink.h.
 """

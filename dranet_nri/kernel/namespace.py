@@ -1,4 +1,4 @@
-"""One network namespace that a session has open, and what a plan can ask of it."""
+"""One open network namespace of a session, and the requests of a plan in it."""
 
 import os
 from collections.abc import Collection

@@ -1,9 +1,10 @@
-"""Network namespaces: who is who, and work inside them in threads that die there.
+"""Network namespaces: identity, and work inside them in threads that end there.
 
 Rules:
-1. Nothing here forks, and no thread that entered a namespace is ever used again. Nor is one left
-   behind: what it does may change something at any time, with descriptors that are others' by
-   then. Who has a deadline has a thread of its own that waits here, see overseer.py.
+1. This module never forks, and a thread that entered a namespace is never used again. No such
+   thread is abandoned: it may change something at any time, with descriptors that belong to others
+   by then. A caller with a deadline runs in a thread of its own, which waits here: see
+   attach/watchdog.py.
 2. A namespace's identity is its nsfs inode; a path is only a way to it.
 """
 

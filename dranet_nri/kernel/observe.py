@@ -1,4 +1,4 @@
-"""Where a device is, and everything about it there."""
+"""Observation of a device: its namespace, and its complete state there."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,11 +1,11 @@
-"""RDMA devices between the host's namespace and a pod's: where they are, moves, their files.
+"""RDMA devices of the host's and a pod's namespace: location, moves and device files.
 
 Rules:
-1. Everything is asked and sent by a thread inside the namespace that has the device: the kernel
-   compares the sender's namespace with the device's.
-2. What a device of the host hangs on, its sysfs tells. Which ones are a NIC's: see find_rdma.py.
-3. No lock of ours is held over a move: it may hang as long as the device's users do, and the
-   kernel lines moves up by itself.
+1. Every request is sent by a thread inside the namespace that has the device: the kernel compares
+   the sender's namespace with the device's.
+2. The parent of a host's RDMA device is read from sysfs. See find_rdma.py for those of a NIC.
+3. No lock is held during a move: a move may hang as long as the device has users, and the kernel
+   serializes moves itself.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,11 +1,11 @@
 """Routes (RTM_*ROUTE). Numbers and structs are those of linux/rtnetlink.h.
 
 Rules:
-1. What an address brings back by itself is not a route to restore: its connected route, and the
+1. Routes that an address brings back by itself are not restored: its connected route, and the
    local, broadcast and anycast routes that the kernel derives.
-2. A route that only shares destination, table and metric with the wanted one is another route. On
-   the host the wanted one is put behind it; in a pod that would change the way of its packets.
-3. What cannot be given back as it is, is told in words and never as a plainer route.
+2. A route that only shares destination, table and metric with the desired one is another route. On
+   the host the desired one is appended to it; in a pod that would change the path of its packets.
+3. A route that cannot be restored unchanged is reported, never restored as a simpler route.
 """
 
 import struct

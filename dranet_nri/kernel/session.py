@@ -1,10 +1,10 @@
-"""The kernel port on rtnetlink, namespaces and procfs.
+"""The kernel port on rtnetlink, network namespaces and procfs.
 
 Rules:
-1. A session has two sockets a namespace, opened by a thread that died in there.
-2. An op is one message that changes something; look-ups before and after it don't count.
-3. Between two ops a session tells links and rules as it read them first, and until a link moves
-   or is renamed, what number a name has.
+1. A session has two sockets per namespace, opened by a thread that ended in it.
+2. An operation is one message that changes something; requests that only read do not count.
+3. Between two operations a session returns links and rules as first read, and until a link moves
+   or is renamed, the first ifindex of a name.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Per-interface sysctls. /proc/sys/net shows the namespace of the thread that looks.
+"""Per-interface sysctls. /proc/sys/net shows the namespace of the thread that reads it.
 
 Rules:
-1. What reads or writes procfs runs inside a thread that entered the namespace
+1. Code that reads or writes procfs runs inside a thread that entered the namespace
    (netns.run_inside).
 2. Names come from records, so none may lead out of its directory.
 """
