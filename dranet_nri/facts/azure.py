@@ -1,4 +1,4 @@
-"""Whether this is an Azure machine, and where its GPUs are."""
+"""Azure facts: detection of an Azure machine, and the PCI domains of its GPUs."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `doctor` looks at beside the inventory: RDMA mode, files, modules, limits, the runtime."""
+"""Facts for `doctor` beside the inventory: RDMA mode, files, modules, limits, runtime settings."""
 
 import os
 import re

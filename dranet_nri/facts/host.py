@@ -1,4 +1,4 @@
-"""Facts of the node as a whole: its boot, its name, and the words of the PCI ID database."""
+"""Facts of the node as a whole: its boot, its name, and the names of the PCI ID database."""
 
 import functools
 import os

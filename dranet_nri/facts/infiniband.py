@@ -1,10 +1,11 @@
 """RDMA devices (Documentation/ABI/stable/sysfs-class-infiniband).
 
 Rules:
-1. sysfs tells all it can, so that a device reads the same with and without NETLINK_RDMA. Netlink
-   adds what only it knows: index, protocol, sub-devices, the net device of a port.
-2. A device that goes while it is read is left out whole. What a driver does not tell is empty.
-3. Words are taken only in the form that the kernel gives them.
+1. Every fact that sysfs has is read from it, so that a device reads the same with and without
+   NETLINK_RDMA. Netlink adds only index, protocol, sub-devices and the net device of a port.
+2. A device that disappears while it is read is left out whole. A fact that a driver does not show
+   is empty.
+3. Words are accepted only in the form that the kernel gives them.
 """
 
 import re

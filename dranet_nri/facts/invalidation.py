@@ -1,4 +1,4 @@
-"""What events say must be read again."""
+"""Invalidation of host facts: the facts that kernel events make stale."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

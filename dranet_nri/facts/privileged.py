@@ -1,4 +1,4 @@
-"""Facts of the host's network namespace that only a privileged process can read; see insight."""
+"""Facts of the host's network namespace that need privilege to read: see state/tcx.py."""
 
 import os
 from contextlib import closing

@@ -1,6 +1,6 @@
-"""What the container runtimes' own settings say of NRI and CDI.
+"""NRI and CDI settings in the configuration files of containerd and CRI-O.
 
-Files that a file imports are not read, so what is found here may be overridden.
+Imported files are not read, so the values found here may be overridden.
 """
 
 import tomllib

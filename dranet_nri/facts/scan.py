@@ -1,10 +1,10 @@
-"""One pass over what the host shows, the inventory that follows from it, and further passes.
+"""The scanner: one pass over the host, the facts that it found, and incremental passes.
 
 Rules:
-1. A further pass reads what was heard of before it began, and what is not announced by itself:
-   routes that go with their link, links on top of links.
-2. What was not read again, or reads the same, is the same object as before.
-3. After trouble everything is read.
+1. A further pass reads what events before it made stale, and what the kernel does not announce:
+   routes that disappear with their link, links on top of links.
+2. A value that was not read again, or reads the same, is the same object as before.
+3. After an error the next pass reads everything.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""PCI functions and net devices as sysfs shows them (Documentation/ABI/testing/sysfs-bus-pci)."""
+"""PCI functions and net devices in sysfs (Documentation/ABI/testing/sysfs-bus-pci)."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -1,11 +1,11 @@
-"""What only an open verbs context tells of an RDMA device, asked of pyverbs where it is installed.
+"""RDMA device facts that need an open verbs context, read through pyverbs where it is installed.
 
 Rules:
-1. A context counts as a user of the device: it holds up the driver's unload and an RDMA move. Each
-   is opened in a child process of its own and is gone when that ends. For `doctor` only.
+1. A context counts as a user of the device: it blocks the driver's unload and an RDMA move. Each
+   is opened in a child process of its own and is closed when that ends. For `doctor` only.
 2. pyverbs is optional. It comes with the distribution (Debian: python3-pyverbs), never from PyPI,
    and fits that distribution's own Python alone.
-3. The child knows nothing but its argument: this file, run as a module.
+3. The child has no input but its argument: this file, run as a module.
 """
 
 import importlib.util
