@@ -3,9 +3,10 @@
 Rules:
 1. Every string is cut to 64 bytes here and nowhere else: lists at a whole entry, others at a
    character. The API server refuses a whole slice for one string that is longer.
-2. A device has at most 32 attributes. Above that those of GOES_FIRST go, in its order, and only
-   as many as must. Names of dranet and of Kubernetes never go: with them alone it has 26 at most.
-3. Lists are sorted, so that what did not change is not published again.
+2. A device has at most 32 attributes. Above that those of GOES_FIRST are dropped, in its order, and
+   only as many as necessary. Names of dranet and Kubernetes are never dropped: with them alone a
+   device has 26 at most.
+3. Lists are sorted, so that an unchanged device is not published again.
 
 Origin: kubernetes-sigs/dranet pkg/apis (names), k8s.io/dynamic-resource-allocation
 deviceattribute (the resource.kubernetes.io names), KEP-4381 (limits).

@@ -1,14 +1,14 @@
-"""From what a scan saw to what may be published.
+"""Inventory builder: from the facts of a scan to the devices that may be published.
 
 Rules:
 1. A PCI function is one device; its net device, if it is on the host, adds to it. While the net
    device is in a pod, the function stays with its own facts.
 2. Every further net device is a device of its own: another port of the function, a subfunction,
-   a virtual link. Each describes its own port of an RDMA device that several have; such a device
-   says so, because RDMA devices move as a whole.
+   a virtual link. Each describes its own port of an RDMA device that several have, and is marked
+   as sharing it, because RDMA devices move as a whole.
 3. An RDMA device is found by its place in the device tree, or by the net device that the kernel
-   names (rdma_owner.py), never by its GUID. Sub-devices (SMI) come after what they are part of.
-4. What is unsafe is listed with the reason. One unusable device never spoils the others.
+   names (rdma_owner.py), never by its GUID. Sub-devices (SMI) are listed after their parent.
+4. Unsafe links are listed with the reason. One unusable device never affects the others.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Links that no pod may have, with the reason: one function for the inventory and for attach.
 
-The rules are those of exclusions.py and uplinks.py; here they are put together.
+The rules are those of exclusions.py and uplinks.py; this module combines them.
 """
 
 from collections.abc import Mapping, Sequence

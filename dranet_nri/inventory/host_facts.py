@@ -1,7 +1,7 @@
-"""What a scan of the host saw: the input of the inventory, as plain values.
+"""Facts of one host scan: the input of the inventory, as plain values.
 
-Nothing here is judged: whether a device may be published is decided from these values, at each
-scan anew.
+This module decides nothing: each scan decides anew from these values which devices may be
+published.
 """
 
 from dataclasses import dataclass
