@@ -1,4 +1,4 @@
-"""What a configuration asks of a device that the device, or its node, cannot do."""
+"""Device rules: parameters that a device or its node cannot apply."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

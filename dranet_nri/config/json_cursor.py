@@ -2,7 +2,7 @@
 
 Rules:
 1. Nothing is coerced: "9000" is not 9000, true is not 1, 1.0 is not 1.
-2. A field whose value is null counts as not given, as the Go decoders of Kubernetes have it.
+2. A field whose value is null counts as absent, as in the Go decoders of Kubernetes.
 3. A violation reads "path: value: rule and remedy"; `Findings.lines` puts them in document order.
 """
 
