@@ -1,8 +1,8 @@
-"""What a container gets once its NICs are in the pod: one decision, two encodings.
+"""Container edits of an attached claim: one decision, encoded for NRI and for CDI.
 
 `edits` decides for the NRI adjustment, `cdi_spec` writes the same for the container runtime's CDI
-(Container Device Interface), where a spec that does not exist yet is the gate that holds the
-container back. `metadata` is the file of KEP-5304 through which a pod learns its devices.
+(Container Device Interface), where a missing spec is the gate that blocks the container.
+`metadata` is the file of KEP-5304 that describes a pod's devices to it.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""The gate's files: the CDI spec that lets a claim's containers start, and its metadata files.
+"""Gate files: the CDI spec without which a claim's containers cannot start, and metadata files.
 
 Rules:
 1. Open: metadata first, spec last. Close: spec first.
-2. Both live on tmpfs, so that a reboot closes every gate.
-3. Opening an open gate rewrites only what changed.
-4. What a crash left is cleared away at the next start; no one but us names files like ours.
+2. Both are on tmpfs, so that a reboot closes every gate.
+3. Opening an open gate rewrites only files that changed.
+4. The next start removes the files of a crash; only this plugin gives files such names.
 """
 
 import shutil
