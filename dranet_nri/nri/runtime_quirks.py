@@ -1,4 +1,4 @@
-"""What container runtimes do differently, told from the name and version they register us with."""
+"""Runtime quirks: differences among container runtimes, by the name and version they report."""
 
 import re
 from typing import Final

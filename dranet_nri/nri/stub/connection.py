@@ -1,4 +1,4 @@
-"""The plugin's life at the runtime: connect, serve, connect again, stop."""
+"""Connection lifecycle of the plugin at the runtime: connect, serve, reconnect, stop."""
 
 import asyncio
 import random as random_module

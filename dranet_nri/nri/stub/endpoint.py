@@ -1,4 +1,4 @@
-"""Who we are to the runtime, and where it is."""
+"""The plugin's endpoint: its name and index at the runtime, and the runtime's socket."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the connection asks of the program behind it, and what it tells that program.
+"""The handler interface of the connection, and the events that the handler receives.
 
 Times are seconds of the clock given to the connection, time.monotonic by default.
 """

@@ -1,4 +1,4 @@
-"""One socket to the runtime: bytes to the session, its answers back."""
+"""Transport: one socket to the runtime, bytes to the session and its answers back."""
 
 import asyncio
 from collections import deque

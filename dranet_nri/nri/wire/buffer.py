@@ -1,4 +1,4 @@
-"""A byte queue: what arrived in any cuts leaves in the cuts a decoder wants."""
+"""A byte queue: received chunks in, the pieces that a decoder needs out."""
 
 
 class ByteBuffer:

@@ -1,9 +1,9 @@
-"""NRI messages to values of ours and back.
+"""NRI messages as values, decoded and encoded.
 
 Rules:
-1. What a newer runtime adds is skipped, what an older one leaves out is empty.
-2. Of entries with the same key in an adjustment only the first is sent: a runtime takes the
-   second for a conflict and refuses the container.
+1. Fields that a newer runtime adds are skipped, fields that an older one leaves out are empty.
+2. Of entries with the same key in an adjustment only the first is sent: a runtime treats the
+   second as a conflict and refuses the container.
 """
 
 from collections.abc import Callable, Hashable, Iterable

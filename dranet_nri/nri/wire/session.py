@@ -4,9 +4,9 @@
 
 Rules:
 1. The answer to RegisterPlugin may be overtaken by anything; only SERVING waits for it.
-2. Time is not known here. The runtime may wait for minutes before it synchronises.
-3. Synchronize is answered before anyone looks at it; its events follow the order of the wire.
-4. The same event gives the same value, whichever rpc it came by.
+2. The session has no clock. The runtime may wait for minutes before it synchronises.
+3. Synchronize is answered before it is handled; its events follow the order of the wire.
+4. The same event gives the same value, through either rpc.
 """
 
 from dataclasses import dataclass
