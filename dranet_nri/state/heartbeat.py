@@ -1,15 +1,16 @@
-"""The plugin's heartbeat: a file that says what is at work, for probes, which can't ask.
+"""The plugin's heartbeat: a file with the state of its loops, read by probes.
 
 The plugin listens on nothing. Its event loop writes the file every few seconds; times in it are of
 CLOCK_BOOTTIME, which all processes of a node share and no change of the clock moves.
 
 Rules:
-1. A probe that restarts the plugin fails for what a restart can help: an event loop or a repair
-   loop that stands still. Not for a runtime that is away.
-2. A thread that the kernel keeps fails no probe: neither a restart nor a pause brings it back. It
-   is said.
-3. Nor does a file system without room: the file has blanks at its end and is written over there.
-   One that is read-only takes no plugin, and none that runs lets it become so: its lock is open.
+1. A probe that restarts the plugin fails only for what a restart can repair: an event loop or a
+   repair loop that does not run. It does not fail while the runtime is away.
+2. A thread that hangs in the kernel fails no probe, because a restart does not end it. The probe's
+   line reports it.
+3. A full file system fails no probe: the file has blanks at its end and is overwritten in place.
+   No plugin starts on a read-only one, and it cannot become read-only while a plugin runs, because
+   the lock file is open.
 """
 
 import json

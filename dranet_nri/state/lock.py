@@ -1,6 +1,6 @@
 """Locks between processes: one plugin per node, one write at a time per directory.
 
-A flock belongs to the open file, so the kernel lets go of it however the holder ends.
+A flock belongs to the open file, so the kernel releases it however its owner ends.
 """
 
 import fcntl

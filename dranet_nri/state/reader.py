@@ -1,12 +1,12 @@
-"""A directory of records, read: an index by claim and by pod that inotify keeps fresh.
+"""Record reader: an index of one directory's records by claim and by pod, updated by inotify.
 
 Rules:
 1. The directory is the truth, the index is a copy that `refresh` brings up to date.
 2. A reader changes nothing, so a read-only mount will do, and the directory need not exist yet.
-3. One broken record spoils only itself. It stays in `broken`, wherever its writer moved it,
-   until a good record takes its place, for its pod may live and must be refused. To whoever
-   looks after the node it is trouble only while it is `in_the_way`.
-4. What could not be read is due until it is; each question tries again.
+3. A broken record affects only its claim. It stays in `broken`, also after its writer moved it,
+   until a good record takes its place, because its pod may be running and must be refused. It is
+   a problem for the node's operator only while it is `in_the_way`.
+4. A record that could not be read stays due until it is read; each query tries again.
 5. Not thread-safe: one thread at a time.
 """
 

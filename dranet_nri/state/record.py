@@ -1,12 +1,12 @@
-"""State records as bytes: one JSON object per claim, versioned, decoded like foreign input.
+"""State records as bytes: one JSON object per claim, versioned, decoded as untrusted input.
 
 Rules:
-1. Reading knows VERSION and the one before it; newer records are refused, never guessed at.
-2. Whatever `encode_*` returns `decode_*` accepts, and gives back an equal value.
-3. Any change of the model's fields or defaults changes the format: raise VERSION and say in
-   UPGRADES how a record of the version before becomes one of this.
+1. Reading accepts VERSION and the one before it; newer records are refused, never guessed at.
+2. Everything that `encode_*` returns, `decode_*` accepts and returns as an equal value.
+3. Any change of the model's fields or defaults changes the format: raise VERSION, and add to
+   UPGRADES the conversion of a record of the version before.
 4. An attachment that can be begun can be ended: an intent leaves room for its result, and both for
-   what may fail.
+   a failure.
 """
 
 import json

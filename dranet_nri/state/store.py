@@ -1,12 +1,12 @@
-"""A directory of records, written by the one process that owns it.
+"""Record store: a directory of records, written by the one process that owns it.
 
 Rules:
 1. The shim writes allocations, the plugin attachments. Several processes of one owner (the
    shim and its command-line verbs) take turns through a lock file.
 2. A record that cannot be used is never overwritten, reset or deleted. If it is corrupt it is
    moved to `quarantine/` under a name of its own, with its bytes. If another version wrote it
-   it stays, and writing over it is refused. What the only writer of a directory knows from
-   before is written anew.
+   it stays, and writing over it is refused. A record that the only writer of a directory has in
+   memory is written anew.
 3. When put or remove returns, the change is durable; if it raises, the old or the new record
    is there.
 """

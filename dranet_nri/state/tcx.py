@@ -1,8 +1,8 @@
-"""What only a privileged process sees of the host, as a file: the plugin writes it, the shim reads.
+"""The TCX file: host facts that only a privileged process can read, from the plugin to the shim.
 
-Of the host's network namespace, in which both run: the names of the BPF programs on each link that
-runs some by TCX, and what links of other namespaces run over each link. The shim has no capability
-to ask for either.
+It describes the host's network namespace, in which both processes run: the names of the BPF
+programs that TCX runs on each link, and the links of other namespaces that depend on each link.
+The shim has no capability to read either.
 """
 
 import json
