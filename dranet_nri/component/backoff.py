@@ -1,4 +1,4 @@
-"""How long to wait before what failed is tried again: twice as long each time, up to a limit."""
+"""Exponential back-off: the delay before a retry, doubled each time up to a limit."""
 
 from typing import Final
 

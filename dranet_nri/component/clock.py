@@ -1,4 +1,4 @@
-"""Time as the shim's loops have it, and waiting for what may become due earlier meanwhile."""
+"""Clock and timers of the shim's loops, with a wait that ends early when work becomes due."""
 
 import asyncio
 import random as random_module

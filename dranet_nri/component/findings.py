@@ -1,6 +1,7 @@
-"""What a verb says on a terminal: lines, tables, and a doctor's findings.
+"""Terminal output of the verbs: lines, tables, and the findings of `doctor`.
 
-Names and reasons are others' words: what a terminal would act on, or cannot show, is escaped.
+Names and reasons come from others: characters that a terminal would interpret, or cannot show, are
+escaped.
 """
 
 import sys

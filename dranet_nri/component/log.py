@@ -1,4 +1,4 @@
-"""structlog, configured in this one place, and a standard error that stops nobody.
+"""structlog configuration, and a standard error whose reader blocks no thread.
 
 Events are short constant phrases, facts are keys, so that grep and a dashboard both work.
 """

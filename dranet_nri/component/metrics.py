@@ -1,12 +1,12 @@
-"""What is counted and measured, and the text in which Prometheus reads it.
+"""Metrics, and their text for Prometheus.
 
 The text is its exposition format 0.0.4 (prometheus.io, "Exposition formats").
 
 Rules:
-1. Counting is an addition: hooks that must answer at once do it.
+1. Counting is an addition: hooks that must answer at once count too.
 2. One thread counts and makes the text.
-3. The values of a label are few. What is known beforehand is there from the start, as 0: else
-   nobody sees the first time that something happens.
+3. A label has few values. Known values are present from the start, as 0: otherwise the first
+   increment of a series is invisible.
 """
 
 from abc import ABC, abstractmethod

@@ -1,6 +1,7 @@
-"""What a daemon is made of, kept at work: a part that fails is begun anew, the others go on.
+"""Supervisor of a daemon's workers: a worker that fails is restarted, the others continue.
 
-One fault in what tells the API server of a claim, say, must not keep the node from preparing pods.
+One fault in the worker that reports a claim to the API server, for example, must not keep the node
+from preparing pods.
 """
 
 import asyncio

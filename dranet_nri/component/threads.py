@@ -1,4 +1,4 @@
-"""Threads for work that may hang: each job gets its own, and a stuck one can be left behind."""
+"""Threads for work that may hang: one per job, so that a hung one can be abandoned."""
 
 import asyncio
 import threading
