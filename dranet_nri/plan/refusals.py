@@ -5,7 +5,7 @@ Rules:
 2. A sentence names a parameter of the claim only where the claim decides: in a pod, and for the
    operation that applies the parameter.
 3. The meanings are those of the kernel's code for that request. Those of RDMA requests are in the
-   error's own text (rdma.remedies).
+   error's own text (linux/rdma/errors.py).
 """
 
 from collections.abc import Mapping
