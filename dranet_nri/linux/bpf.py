@@ -1,6 +1,6 @@
 """BPF programs that the kernel runs on links by TCX (Linux 6.6), which netlink does not show.
 
-Numbers are of linux/bpf.h. bpf(2) has neither a wrapper in libc nor one that Python ships.
+Numbers are those of linux/bpf.h. bpf(2) has no wrapper in libc, and Python ships none.
 """
 
 import ctypes

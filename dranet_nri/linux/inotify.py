@@ -1,9 +1,9 @@
-"""What happened in a directory since last asked, through inotify (inotify(7)).
+"""Changes in a directory since the previous query, through inotify (inotify(7)).
 
 Rules:
-1. Asking costs one read(2) when nothing happened.
-2. A change made before the question is in the answer: the kernel queues the event inside the
-   rename itself. What cannot be told exactly is answered with "look at everything".
+1. A query costs one read(2) when nothing happened.
+2. A change made before the query is in its answer: the kernel queues the event inside the
+   rename itself. If events were lost, the answer is that everything may have changed.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""The shape of netlink messages: how replies are read and requests are written.
+"""Netlink message format: replies are decoded and requests encoded here.
 
 Replies are walked here, because a node has hundreds of links and only a few attributes matter
 (7 µs a link; pyroute2's decoder takes 150 µs). Requests are few, and pyroute2 encodes them.

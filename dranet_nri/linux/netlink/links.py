@@ -1,9 +1,9 @@
-"""Links as rtnetlink shows them, read by whoever looks and by whoever changes.
+"""Links from rtnetlink, decoded for the inventory and for attach.
 
 Message formats: linux/rtnetlink.h, linux/if_link.h.
 
 Rules:
-1. What cannot be read of one link is that link's trouble; the others of the namespace are read.
+1. An error in one link affects that link only; the others of the namespace are read.
 """
 
 import struct

@@ -1,9 +1,9 @@
-"""What the kernel announces to a multicast group, for an event loop.
+"""Netlink multicast events, for an event loop.
 
 Rules:
-1. Events only say that something happened. What is there now is for a dump to tell.
-2. They are those of the network namespace in which the socket was opened.
-3. What found no room is told as well: whoever listens then looks at everything.
+1. An event only says that something changed; a dump reads the current state.
+2. Events are those of the network namespace in which the socket was opened.
+3. A lost event is reported as well: the reader then reads everything.
 """
 
 import socket

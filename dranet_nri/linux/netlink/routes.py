@@ -1,4 +1,4 @@
-"""The default routes of a network namespace: which links they leave through.
+"""Default routes of a network namespace, with the links that they use.
 
 Numbers without a name in Python's socket module are RTA_* and NHA_* of linux/rtnetlink.h and
 nexthop.h.

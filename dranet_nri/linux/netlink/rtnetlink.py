@@ -1,4 +1,4 @@
-"""rtnetlink: what links, addresses, routes and rules are read and changed through."""
+"""rtnetlink socket: reads and changes links, addresses, routes and rules."""
 
 import socket
 from typing import Final

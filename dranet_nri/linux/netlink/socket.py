@@ -1,11 +1,11 @@
-"""One netlink socket, whatever it talks about: acknowledged requests, look-ups and dumps.
+"""Netlink socket of any family: acknowledged requests, single queries and dumps.
 
 Rules:
 1. Every failure is a KernelError with the kernel's own words where it has some.
 2. A dump that the kernel calls inconsistent is read again, after a pause that grows, until its
-   time is over; half a picture is never returned.
-3. Dumps and look-ups need no privilege.
-4. A message is read whole, however long it is: what a pod gives its links makes messages longer.
+   time is over; a partial dump is never returned.
+3. Dumps and queries need no privilege.
+4. A message is read whole, of any length: attributes that a pod sets make messages longer.
 """
 
 import socket

@@ -1,8 +1,8 @@
-"""Messages of NETLINK_RDMA: values to bytes and back. Numbers: rdma/rdma_netlink.h.
+"""Messages of NETLINK_RDMA, decoded and encoded. Numbers: rdma/rdma_netlink.h.
 
 Rules:
 1. Bytes that are no such message are a KernelError EBADMSG, never anything else.
-2. What a newer kernel adds is passed over; a word that we don't know is "<unknown>".
+2. Attributes that a newer kernel adds are skipped; an unknown word is "<unknown>".
 3. There is no fixed part: attributes follow struct nlmsghdr at once.
 """
 

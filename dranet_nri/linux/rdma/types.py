@@ -1,4 +1,4 @@
-"""What NETLINK_RDMA tells, as typed values.
+"""NETLINK_RDMA values: devices, links, character devices and events.
 
 Words for node types, states and GUIDs are those of sysfs (drivers/infiniband/core/sysfs.c), so that
 a value from here and one from /sys/class/infiniband compare equal.

@@ -1,7 +1,7 @@
 """RDMA events on an event loop, for as long as the host has RDMA devices.
 
-A socket of NETLINK_RDMA keeps ib_core from being unloaded (netlink_create in af_netlink.c), and who
-loads a vendor's drivers anew unloads it: so ours is closed with the last device.
+A socket of NETLINK_RDMA keeps ib_core from being unloaded (netlink_create in af_netlink.c), and a
+reload of a vendor's drivers unloads it: so the socket is closed with the last device.
 """
 
 import asyncio
