@@ -1,4 +1,4 @@
-"""The plugin process: everything put together, and the loops that run until it is stopped."""
+"""The plugin process: components, and the loops that run until it is stopped."""
 
 import asyncio
 import gc
