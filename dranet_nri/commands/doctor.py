@@ -1,8 +1,10 @@
-"""The verb `doctor`: what of this node keeps pods from their devices, and what to do about it.
+"""The verb `doctor`: problems of this node that keep devices from pods, with remedies.
 
 Rules:
-1. It changes nothing. Devices are opened for a moment, each in a child process, unless told not to.
-2. What it cannot know it does not judge: a configuration file may be overridden, a switch may drop.
+1. It changes nothing. Devices are opened for a moment, each in a child process, unless a flag
+   forbids it.
+2. It does not judge what it cannot know: a configuration file may be overridden, a switch may drop
+   packets.
 """
 
 import argparse

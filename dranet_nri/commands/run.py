@@ -1,4 +1,4 @@
-"""`dranet-nri run`: the daemon."""
+"""The verb `run`: the daemon."""
 
 import argparse
 import asyncio

@@ -1,6 +1,6 @@
-"""`dranet-nri status`: which pod holds which device, and whether the plugin is at work.
+"""The verb `status`: the pod of each device, and the state of the plugin.
 
-It asks nobody: records and heartbeat are files.
+It sends no request: records and heartbeat are files.
 """
 
 import argparse
