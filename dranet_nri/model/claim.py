@@ -1,4 +1,4 @@
-"""Devices, what the shim allocates and what the plugin attaches."""
+"""Devices, allocations (written by the shim) and attachments (written by the plugin)."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What `ethtool` switches on a net device: offload features and private flags."""
+"""`ethtool` switches of a net device: offload features and private flags."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""Names and identifiers from outside, parsed at the door."""
+"""Names and identifiers from outside, parsed and checked."""
 
 import re
 from typing import Final

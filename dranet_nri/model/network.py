@@ -1,4 +1,4 @@
-"""The kernel's view: links, addresses, routes, rules, and where a device is."""
+"""Kernel network state: links, addresses, routes, rules, and the location of a device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""RDMA devices as the kernel shows them, and where they are."""
+"""Kernel RDMA state: RDMA devices, and their location."""
 
 from dataclasses import dataclass
 from enum import StrEnum

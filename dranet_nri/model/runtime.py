@@ -1,4 +1,4 @@
-"""What NRI tells of pods and containers, and what we answer."""
+"""Runtime values: pods and containers from NRI, and the edits of a container."""
 
 from dataclasses import dataclass
 
