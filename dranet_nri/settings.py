@@ -1,4 +1,4 @@
-"""Flags and environment to frozen settings, parsed once."""
+"""Settings of the plugin: flags and environment, parsed once into frozen values."""
 
 import argparse
 import os
