@@ -1,9 +1,9 @@
 """The CEL environment of Kubernetes' device selectors, on top of cel-expr-python.
 
 Rules:
-1. The CEL library is imported on first use, so that nothing else pays for it.
-2. Only what Kubernetes offers is offered, or an expression would pass here and fail there. Not
-   offered: url, ip and cidr, and indexOf of lists.
+1. The CEL library is imported on first use, so that a process without expressions does not load it.
+2. Only the functions of Kubernetes are declared, or an expression would pass here and fail there.
+   Not declared: url, ip and cidr, and indexOf of lists.
 """
 
 import re
