@@ -1,4 +1,4 @@
-"""Which devices records give to pods: ours, and the plugin's of what it has not brought home."""
+"""Device ownership by the records of both processes: allocated, or not restored yet."""
 
 from collections.abc import Iterator
 from contextlib import suppress

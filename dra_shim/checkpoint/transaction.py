@@ -1,10 +1,10 @@
-"""Who has which device: the allocation records, one transaction at a time.
+"""Checkpoint transactions: allocation records, read and written under the lock.
 
 Rules:
-1. Whoever reads in order to write holds the lock from the first read to the last write.
-2. Several records are written all or none, whatever fails and whatever signal comes.
-3. A device is in use as long as a record gives it away, or the plugin has not brought it home:
-   also one of which an attach failed, and then its undoing.
+1. A transaction that reads in order to write holds the lock from the first read to the last write.
+2. Several records are written all or none, after any failure and any signal.
+3. A device is in use as long as a record allocates it, or the plugin has not restored it: also one
+   of which an attach failed, and then its undoing.
 """
 
 import errno
