@@ -1,4 +1,4 @@
-"""The verb `doctor`: what of this node's shim keeps claims from pods, and what to do about it."""
+"""The verb `doctor`: problems of this node's shim that block claims, with remedies."""
 
 import argparse
 import asyncio

@@ -1,8 +1,8 @@
-"""What can be asked when something is wrong: server, rights, slices, shim, kubelet, records.
+"""Checks of `doctor`: server, rights, slices, shim, kubelet, records.
 
 Rules:
-1. Nothing is changed.
-2. What cannot be asked is said, and the next question is asked.
+1. No check changes anything.
+2. A check that cannot be done is reported, and the next one is done.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""`dra-shim run`: the daemon."""
+"""The verb `run`: the daemon."""
 
 import argparse
 import asyncio
