@@ -1,4 +1,4 @@
-"""What the daemon's parts tell, as log lines; events and metrics hear of it as well.
+"""Log sink: notifications of the workers as log lines, passed on to events and metrics.
 
 Events are short constant phrases, facts are keys. Claims and pods are "namespace/name".
 """

@@ -1,4 +1,4 @@
-"""What the node's devices need of the API server: claims, pods, the Node; no cache between."""
+"""API server sources: claims, pods and the Node for the node's devices, without a cache."""
 
 import asyncio
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The parts of a node's shim, put together: who is asked by whom, and who hears of what."""
+"""Wiring of the shim: its components, and the notifications among them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
