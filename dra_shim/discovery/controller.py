@@ -1,9 +1,9 @@
-"""The devices of the node, watched: offered as they are, known to Prepare, reported to the kubelet.
+"""The discovery controller: publishes devices, answers Prepare, and reports health to the kubelet.
 
 Rules:
-1. Events say when to look, a look says what is there. The event loop never waits for the kernel.
-2. What was offered stays so while the node cannot be looked at; after a while its health is unknown
-   to everybody.
+1. An event causes a scan, and the scan reads the state. The event loop never waits for the kernel.
+2. Published devices stay published while the node cannot be scanned; after a while their health is
+   unknown everywhere.
 """
 
 import asyncio

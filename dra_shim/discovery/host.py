@@ -1,4 +1,4 @@
-"""The node's kernel: what it announces, and what it shows when it is looked at."""
+"""The node's kernel: its events, and scans of its current state."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator

@@ -1,8 +1,8 @@
-"""The addresses by which the cluster reaches the node: the links that have them are its own.
+"""Node addresses: the addresses by which the cluster reaches the node, which mark its uplinks.
 
 Rules:
-1. Nothing is offered before they are known, or the node's own NIC might be.
-2. They are asked for again now and then. While nobody answers, the last answer counts.
+1. No device is published before they are known, or the node's own NIC might be.
+2. They are requested again at intervals. While the server does not answer, the last answer counts.
 """
 
 from collections.abc import Callable

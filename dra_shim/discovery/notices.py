@@ -1,4 +1,4 @@
-"""What the watch over the node tells."""
+"""Events of the discovery controller."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

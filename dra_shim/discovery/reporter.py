@@ -1,4 +1,4 @@
-"""What the node showed last, and whoever hears what a look makes different of it."""
+"""Snapshot reporter: compares scans and notifies the publisher, the log and the kubelet."""
 
 import asyncio
 from collections import defaultdict

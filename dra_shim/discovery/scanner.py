@@ -1,6 +1,6 @@
-"""What there is to offer, seen: the host's facts, between two readings of the records.
+"""One scan of the node: host facts joined with the records read before and after.
 
-A device that moves between host and pod meanwhile is in one of the readings, or was seen.
+A device that moves between host and pod meanwhile is in one of the two readings, or in the scan.
 """
 
 from functools import partial

@@ -1,10 +1,10 @@
-"""When to look at the node again.
+"""Scan schedule: debounce of events, periodic scans and back-off.
 
 Rules:
-1. News are gathered until nothing more is heard for a moment, but not for long.
-2. Without any news everything is looked at now and then: not all is announced, and what is may get
-   lost. News do not put that off.
-3. Trouble is tried again ever more rarely, and news do not hurry it.
+1. Events are collected until none comes for a moment, but not for long.
+2. Without events a full scan runs at intervals: not every change is announced, and an event may be
+   lost. Events do not postpone it.
+3. A failed scan is repeated with back-off, and events do not shorten it.
 """
 
 from math import inf

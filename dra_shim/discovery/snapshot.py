@@ -1,14 +1,14 @@
-"""What the node has to offer, from what a look at it saw.
+"""Node snapshot: devices to publish and their health, from facts, records and settings.
 
 Rules:
-1. Devices that pods hold stay as they were last seen, as long as a record says so.
-2. Safety comes before any wish: what the inventory excludes cannot be included, but for what only
-   a heuristic keeps (a name, a tunnel's kind, policy routing). What a pod holds
-   stays if it only lost its driver.
-4. The administrator's choice is of what is offered. What was allocated before it changed, or before
-   the device did, is prepared all the same, as dranet does.
-3. The health of what is out of sight, in a pod, is unknown, unless the plugin failed to bring it
-   in: then its words are the kubelet's. It is tainted for nothing that nobody sees.
+1. Devices that pods have stay as they were last scanned, as long as a record says so.
+2. Safety comes before settings: a device that the inventory excludes cannot be included, except one
+   that only a heuristic withholds (a name, a tunnel's kind, policy routing). A device that a pod
+   has stays if it only lost its driver.
+3. The health of a device that is not visible, in a pod, is unknown, unless the plugin failed to
+   attach it: then the kubelet gets the plugin's message. It is tainted for visible facts only.
+4. The administrator's filter applies to publishing. A device that was allocated before the filter,
+   or the device, changed is prepared all the same, as dranet does.
 """
 
 from collections import Counter

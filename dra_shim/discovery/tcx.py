@@ -1,4 +1,4 @@
-"""What the plugin tells of the host, for it may ask the kernel what we may not."""
+"""TCX facts that the plugin wrote, because the shim lacks the capability to read them."""
 
 from pathlib import Path
 
