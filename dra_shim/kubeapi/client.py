@@ -1,10 +1,10 @@
-"""Requests sent to an API server, with patience of known length.
+"""API client: requests sent to an API server, with a bounded time.
 
 Rules:
-1. Nothing is retried here: who asks knows what it is worth. Only a token is read anew.
-2. Every answer has an end: in time, and in size. A watch may be silent for minutes; its connection
-   asks whether the server is still there.
-3. Which version of a group the server has is asked once, and again when it is gone.
+1. The client does not retry: the caller knows what a request is worth. Only a token is read again.
+2. Every answer is bounded, in time and in size. A watch may be silent for minutes; keep-alive of
+   its connection checks that the server is still there.
+3. The served version of a group is requested once, and again when it is gone.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""What the server has of a kind, kept up to date by listing once and watching from then on.
+"""Informer: the objects of a kind on the server, listed once and then watched.
 
-A watch that the server ends goes on where it was. After trouble, or a watch without a word (not
-even a bookmark), all is listed anew: the server may have been put back to an earlier state (etcd
-from a backup), and a watch from a later one hears nothing then, nor of any error.
+A watch that the server ends continues where it was. After an error, or a watch without any message
+(not even a bookmark), all objects are listed again: the server may have been restored to an earlier
+state (etcd from a backup), and a watch from a later one gets no events then, and no error.
 """
 
 from collections.abc import Callable, Mapping

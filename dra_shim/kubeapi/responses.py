@@ -1,6 +1,6 @@
-"""What an API server answers: objects, lists, events, and Status documents that say what is wrong.
+"""API responses: objects, lists, events, and Status documents that describe an error.
 
-Rule: whatever the bytes are, they become a value or one of our errors.
+Rule: any bytes become a value or one of this package's errors.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Where the API server is and who we are there: the pod's service account, or a kubeconfig."""
+"""REST configuration: API server and credentials, from the service account or a kubeconfig."""
 
 import ssl
 from collections.abc import Mapping
