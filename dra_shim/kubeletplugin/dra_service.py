@@ -1,4 +1,4 @@
-"""What the kubelet may call: the gRPC side of Prepare and Unprepare, in each version."""
+"""DRA service: the gRPC side of Prepare and Unprepare, in each version."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
-"""A gRPC server on a socket that may be taken from under it.
+"""gRPC server on a Unix socket that may be removed or replaced.
 
 Rules:
-1. A server never removes a socket that is not its own. gRPC unlinks by name when a server ends, be
-   it the socket of a successor; so a name that may pass to a successor is given by a rename, and
-   gRPC knows the socket by a draft's name only.
-2. A socket that gets its name so takes the place of whatever had it: who connects finds a server at
+1. A server never removes a socket that is not its own. gRPC unlinks by name when a server ends,
+   also the socket of a successor; so a name that may pass to a successor is created by a rename,
+   and gRPC has only a temporary name of the socket.
+2. A socket that is renamed replaces any file of that name: a client that connects finds a server at
    every moment.
 """
 

@@ -1,8 +1,8 @@
-"""The health of our devices, streamed to the kubelet, which shows it in pods' status (KEP-4680).
+"""Device health, streamed to the kubelet, which shows it in the pods' status (KEP-4680).
 
 Rules:
 1. Each message names all devices: one that is missing counts as unknown after a while.
-2. News are said at once, and what is known again before the kubelet stops believing it.
+2. Changes are sent at once, and unchanged health again before the kubelet's timeout.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""One instance of the shim on a node: a second one waits, and knows for whom."""
+"""Instance lock: one shim per node; a second one waits, and logs the owner."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,10 +1,11 @@
-"""Our life at the kubelet: two sockets kept in place, and a registration that is looked after.
+"""Kubelet plugin lifecycle: two sockets and the registration, kept in place.
 
 Rules:
-1. The service is there before the registration, and longer.
-2. Nobody tells us that a socket was wiped, or that a kubelet forgot us. So both sockets are looked
-   at all the time, and a registration that does not come is asked for again by a new socket.
-3. Trouble with a socket ends nothing: it is told once, and tried again.
+1. The service starts before the registration, and ends after it.
+2. No event reports that a socket was removed, or that a kubelet lost the registration. So both
+   sockets are checked at intervals, and a registration that does not come is requested again by a
+   new socket.
+3. A socket error ends nothing: it is reported once, and retried.
 """
 
 import asyncio

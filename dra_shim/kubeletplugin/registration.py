@@ -1,8 +1,8 @@
-"""How the kubelet gets to know us, and what became of it.
+"""Registration service: GetInfo for the kubelet, and the result of the registration.
 
 Rules:
 1. GetInfo answers from constants: the kubelet waits one second.
-2. Being told of a result cannot fail: before 1.36 a kubelet that gets an error never tries again.
+2. The result is always accepted: before 1.36 a kubelet that gets an error never tries again.
 """
 
 from collections.abc import Callable, Sequence

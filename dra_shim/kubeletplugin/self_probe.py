@@ -1,4 +1,4 @@
-"""Whether we would answer a kubelet: asked as a kubelet asks, through the sockets' names."""
+"""Self-probe: requests as the kubelet's, sent through the names of the sockets."""
 
 from collections.abc import Callable
 from pathlib import Path
