@@ -1,12 +1,12 @@
-"""Devices that another driver gave to pods before us: what is known of them.
+"""Devices of a previous driver: facts about those that it gave to pods.
 
 Rules:
-1. What has its interface on the host is as the node sees it, whatever was published.
-2. Of a PCI function whose interface is in a pod the node sees the function alone. What was
-   published tells the rest.
+1. A device with its interface on the host is described by the scan, whatever was published.
+2. Of a PCI function whose interface is in a pod a scan shows the function alone. The published
+   device has the rest.
 3. dranet publishes such a function without its interface, and its slices do not outlive it for
-   long. The claim's status says then what the interface is called in the pod: that is its name on
-   the host, unless the claim gave it one. Without either it would be taken for one that has none.
+   long. The claim's status then has the interface's name in the pod: that is its name on the host,
+   unless the claim renamed it. Without either the device would count as one without interface.
 """
 
 import re
