@@ -1,14 +1,13 @@
-"""What a node has to publish: its devices as the scheduler shall see them.
+"""Pool builder: the node's devices as they are published to the scheduler.
 
 Rules:
-1. A device that is not well is tainted, and never evicted: the pod that has it may still be doing
-   well with it.
-2. A PF and its VFs and subfunctions exclude each other: what has the PF has power over all of
-   them. The PF consumes as many `functions` of its counter set as there are, each of them one.
-3. Where lists are wanted, a NUMA node is published as one: it, then those as near as can be, as
-   many as there is room for. A server without lists gets the node alone.
+1. An unhealthy device is tainted, and its pod never evicted: the pod may still use it.
+2. A PF and its VFs and subfunctions exclude each other: a pod with the PF controls all of them.
+   The PF consumes as many `functions` of its counter set as there are, each of them one.
+3. With list attributes, a NUMA node is published as one: it, then those at the least distance, as
+   many as fit. A server without lists gets the node alone.
 4. A device that several claims may have has its link speed as capacity, in bits per second, for
-   the scheduler's books: no traffic is shaped. Who does not ask for any gets its share as well.
+   the scheduler's accounting: no traffic is shaped. A request without capacity gets a share too.
 
 Origin: KEP-5055 (taints), KEP-4815 (counters), KEP-5075 (consumable capacity), KEP-5491 (lists),
 KEP-6072 (NUMA nodes).

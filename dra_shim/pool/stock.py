@@ -1,4 +1,4 @@
-"""Node inventory: the devices that may be allocated, and who has which of them."""
+"""Node inventory: the devices that may be allocated, and their owners."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
