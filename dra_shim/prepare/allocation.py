@@ -1,9 +1,9 @@
-"""What is recorded for a claim and answered to the kubelet, from what server, pod and node say.
+"""Allocation record and kubelet answer of a claim, decided from server, pod and node.
 
 Rules:
-1. A device goes to one pod. Only what merely observes (adminAccess) may be of several.
-2. The allocation is immutable while the claim is prepared. A record of it is kept as it is: its
-   addresses, its nonce, its facts. Of one that another boot made only the nonce is kept.
+1. A device goes to one pod. Only a monitor's claim (adminAccess) may share it.
+2. The allocation is immutable while the claim is prepared. Its record is kept unchanged: its
+   addresses, its nonce, its facts. Of a record from another boot only the nonce is kept.
 3. The first device of a request carries the request's CDI id, so that a container has it once.
 """
 

@@ -1,4 +1,4 @@
-"""What preparing needs of the world, and tells it. API client and inventory implement it."""
+"""Ports of Prepare: its sources and notifications. API client and inventory implement them."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass

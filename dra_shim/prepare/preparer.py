@@ -1,12 +1,12 @@
-"""Prepare and Unprepare: claims recorded for pods, and forgotten.
+"""The preparer: Prepare records claims for pods, Unprepare removes the records.
 
 Rules:
-1. Each claim has its own answer; what is wrong with one fails no other.
-2. One call at a time for each claim. Unprepare ends a Prepare that still waits for something.
-3. Trouble that may pass is tried again while the kubelet waits, which itself asks again only after
-   a minute or more. It gets an answer before it gives up.
-4. A transaction on the records is never left half way: who cancels waits for its end.
-5. What was unprepared is not taken over: who listed claims before may not know it yet, and a
+1. Each claim has its own answer; an error of one fails no other.
+2. One call at a time for each claim. Unprepare ends a Prepare that still waits.
+3. An error that may pass is retried while the kubelet waits, which itself retries only after
+   a minute or more. The kubelet is answered before its timeout.
+4. A transaction on the records always completes: a cancellation waits for its end.
+5. An unprepared claim is not migrated: an earlier list of claims may not show it yet, and a
    kubelet unprepares once.
 """
 
