@@ -1,7 +1,7 @@
-"""A claim as the API server gives it to be prepared: what was allocated to it, and to whom.
+"""An allocated claim from the API server: its devices, parameters and consumers.
 
-The server wrote and checked it, so fields of newer servers are passed over, and `spec` is not
-read: whatever counts on the node stands in `status`. Only the parameters are a person's.
+The server wrote and checked it, so fields of newer servers are ignored, and `spec` is not read:
+`status` has everything that the node needs. Only the parameters come from a user.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""A pod as the API server gives it: how it calls a claim, and which of its containers list it."""
+"""A pod from the API server: its name for a claim, and the containers that list the claim."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

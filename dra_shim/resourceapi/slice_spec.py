@@ -1,6 +1,6 @@
-"""`spec` of a ResourceSlice: what a driver offers. The limits are those of k8s.io/api/resource.
+"""`spec` of a ResourceSlice: the devices of a driver. The limits are those of k8s.io/api/resource.
 
-What a newer API adds is passed over: fields, kinds of attributes. Consumers treat an unknown effect
+Additions of a newer API are ignored: fields, kinds of attributes. Consumers treat an unknown effect
 of a taint like None (DeviceTaintEffect).
 """
 

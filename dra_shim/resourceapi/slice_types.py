@@ -1,4 +1,4 @@
-"""What drivers offer: ResourceSlices and their devices, whatever API version they came in."""
+"""ResourceSlices and their devices, independent of the API version."""
 
 from dataclasses import dataclass
 from fractions import Fraction

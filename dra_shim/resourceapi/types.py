@@ -1,4 +1,4 @@
-"""What a claim, a template and a class are here, whatever API version they were written in."""
+"""Claims, templates and classes, independent of the API version."""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,7 @@
-"""Objects that make pods, of any API: which claims their pods have, and which containers list them.
+"""Objects of any API that make pods: the claims of their pods, and the containers that list them.
 
-A pod's spec is found by its containers, so Jobs, StatefulSets, MPIJobs, JobSets and kinds that are
-not known yet are read alike. Their server checks the rest of them.
+A pod's spec is found by its containers, so Jobs, StatefulSets, MPIJobs, JobSets and unknown kinds
+are read alike. Their server checks the rest of them.
 """
 
 from collections.abc import Iterator, Mapping
