@@ -1,13 +1,13 @@
-"""Keeps the node's ResourceSlices on the server as the node offers them.
+"""The ResourceSlice controller: keeps the node's slices on the server up to date.
 
 Rules:
 1. A pass reads the Node and the slices, plans from both, and writes. It keeps no copy that may be
-   stale; the mirror only tells when somebody else changed something.
-2. A device that the server does not take is left out, told, and tried again when it changed.
-3. While nothing changes, nothing is read and nothing is written, but for what 4 asks.
-4. A feature is missing when the probe shows it, or what became of a write: another server may have
-   answered, or the same one after its gate was closed. It is looked for again with the first news
-   after an hour, or without any within two.
+   stale; the informer only reports that another writer changed something.
+2. A device that the server refuses is left out, reported, and retried when it changed.
+3. While nothing changes, nothing is read and nothing is written, except for rule 4.
+4. A feature counts as missing when the probe, or the result of a write, shows it: another server
+   may have answered, or the same one after its gate was closed. It is probed again with the first
+   change after an hour, or without any within two.
 """
 
 import asyncio

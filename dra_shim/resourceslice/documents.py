@@ -1,4 +1,4 @@
-"""Slices as the API server has them: written in each of its versions, and what counts of them read.
+"""Slice documents: written in each version of the API, and read as far as the controller needs.
 
 Origin: k8s.io/api/resource v1, v1beta2, v1beta1 (devices under `basic`).
 """

@@ -1,4 +1,4 @@
-"""What the publisher tells."""
+"""Events of the ResourceSlice controller."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a server did not take of a slice: which devices, or features; what it left away."""
+"""Rejections: devices or features of a slice that a server refused, and fields that it dropped."""
 
 import re
 from collections.abc import Iterable, Mapping

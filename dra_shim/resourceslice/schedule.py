@@ -1,12 +1,12 @@
-"""When to look at the pool on the server again.
+"""Rate limit and back-off of the ResourceSlice controller.
 
 Rules:
-1. News are gathered for a moment, then acted upon at once. After that each write buys a rest, so
-   that whatever flaps, a node writes so many times a minute and no more.
-2. What others did to the slices is repaired later: a kubelet that starts removes them all, and an
-   old instance of ours may still be about.
-3. Trouble is tried again ever more rarely, and news do not hurry it.
-4. What the server lacked is looked for again though nothing happens, once it was said when.
+1. Changes are collected for a moment, then written at once. After that each write starts a delay,
+   so that a node with flapping devices writes a bounded number of times a minute.
+2. Changes that others made to the slices are repaired later: a kubelet that starts removes them
+   all, and an old instance of the shim may still be running.
+3. A failed pass is retried with back-off, and changes do not shorten it.
+4. Missing features are probed again without a change, once the controller set the time.
 """
 
 from collections.abc import Callable
