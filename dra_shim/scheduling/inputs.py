@@ -1,4 +1,4 @@
-"""The devices of the node: live, as `dranet-nri inventory --output json` has them, or as slices."""
+"""Device inputs: a live scan, the output of `dranet-nri inventory --output json`, or slices."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Per request: each device with a verdict."""
+"""Candidates of a request: each device with a verdict."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What can be had: pools of devices, from slices or from the node's own inventory."""
+"""Pools of devices, from slices or from the node's own inventory."""
 
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping, Sequence

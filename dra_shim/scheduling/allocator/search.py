@@ -1,4 +1,4 @@
-"""Depth-first, first fit, with back-tracking over combinations and alternatives."""
+"""Depth-first search, first fit, with back-tracking over combinations and alternatives."""
 
 from collections.abc import Sequence
 from typing import Final
