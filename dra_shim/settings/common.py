@@ -1,4 +1,4 @@
-"""Flags → frozen values, parsed once. A parser raises ArgumentTypeError, so argparse says which."""
+"""Common flags as frozen values, parsed once. A parser raises ArgumentTypeError for argparse."""
 
 import argparse
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""dranet's --feature-gates: which of its alpha features are wanted.
+"""Feature gates: dranet's --feature-gates, parsed into the requested alpha features.
 
 Origin: k8s.io/component-base/featuregate (the syntax), dranet pkg/features (the names).
 """

@@ -1,4 +1,4 @@
-"""Where the shim listens for people and Prometheus."""
+"""Listen address of the shim's HTTP server."""
 
 import re
 from dataclasses import dataclass

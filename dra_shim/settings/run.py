@@ -1,4 +1,4 @@
-"""How the daemon runs: the flags of `dra-shim run`, named as dranet's where it has them."""
+"""Settings of the daemon: the flags of `dra-shim run`, named as dranet's where it has them."""
 
 import argparse
 import math
