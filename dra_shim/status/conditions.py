@@ -1,4 +1,4 @@
-"""What is true of each device of a claim, from the two records of it.
+"""Conditions of each device of a claim, from the claim's two records.
 
 Names of conditions and reasons are dranet's where it has them (its Ready, NetworkReady and
 RDMALinkReady, which it only ever sets to True).

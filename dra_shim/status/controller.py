@@ -1,7 +1,7 @@
-"""Tells the cluster what the node's records say: claim status, and Events.
+"""The status controller: reports the node's records to the cluster as claim status and Events.
 
-The plugin has no credentials. What it records, and what preparing notes, is told here within
-seconds; what passes by itself meanwhile is not.
+The plugin has no credentials. What the plugin records, and what Prepare reports, is written to the
+server within seconds; a state that passes meanwhile is not.
 """
 
 import asyncio

@@ -3,8 +3,8 @@
 events.k8s.io/v1 would forbid a count and make the text immutable; both are kept in one place.
 
 Rules:
-1. An event's name is made from what happened to whom, so that a restart finds it again.
-2. The same thing again is a larger count, not another event.
+1. An event's name is derived from its reason and subject, so that a restart finds it again.
+2. A repeated event is a larger count, not another event.
 """
 
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""What the reporter tells."""
+"""Events of the status controller."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

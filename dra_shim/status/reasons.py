@@ -1,7 +1,7 @@
-"""What happened to a pod or a claim that its owner should read, before it is an Event.
+"""Event specs: what the owner of a pod or a claim should read, before it is an Event.
 
-Reasons are dranet's where it has them. Where a pod is known it is the pod's: that is where people
-look; what keeps a claim from any pod is the claim's.
+Reasons are dranet's where it has them. An event about a known pod is the pod's, because users read
+those first; an event about a claim that no pod can use is the claim's.
 """
 
 from dataclasses import dataclass

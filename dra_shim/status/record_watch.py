@@ -1,8 +1,8 @@
-"""The records of all claims, ours and the plugin's, as they change. Nothing is written.
+"""Record watch: the records of all claims, the shim's and the plugin's, as they change; read only.
 
 Rules:
-1. A record that cannot be used proves nothing: its claim is left as it was.
-2. Reading is a few small files now and then, so it is done in between, not on a thread.
+1. A record that cannot be used proves nothing: its claim is left unchanged.
+2. Reading takes a few small files now and then, so it runs on the event loop, not on a thread.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""What the records of a claim come to, when they have said the same for so long.
+"""Summary of a claim's records that have been unchanged for some time.
 
 Rules:
-1. What passes in a moment is not written: neither an attach at work, nor a pod that is torn down.
-   What was written before stays until there is something to say.
-2. What should have passed and did not is said.
+1. A transient state is not written: neither an attach in progress, nor a pod that is torn down.
+   The previous status stays until there is another one.
+2. A state that should have passed and did not is written.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
-"""Which claim's status is to be brought up to date, and when.
+"""Work queue of claim status: the claims to update, and the time of each.
 
 Rules:
-1. The last state wins: a claim waits once, for whatever its records say when its turn comes.
-2. A write buys its claim a rest, so that records which change all the time are a write in 5 s.
-3. What hinders one claim delays that one; a server that does not answer delays all.
+1. The last state wins: a claim is queued once, and its turn reads the current records.
+2. A write starts a delay of its claim, so that records that change all the time are a write in 5 s.
+3. An error of one claim delays that claim; a server that does not answer delays all.
 """
 
 from collections.abc import Callable
