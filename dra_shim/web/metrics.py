@@ -1,6 +1,6 @@
-"""What the shim counts, fed by what its rooms tell.
+"""Metrics of the shim, counted from notifications of its rooms.
 
-Names and labels are dranet's where it has them; ours begin with dra_shim_.
+Names and labels are dranet's where it has them; the others begin with dra_shim_.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The plugin's numbers and heartbeat, read from its directory, which is mounted read-only."""
+"""The plugin's metrics and heartbeat, read from its directory, which is mounted read-only."""
 
 import os
 import re

@@ -1,13 +1,13 @@
-"""A small HTTP/1.1 server for pages that are made when they are asked for. h11 speaks HTTP.
+"""A small HTTP/1.1 server for pages that are made on request. h11 speaks HTTP.
 
-It listens on the node's own network, so anybody may knock.
+It listens on the node's own network, so any client may connect.
 
 Rules:
-1. A request has few seconds and few bytes, and its answer few seconds to leave.
-2. A newcomer too many takes the place of a connection that waits for its client: first of one that
-   was served, and of those the one that has read or asked nothing for longest. So the kubelet's
-   probe is answered whatever others do.
-3. A page that fails is a 500 without the reason, which goes to the log, and ends nothing.
+1. A request has few seconds and few bytes, and its answer few seconds to be sent.
+2. A connection above the limit replaces one that waits for its client: first one that was served,
+   and of those the one that was idle for longest. So the kubelet's probe is answered regardless of
+   other clients.
+3. A page that fails is a 500 without the reason, which is logged; the server continues.
 """
 
 import asyncio
