@@ -149,7 +149,7 @@ class HeldError(RefusedError):
 
 
 class NotHomeError(RefusedError):
-    """It is still on its way home from a sandbox that is gone."""
+    """The device of a sandbox that is gone is not restored on the host yet."""
 
     kind = "not_home"
 
@@ -171,7 +171,7 @@ class OutdatedError(RefusedError):
 
 
 class UnusableRecordError(RefusedError):
-    """A record of the pod's claims cannot be used, so nobody knows what it may have."""
+    """A record of the pod's claims cannot be used, so its devices are unknown."""
 
     kind = "record"
 

@@ -18,7 +18,7 @@ from dranet_nri.plan.kernel import Session
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The host as it was when it was looked at.
+    """The host at the time of the scan.
 
     Attributes:
         facts: what it showed.

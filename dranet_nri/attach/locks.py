@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """What is told of a job that waits for long.
+    """The event of a job that waits for long.
 
     Attributes:
         after_s: how long, in seconds.

@@ -28,7 +28,7 @@ Refused = list[tuple[Op, KernelError]]
 
 @dataclass(frozen=True, slots=True)
 class WayHome:
-    """Brings devices home.
+    """Restores devices on the host.
 
     Attributes:
         boot: returns seconds of CLOCK_BOOTTIME.

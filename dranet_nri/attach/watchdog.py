@@ -207,7 +207,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Something to put right, or to look whether it is.
+    """A repair, or a check whether one is needed.
 
     Attributes:
         failed: what the log says of it if it fails.

@@ -26,7 +26,7 @@ LAST_WORDS_S: Final = 2.0  # for what still waits when the process ends
 
 
 class Outlet(io.BufferedIOBase):
-    """A descriptor written to by a thread: who reads it slowly, or not at all, holds up no other.
+    """A descriptor written to by a thread, so that a slow reader blocks no other thread.
 
     What finds no room is dropped, and so is all that follows until the rest is written. A line
     in the place of the gap says how many lines it had.

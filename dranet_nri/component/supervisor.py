@@ -18,7 +18,7 @@ STEADY_S: Final = 300.0  # at work that long, a part's next failure counts as it
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A loop that runs until it is cancelled; it can be begun again after it failed."""
+    """A loop that runs until it is cancelled; it can be restarted after it failed."""
 
     name: str
     run: Callable[[], Awaitable[object]]
@@ -26,7 +26,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PartFailed:
-    """A part ended, which none should, and is begun anew after that many seconds."""
+    """A worker ended, which none should, and is restarted after that many seconds."""
 
     name: str
     cause: Exception

@@ -45,7 +45,7 @@ class _Worker(threading.Thread, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long work may take before somebody is told; it goes on.
+    """Time after which work that goes on is reported as hung.
 
     Attributes:
         ended: called on the event loop with the step that the thread is at.

@@ -20,7 +20,7 @@ from dranet_nri.model import DRIVER_NAME, NetworkConfig
 
 
 class ConfigSource(StrEnum):
-    """Who wrote an entry (k8s.io/api/resource, AllocationConfigSource)."""
+    """Origin of an entry (k8s.io/api/resource, AllocationConfigSource)."""
 
     CLASS = "FromClass"
     CLAIM = "FromClaim"

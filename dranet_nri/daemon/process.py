@@ -115,7 +115,7 @@ class SystemClock:
 
 @dataclass(slots=True)
 class Bell:
-    """Says when to reconcile: at once for news, after a growing delay for trouble, else sweep.
+    """Reconcile timer: at once after an event, with back-off after an error, else periodically.
 
     Trouble that a round meets itself is for its result to tell. What the kernel announces during a
     round may be about a device that it has looked at already, or an echo of its own work: a look

@@ -44,7 +44,7 @@ _PROTOCOLS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What NETLINK_RDMA tells of the devices of a namespace.
+    """NETLINK_RDMA facts of the devices of a namespace.
 
     Attributes:
         devices: by name.

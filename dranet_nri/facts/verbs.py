@@ -38,7 +38,7 @@ _ODP_SUPPORT: Final = 1  # IBV_ODP_SUPPORT
 
 @dataclass(frozen=True, slots=True)
 class VerbsPort:
-    """What a context tells of a port.
+    """Facts of a port from a verbs context.
 
     Attributes:
         active_mtu, max_mtu: bytes of payload in a packet, 0 if not told.
@@ -58,7 +58,7 @@ class VerbsPort:
 
 @dataclass(frozen=True, slots=True)
 class VerbsDevice:
-    """What a context tells of a device.
+    """Facts of a device from a verbs context.
 
     Attributes:
         max_qp, max_cq, max_mr: how many of each there can be.

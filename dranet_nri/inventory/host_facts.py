@@ -13,7 +13,7 @@ UNKNOWN_NAME = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class PciFunction:
-    """One PCI function, by what sysfs tells of it (/sys/bus/pci/devices).
+    """One PCI function, from sysfs (/sys/bus/pci/devices).
 
     Attributes:
         address: "dddd:bb:dd.f", lower case.
@@ -136,7 +136,7 @@ class RdmaDevice:
 
 @dataclass(frozen=True, slots=True)
 class AzureHost:
-    """What tells the PCIe layout of an Azure machine, where every device is alone in its domain.
+    """PCIe layout facts of an Azure machine, where every device is alone in its domain.
 
     Attributes:
         gpu_domains: PCI domains that have a GPU ("0001").

@@ -56,7 +56,7 @@ def _once(what: str, ask: Callable[[], T]) -> T:
 
 
 class Ethtool:
-    """A socket of one namespace that speaks to the family."""
+    """A socket of one namespace for the family."""
 
     def __init__(self, sock: socket.socket) -> None:
         """Take an open socket of NETLINK_GENERIC over.

@@ -51,7 +51,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What to look at again.
+    """Files to read again.
 
     Attributes:
         names: entries that came, went or changed.

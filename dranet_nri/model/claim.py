@@ -226,7 +226,7 @@ class Failure:
         reason: CamelCase word for events and conditions ("NetworkDeviceAttachFailed").
         message: one line: which device, why, what to do.
         time: Unix seconds, of the last try that counted.
-        count: tries that failed for this pod, but for those that do not count (plan/patience.py).
+        count: tries that failed for this pod, but for those that do not count (plan/retry.py).
     """
 
     reason: str

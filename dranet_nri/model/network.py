@@ -10,7 +10,7 @@ from dranet_nri.model.rdma import NO_RDMA, ObservedRdma
 
 
 class Ns(StrEnum):
-    """The two network namespaces a plan speaks of."""
+    """The two network namespaces of a plan."""
 
     HOST = "host"
     POD = "pod"
@@ -51,7 +51,7 @@ ARPHRD_INFINIBAND: Final = 32  # linux/if_arp.h: IPoIB, parents and children
 
 @dataclass(frozen=True, slots=True)
 class OffloadSizes:
-    """GSO and GRO limits in bytes; None where the kernel does not tell (linux/if_link.h)."""
+    """GSO and GRO limits in bytes; None where the kernel has none (linux/if_link.h)."""
 
     gso: int | None = None
     gro: int | None = None

@@ -39,7 +39,7 @@ GONE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """What one try to bring a device home came to.
+    """The result of one try to restore a device.
 
     Attributes:
         home: whether it is home.

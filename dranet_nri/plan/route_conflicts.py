@@ -23,7 +23,7 @@ AN_ADDRESS: Final = "an address of the pod's NICs"
 
 @dataclass(slots=True)
 class _Places:
-    """Who has which slots.
+    """Owners of route slots.
 
     Attributes:
         owners: the device whose route is in a slot now.

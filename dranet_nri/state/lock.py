@@ -49,7 +49,7 @@ class PluginLock:
 
 
 class OperationLock:
-    """Held for one write. Waits for whoever has it, and may be entered again by its holder."""
+    """Held for one write. Waits for the present owner; the owner may enter it again."""
 
     def __init__(self, path: Path) -> None:
         """Name the lock file; nothing is opened yet."""

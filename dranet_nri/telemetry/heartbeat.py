@@ -30,7 +30,7 @@ METRICS: Final = "metrics.prom"
 
 
 class Rounds(Protocol):
-    """Knows when repairs are made."""
+    """The times of the repair rounds."""
 
     def left_s(self) -> float:
         """Return how long it is until the next round, in seconds; less than 0 if it is late."""

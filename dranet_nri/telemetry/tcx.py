@@ -26,7 +26,7 @@ LOOK_S: Final = 15.0  # between two looks; the shim looks at everything once a m
 
 @dataclass(slots=True)
 class Lookout:
-    """Tells the shim what it may not see itself, see insight.
+    """TCX writer: writes the facts that the shim cannot read, see state/tcx.py.
 
     Attributes:
         run_dir: the plugin's directory.

@@ -15,7 +15,7 @@ from dranet_nri.linux.rdma.types import RdmaEvent
 
 
 class RdmaListener:
-    """Hears what is announced of RDMA devices, on one event loop."""
+    """Listener for RDMA device events, on one event loop."""
 
     def __init__(
         self,

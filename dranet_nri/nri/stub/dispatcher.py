@@ -68,7 +68,7 @@ class _Hook:
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """The hooks of one sandbox: who holds the lock works, others wait in order."""
+    """The hooks of one sandbox: the owner of the lock works, others wait in order."""
 
     hooks: int = 0
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)

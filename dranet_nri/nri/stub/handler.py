@@ -73,7 +73,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Unsynchronized:
-    """The runtime is reached, but has not let us in for that long; told again as that time doubles.
+    """The runtime has not synchronized a connection for that long; repeated as the time doubles.
 
     Until it does, it tells us of no pod, and containerd starts none.
     """
@@ -127,7 +127,7 @@ Answered = Callable[[str, Pod, Outcome, float], None]  # name of the rpc, second
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatus:
-    """What a probe looks at.
+    """The state of the connection, for probes.
 
     Attributes:
         connected: there is a socket; says nothing about the runtime's opinion.

@@ -55,7 +55,7 @@ class ConfigureRequest:
 
 @dataclass(frozen=True, slots=True)
 class SynchronizeRequest:
-    """One piece of what exists; containers are not looked at.
+    """One piece of the existing sandboxes; containers are not read.
 
     Attributes:
         more: whether another piece follows.

@@ -88,7 +88,7 @@ class RegistrationRefused:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """Who the runtime is; answered with our event mask."""
+    """The runtime's name and version; answered with the plugin's event mask."""
 
     request: messages.ConfigureRequest
 

@@ -77,7 +77,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Why a call failed. code may be any number a peer knows; details are serialized Any."""
+    """The reason of a failed call. code may be any number; details are serialized Any."""
 
     code: int
     message: str
