@@ -19,7 +19,7 @@ MAX_NAMES: Final = 100  # in a line: a runtime cuts one at 16 KiB, and a name ha
 
 
 class Telling:
-    """Writes to the log what parts tell."""
+    """Log sink of the workers' notifications."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Log with the loggers of the rooms.

@@ -35,7 +35,7 @@ STUCK_S: Final = 10.0  # of a look that takes a fraction of a second
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """How the node is looked at.
+    """Options of a node's scans.
 
     Attributes:
         choice: which devices are offered.

@@ -23,7 +23,7 @@ Stir = Callable[[], None]
 
 
 class Host(Protocol):
-    """A node that can be looked at."""
+    """A node that can be scanned."""
 
     def listening(self, stir: Stir, notify: Notify) -> AbstractContextManager[None]:
         """Call stir, on the running event loop, whenever something may be different; until left.
@@ -79,7 +79,7 @@ class LiveHost:
 
 
 class Source(Protocol):
-    """Events of one kind, for whoever polls."""
+    """Events of one kind, for a poller."""
 
     def fileno(self) -> int:
         """Return what becomes readable."""

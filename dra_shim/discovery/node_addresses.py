@@ -16,7 +16,7 @@ RETRY_S: Final = 60.0  # after no answer, or while a cloud has not told the addr
 
 
 class AddressSource(Protocol):
-    """Knows the addresses of Nodes."""
+    """Source of the addresses of Nodes."""
 
     async def addresses(self, node: str) -> frozenset[str]:
         """Return the addresses of the Node of that name, as inet_ntop(3) writes them.

@@ -15,7 +15,7 @@ DOUBT_S: Final = 120.0  # without a look that succeeds; then nobody knows how de
 
 
 class Teller:
-    """Offers, tells and reports what looks show: a HealthSource.
+    """Snapshot reporter: publishes, notifies and reports the result of scans. A HealthSource.
 
     Attributes:
         view: what the last look that succeeded showed.

@@ -18,7 +18,7 @@ from dranet_nri.model import Device
 
 
 class Eyes:
-    """Looks at one node, on threads; the event loop never waits for the kernel."""
+    """Scanner of one node, on threads; the event loop never waits for the kernel."""
 
     def __init__(
         self,

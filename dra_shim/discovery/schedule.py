@@ -19,7 +19,7 @@ LONGEST_PAUSE_S: Final = 60.0
 
 
 class Pace:
-    """Knows when the next look is due. Times are seconds of any one clock."""
+    """Scan schedule: the time of the next scan. Times are seconds of any one clock."""
 
     def __init__(self, rescan_s: float) -> None:
         """Begin with a look that is due at once.

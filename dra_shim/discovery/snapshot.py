@@ -64,7 +64,7 @@ WORDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which devices the administrator wants offered.
+    """The administrator's choice of published devices.
 
     Patterns are of the shell's kind (`*`, `?`, `[…]`) and are held against the names that a device
     has: its own, its interface's, its PCI address, those of its RDMA devices.

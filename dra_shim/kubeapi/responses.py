@@ -52,7 +52,7 @@ class Listing:
 
 
 class Change(StrEnum):
-    """What a watch tells."""
+    """One watch event."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"

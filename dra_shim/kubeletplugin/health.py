@@ -54,7 +54,7 @@ class HealthReport:
 
 
 class HealthSource(Protocol):
-    """Knows how the devices are."""
+    """Source of the devices' health."""
 
     async def health(self, seen: int | None) -> HealthReport:
         """Return the report as it is now; while its number is `seen`, wait for another."""

@@ -28,7 +28,7 @@ GRACE_S: Final = 5.0  # for calls at work when a server ends
 
 @dataclass(frozen=True, slots=True)
 class SocketReplaced:
-    """A socket was made anew; reason says why.
+    """A socket was created again; reason says why.
 
     Attributes:
         forgotten: the kubelet has to register us anew; it finds the service's socket by its name.

@@ -54,7 +54,7 @@ Prepare = Callable[[Sequence[ObjectRef], Mapping[str, Device]], Awaitable[Mappin
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """Claims of before were looked for; refused tells of those that have no record."""
+    """The search for migrated claims ended; refused lists those without a record."""
 
     claims: int
     refused: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class NotAdopted:
-    """Claims of before cannot be looked for; tried again after retry_s seconds, None for never."""
+    """The search for migrated claims failed; retried after retry_s seconds, None for never."""
 
     error: ApiError | OSError
     retry_s: float | None
@@ -72,7 +72,7 @@ Notice = Adopted | NotAdopted
 
 
 class Adoption:
-    """Looks for claims of before, once."""
+    """One search for migrated claims."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class ClaimBefore:
 
 
 class KnownBefore:
-    """A DeviceSource that also knows devices by what was told of them before."""
+    """A DeviceSource that adds the facts that a previous driver published."""
 
     def __init__(self, source: DeviceSource, before: Mapping[str, Device]) -> None:
         """Ask source first."""

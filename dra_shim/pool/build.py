@@ -54,7 +54,7 @@ class Feature(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Goods:
-    """What a node offers.
+    """The devices that a node publishes.
 
     Attributes:
         offers: sorted by name.

@@ -13,7 +13,7 @@ from dranet_nri.model import AttributeValue, Device, DeviceKey
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """Who has which devices of the node, by device name, as messages say it.
+    """Owners of the node's devices, by device name, as messages name them.
 
     Attributes:
         whole: has the device for itself.

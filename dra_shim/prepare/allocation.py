@@ -44,7 +44,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class PreparedDevice:
-    """One device as the kubelet hears of it.
+    """One device in the kubelet's answer.
 
     Attributes:
         request: main request, without "/subrequest".

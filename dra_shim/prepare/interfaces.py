@@ -42,7 +42,7 @@ class UseSource(ClaimSource, PodSource, Protocol):
 
 
 class DeviceSource(Protocol):
-    """Knows the node's devices."""
+    """Source of the node's devices."""
 
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
         """Return those of the devices that this node may give away, published or not, by name.
@@ -56,7 +56,7 @@ class DeviceSource(Protocol):
 
 
 class NodeSource(DeviceSource, Protocol):
-    """Knows the node's devices, and which of them exclude each other."""
+    """Source of the node's devices, and of those that exclude each other."""
 
     def rivals(self) -> Mapping[str, frozenset[str]]:
         """Return device → those that no other pod may have beside it, as of the last look.
@@ -124,7 +124,7 @@ class UnprepareFailed:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """The record of a claim that nobody unprepared was dropped; reason says why nobody needs it."""
+    """The orphaned record of a claim was removed; reason says why."""
 
     claim: ObjectRef
     pod: ObjectRef
@@ -147,7 +147,7 @@ class Stranded:
 
 @dataclass(frozen=True, slots=True)
 class SweepFailed:
-    """Records that nobody needs could not be looked for.
+    """The search for orphaned records failed.
 
     Attributes:
         claim: the one whose record alone could not be judged, None for all.

@@ -32,7 +32,7 @@ ORPHAN_S: Final = 600.0  # how long nobody may want a record before it is droppe
 
 
 class Sweeper:
-    """Looks for orphans, and for pods that wait in vain."""
+    """Orphan collector, which also finds pods that wait in vain."""
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the kubelet is told of one claim: its devices, or why there are none."""
+    """The kubelet's answer for one claim: its devices, or the reason for none."""
 
     devices: tuple[PreparedDevice, ...] = ()
     error: str = ""
@@ -103,7 +103,7 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Turns:
-    """Who is at work on which claim."""
+    """Tasks at work, by claim."""
 
     locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     preparing: dict[str, set[asyncio.Task[Answer | None]]] = field(default_factory=dict)

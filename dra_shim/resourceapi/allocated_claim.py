@@ -40,7 +40,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Who a claim is reserved for; resource is "pods", or "podgroups" of another group."""
+    """Consumer of a claim; resource is "pods", or "podgroups" of another group."""
 
     resource: str
     name: str

@@ -10,7 +10,7 @@ DeviceId = tuple[str, str, str]  # driver, pool, device
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """Why a device should not be taken; effect NoSchedule, NoExecute, or None, which only tells."""
+    """A taint of a device; effect NoSchedule, NoExecute, or None, which only informs."""
 
     key: str
     value: str = ""

@@ -146,7 +146,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class OtherObject:
-    """An object of another kind in the same file, which is not looked into."""
+    """An object of another kind in the same file, which is not read."""
 
     kind: str
     name: str

@@ -25,7 +25,7 @@ LONGEST_LASTING_S: Final = 300.0
 
 
 class Pace:
-    """Knows when the next pass is due. Times are seconds of any one clock."""
+    """Schedule of passes: the time of the next one. Times are seconds of any one clock."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         """Begin with nothing to do; random gives 0 to 1."""

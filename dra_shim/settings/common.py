@@ -55,7 +55,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """--container: a container lists a claim, by the name the pod knows it by, or one request."""
+    """--container: a container lists a claim, by its name in the pod, or one request."""
 
     claim: str
     entry: ContainerClaim

@@ -17,7 +17,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class ClaimGone:
-    """There is no such claim any more, so nobody reads its status."""
+    """The claim does not exist any more, so its status is not written."""
 
     claim: ObjectRef
 
@@ -49,7 +49,7 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class EventLost:
-    """An event was not posted, and will not be; why is told once until one is posted."""
+    """An event was dropped; the reason is reported once until one is posted."""
 
     reason: str
 

@@ -44,7 +44,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to write and tell.
+    """The status to write and the events to post.
 
     Attributes:
         devices: what status.devices shall say of ours; None to leave it as it is.

@@ -273,7 +273,7 @@ class NodeCounts:
 
 
 class Metrics:
-    """The shim's numbers: calls, server, status, node. Each takes what its rooms tell."""
+    """The shim's metrics: calls, server, status, node. Each counts notifications of its rooms."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         """Begin at 0; wall gives Unix seconds."""

@@ -55,7 +55,7 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class PageFailed:
-    """A page could not be made; who asked was told no more than that."""
+    """A page could not be made; the client got no reason."""
 
     path: str
     cause: Exception

@@ -32,7 +32,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: what, how it ended, in words, and the values it saw."""
+    """One check: its subject, its result, its text, and the values that it read."""
 
     what: str
     outcome: Outcome
