@@ -73,6 +73,6 @@ def _identifiers(domain: str) -> list[str]:
 
 
 def _elsewhere(identifier: str) -> str:
-    """Return the standard attribute of that name, for who looks for it in our domain."""
+    """Return the standard attribute of that name, for selectors that use it in dranet's domain."""
     name = f"{_STANDARD}/{identifier}"
     return f' (did you mean "{name}"?)' if name in ATTRIBUTE_NAMES else ""

@@ -107,7 +107,7 @@ class Ledger:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let go of the lock; what stays open is opened anew after trouble with a directory."""
+        """Release the lock; kept directories stay open, except after an OSError."""
         if not self._keep or isinstance(error, OSError):
             self.close()
         self._lock.__exit__(kind, error, trace)
@@ -184,7 +184,7 @@ class Ledger:
         return None
 
     def in_use(self, besides: tuple[ObjectRef, ObjectRef] | None = None) -> Uses:
-        """Return who has which devices.
+        """Return the owners of devices.
 
         Args:
             besides: a claim whose record does not count, and the pod it is for now: what that pod
@@ -194,7 +194,7 @@ class Ledger:
         return _in_use(self._store.records(), self._opened.attachments.records(), besides)
 
     def holds(self, claim_uid: str) -> bool:
-        """Whether the plugin has a device of a claim in a pod, or its record of it tells nothing.
+        """Whether the plugin has a device of a claim in a pod, or its record of it is unreadable.
 
         What it moved aside it does not go by any more.
         """
@@ -305,7 +305,7 @@ def nonce_for(claim_uid: str) -> str:
 
 
 def observe(state: State, counted: Collection[str] = ()) -> tuple[tuple[Device, ...], Uses]:
-    """Return what `known_devices` and `in_use` of a ledger would, without lock and without writing.
+    """Return `known_devices` and `in_use` of the records, without lock and without writing.
 
     Args:
         state: where records are.

@@ -78,7 +78,7 @@ RIGHTS: Final = (
 
 
 async def server_findings(api: Api, node: str) -> AsyncIterator[Finding]:
-    """Yield whether the server answers, knows the node, and has its slices.
+    """Yield whether the server answers, and has the Node and its slices.
 
     Args:
         api: the server.

@@ -29,7 +29,7 @@ class ServerSource:
     """Claims, pods and Nodes of an API server: a ClaimSource, a PodSource and an AddressSource."""
 
     def __init__(self, api: Api, *, addresses_s: float = ADDRESSES_S) -> None:
-        """Read from this server; it has so long to tell a Node's addresses."""
+        """Read from this server; a request for a Node's addresses has this timeout."""
         self._api = api
         self._addresses_s = addresses_s
 

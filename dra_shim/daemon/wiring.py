@@ -93,7 +93,7 @@ class Shim:
         )
 
     def failed(self, notice: PartFailed) -> None:
-        """Tell of a part that failed."""
+        """Report a worker that failed."""
         self._telling.on_part(notice)
         self._metrics.node.on_part(notice)
 

@@ -146,7 +146,7 @@ class NodeDevices:
     # ------------------------------------------------------------------- when
 
     def _stir(self) -> None:
-        """Look soon."""
+        """Schedule a scan soon."""
         self._pace.news(self._clock())
         self._alarm.stir()
 
@@ -163,7 +163,7 @@ class NodeDevices:
                     await self._look(whole=False)
 
     async def _look_again(self) -> None:
-        """Look at everything, unless somebody does after now."""
+        """Schedule a full scan, unless one begins after now."""
         wanted = self._begun + 1
         async with self._turn:
             if self._whole < wanted:

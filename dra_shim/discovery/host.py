@@ -26,7 +26,7 @@ class Host(Protocol):
     """A node that can be scanned."""
 
     def listening(self, stir: Stir, notify: Notify) -> AbstractContextManager[None]:
-        """Call stir, on the running event loop, whenever something may be different; until left.
+        """Call stir, on the running event loop, whenever something may have changed, until exit.
 
         Raises:
             KernelError, OSError: nothing can be heard.
@@ -102,7 +102,7 @@ class Ears:
     notify: Notify
 
     def hear(self, name: str, source: Source, after: Callable[[], None] = lambda: None) -> None:
-        """Stir with what the source tells; once it fails, it is left and everything looked at.
+        """Request a scan for the source's events; a source that fails is closed, with a full scan.
 
         Args:
             name: how people call it.
@@ -114,12 +114,12 @@ class Ears:
         loop.add_reader(source.fileno(), partial(self._heard, name, source, after))
 
     def take(self, events: tuple[Event, ...]) -> None:
-        """Stir if one of them may be about what matters."""
+        """Request a scan if one of the events may be relevant."""
         if self.scanner.hear(events):
             self.stir()
 
     def lose(self, name: str, error: KernelError | OSError) -> None:
-        """Say that a source is heard no longer, and look at everything."""
+        """Report that a source has failed, and request a full scan."""
         self.notify(Deaf(name, error))
         self.take((NetEvent(NetEventKind.LOST),))
 

@@ -44,7 +44,7 @@ class Teller:
         return self._report
 
     def show(self, view: View, now: float) -> None:
-        """Offer what is there, and tell what became different."""
+        """Publish the devices of a scan, and report the differences."""
         self._seen_s = now
         before, self.view = self.view, view
         self._offer(view.goods)
@@ -54,7 +54,7 @@ class Teller:
         self._report_health(view.health)
 
     def doubt(self, error: Exception, now: float) -> None:
-        """Report as unknown what nobody could see for long; the offer stays."""
+        """Report health as unknown after failed scans for long; published devices stay."""
         if now - self._seen_s >= DOUBT_S:
             message = f"the node cannot be looked at: {error}"
             self._report_health(

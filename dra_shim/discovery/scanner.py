@@ -29,7 +29,7 @@ class Eyes:
         notify: Notify,
         plugin: Path,
     ) -> None:
-        """Prepare to look.
+        """Prepare a scanner; nothing is scanned yet.
 
         Args:
             host: what is looked at.

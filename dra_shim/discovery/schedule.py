@@ -22,7 +22,7 @@ class Pace:
     """Scan schedule: the time of the next scan. Times are seconds of any one clock."""
 
     def __init__(self, rescan_s: float) -> None:
-        """Begin with a look that is due at once.
+        """Begin with a scan that is due at once.
 
         Args:
             rescan_s: seconds between looks at everything.
@@ -35,7 +35,7 @@ class Pace:
 
     @property
     def due(self) -> float:
-        """Return when the next look is due."""
+        """Return the time of the next scan."""
         if self._failures:
             return self._latest
         return min(self._last + QUIET_S, self._first + LONGEST_S, self._latest)
@@ -46,12 +46,12 @@ class Pace:
         self._last = now
 
     def begin(self, now: float) -> bool:
-        """Begin a look, which takes in all that was heard before; say whether at everything."""
+        """Begin a scan, which covers all events so far; say whether it is a full one."""
         self._first = self._last = inf
         return now >= self._latest
 
     def ended(self, now: float, *, whole: bool) -> None:
-        """End a look that failed at nothing.
+        """End a scan that succeeded.
 
         Args:
             now: the time.
@@ -62,7 +62,7 @@ class Pace:
             self._latest = now + self._rescan_s
 
     def failed(self, now: float) -> float:
-        """End a look that failed; return how many seconds it is until the next, at everything."""
+        """End a scan that failed; return the seconds until the next one, a full scan."""
         pause_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
         self._failures += 1
         self._latest = now + pause_s

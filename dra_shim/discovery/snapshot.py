@@ -210,7 +210,7 @@ def _unwanted(devices: Sequence[Device], choice: Choice) -> Iterator[tuple[str, 
 
 
 def _hardware(facts: HostFacts, devices: Sequence[Device]) -> set[str]:
-    """Return the names that hardware of the node has if it is a device, offered or not.
+    """Return the device names of the node's hardware, published or not.
 
     The representors of a NIC's switch are none: nobody misses them, and there are hundreds.
     """

@@ -91,7 +91,7 @@ class Mirror:
         self._changed()
 
     async def _watch(self) -> bool:
-        """Take in what happens until the server ends the watch; say whether it told anything."""
+        """Apply events until the server ends the watch; say whether there were any."""
         told = False
         seconds = WATCH_S + int(WATCH_S * self._random())
         watched = self._api.watch(self._kind, self._fields, self._since, seconds)

@@ -75,7 +75,7 @@ class Listener:
             return False
 
     def remove(self) -> None:
-        """Take the socket's name away, if it is ours; who is connected stays so."""
+        """Remove the socket's name, if it is this server's; connections stay open."""
         if self.is_there():
             with suppress(OSError):  # the server ends all the same
                 self.path.unlink()
@@ -99,6 +99,6 @@ def _bind(server: grpc.aio.Server, path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int, int]:
-    """Return what tells a file from one made later, which may have the same inode."""
+    """Return the identity of a file, which a later file with the same inode does not have."""
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_mtime_ns

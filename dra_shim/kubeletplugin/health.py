@@ -125,7 +125,7 @@ class _Streams:
             yield _response(report, int(self.wall()))
 
     def end(self) -> None:
-        """End all streams; who serves again may have others."""
+        """End all streams; a later server has its own."""
         self.over.set()
         self.over = asyncio.Event()
         for news in self.waiting:

@@ -20,7 +20,7 @@ async def only_instance(
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[None]:
-    """Be the only one while inside; wait for the end of whoever is it now.
+    """Own the lock in the context; wait for the end of the present owner.
 
     Args:
         lock: file that is locked, in the driver's directory, which is made if need be.

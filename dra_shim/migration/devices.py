@@ -93,7 +93,7 @@ def claims_of_node(documents: Sequence[Document], node: str) -> tuple[ClaimBefor
 
 
 def _told(claim: AllocatedClaim, result: Result, network: Document) -> Attributes:
-    """Return what a claim tells of a device, in whose name it is found in the pod.
+    """Return the facts of a device in a claim, by whose name it is found in the pod.
 
     Args:
         claim: the one that has it.
@@ -115,7 +115,7 @@ def _told(claim: AllocatedClaim, result: Result, network: Document) -> Attribute
 
 
 def _network_data(claim: Document, node: str) -> dict[str, Document]:
-    """Return what a claim's status tells of the devices of a node in their pod, by name."""
+    """Return the networkData of a claim's status for a node's devices, by name."""
     return {
         str(each.get("device")): _object(each.get("networkData"))
         for each in _objects(_object(claim.get("status")).get("devices"))
@@ -124,7 +124,7 @@ def _network_data(claim: Document, node: str) -> dict[str, Document]:
 
 
 def devices_before(claims: Sequence[ClaimBefore], slices: Sequence[Document]) -> dict[str, Device]:
-    """Return the devices of claims by name, as slices and claims tell them; slices come first."""
+    """Return the devices of claims by name, from slices and claims; slices take precedence."""
     published = devices_of_slices(slices)
     told: dict[str, dict[str, AttributeValue]] = {}
     for claim in claims:
@@ -148,7 +148,7 @@ def devices_of_slices(documents: Sequence[Document]) -> dict[str, Device]:
 
 
 def published_device(name: str, attributes: Mapping[str, AttributeValue]) -> Device:
-    """Return a device as what is published of it tells it; its name alone may tell where it is."""
+    """Return a device as it is published; its location may be known from its name alone."""
     said = {_qualified(key): value for key, value in attributes.items()}
     place = _PCI_NAME.fullmatch(name)
     if place:

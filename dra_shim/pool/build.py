@@ -84,7 +84,7 @@ def goods_of(
     physical: Mapping[str, str] | None = None,
     near: Near | None = None,
 ) -> Goods:
-    """Return what a node offers.
+    """Return the devices that a node publishes.
 
     Args:
         node: its name, and its pool's.
@@ -127,7 +127,7 @@ def rivals_of(
 
 
 def without(goods: Goods, unknown: frozenset[Feature]) -> Goods:
-    """Return what can be offered to a server that lacks some features.
+    """Return the devices that can be published to a server without some features.
 
     Without sharing a device of several claims is not offered at all: given to one alone, it would
     leave the host. Without taints what cannot be attached is not offered: its pod would wait.

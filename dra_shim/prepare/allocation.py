@@ -335,7 +335,7 @@ def is_gated(record: Allocation) -> bool:
 
 
 def prepared_devices(record: Allocation) -> tuple[PreparedDevice, ...]:
-    """Return what the kubelet is told of a recorded claim."""
+    """Return the kubelet's answer for a recorded claim."""
     ids = dict(cdi_ids(record))
     return tuple(
         PreparedDevice(

@@ -44,7 +44,7 @@ class Sweeper:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Prepare; nothing is looked at before run.
+        """Prepare; nothing is checked before run.
 
         Args:
             server: the API server.
@@ -70,7 +70,7 @@ class Sweeper:
             await self.sweep()
 
     async def sweep(self) -> None:
-        """Look once."""
+        """Check once."""
         since, self._since = self._since, {}
         try:
             named = await in_thread(lambda: _read(self._checkpoint))
@@ -103,7 +103,7 @@ class Sweeper:
             await self._drop(record, reason, since)
 
     async def _look_on(self, record: Allocation, claim: AllocatedClaim) -> None:
-        """Look at the pods that a claim was handed on to."""
+        """Check the pods that a claim was passed on to."""
         waiting = tuple(
             [
                 pod

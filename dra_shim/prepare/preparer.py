@@ -109,7 +109,7 @@ class _Turns:
     preparing: dict[str, set[asyncio.Task[Answer | None]]] = field(default_factory=dict)
 
     def of(self, claim_uid: str) -> asyncio.Lock:
-        """Return the claim's lock, which lives as long as somebody has it in hand."""
+        """Return the claim's lock, which lives as long as it is referenced."""
         return self.locks.setdefault(claim_uid, asyncio.Lock())
 
     @contextmanager
@@ -210,7 +210,7 @@ class Preparer:
         return {uid: task.result() for uid, task in tasks.items()}
 
     async def drop(self, record: Allocation) -> bool:
-        """Drop a record that nobody needs, unless it was written anew; say whether it is gone.
+        """Remove an orphaned record, unless it was written again; say whether it is gone.
 
         Args:
             record: as `standing` returned it.
@@ -378,7 +378,7 @@ class Preparer:
 
 
 async def _whole(work: Callable[[], T]) -> T:
-    """Run work on a thread; who is cancelled meanwhile is so only when the work is done."""
+    """Run work on a thread; a cancellation takes effect only when the work is done."""
     task = asyncio.create_task(in_thread(work))
     try:
         return await asyncio.shield(task)

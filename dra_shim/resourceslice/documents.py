@@ -80,7 +80,7 @@ def read_published(document: Document) -> Published:
 
 
 def settled(spec: Spec) -> Spec:
-    """Return what a spec says, whoever wrote it: without times of taints and without emptiness."""
+    """Return a spec in comparable form: without times of taints and without empty fields."""
     found: Spec = _settled(spec)
     return found
 

@@ -54,7 +54,7 @@ class Pace:
         self._drift = min(self._drift, now) if found else inf
 
     def again(self, at: float) -> None:
-        """Say when to look though nothing happened, inf for never; the next pass takes it in."""
+        """Set the time of a pass without a change, inf for none; the next pass resets it."""
         self._again = at
 
     def begin(self) -> None:

@@ -44,7 +44,7 @@ class State:
 
     @property
     def adopted(self) -> Path:
-        """Return the file that says that claims of before were looked for."""
+        """Return the file that marks the search for migrated claims as done."""
         return self.directory / "adopted"
 
     @property
@@ -84,7 +84,7 @@ def add_shared_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def add_azure_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that tells what the PCIe tree of an Azure machine hides."""
+    """Add the flag that names the VM size, for what an Azure PCIe tree does not show."""
     parser.add_argument(
         "--azure-size", default="", metavar="SIZE",
         help="what Azure calls this node's size, as for 'dranet-nri inventory'",

@@ -97,7 +97,7 @@ class RunSettings:
 
 
 def add_access_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say where API server, kubelet and records are, and who we are."""
+    """Add the flags of API server, kubelet and record locations, and of the credentials."""
     add = parser.add_argument
     add("--kubeconfig", type=_file, metavar="FILE", help="default: the pod's service account")
     add(

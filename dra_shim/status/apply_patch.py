@@ -54,7 +54,7 @@ def claim_document(
 
 
 def is_kept(document: Document, answer: Document) -> bool:
-    """Whether a server that took a document knows status.devices; where not, it drops it."""
+    """Whether a server that accepted a document kept status.devices; an old one drops it."""
     sent = _object(document.get("status")).get("devices")
     return not sent or bool(_entries(answer))
 

@@ -76,7 +76,7 @@ class DeviceStatus:
 
     @property
     def key(self) -> Key:
-        """Return what tells it from other entries of ours."""
+        """Return the key of the entry among this driver's entries."""
         return self.pool, self.device, self.share_id
 
 
@@ -128,7 +128,7 @@ def failure_reason(attachment: Attachment) -> str:
 def device_statuses(
     allocation: Allocation, attachment: Attachment | None, waiting: tuple[ObjectRef, ...] = ()
 ) -> tuple[DeviceStatus, ...]:
-    """Return what is true of each device, each once: what is handed over before what looks on.
+    """Return the status of each device, each once: exclusive devices before observed ones.
 
     Args:
         allocation: our record of the claim.

@@ -121,7 +121,7 @@ class StatusReporter:
             self._writer.want(known.claim, found.devices, found.patience_s)
 
     def _with_waiting(self, known: _Known) -> Standing:
-        """Add who waits in vain, as long as it is recorded for the pod that this was told of."""
+        """Add the pod that waits in vain, while the claim is recorded for the reported pod."""
         stranded, allocation = self._stranded.get(known.claim.uid), known.standing.allocation
         if stranded is None or allocation is None or allocation.pod.uid != stranded.pod.uid:
             return known.standing

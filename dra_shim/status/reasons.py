@@ -55,7 +55,7 @@ class Occurrence:
 
 
 def of_notice(notice: Notice, now_s: float) -> tuple[Occurrence, ...]:
-    """Return what preparing tells its users by this notice."""
+    """Return the event specs of a Prepare notification."""
     match notice:
         case Prepared(claim, pod, gated=False):
             text = (
@@ -79,7 +79,7 @@ def of_notice(notice: Notice, now_s: float) -> tuple[Occurrence, ...]:
 
 
 def of_attachment(attachment: Attachment, now_s: float) -> tuple[Occurrence, ...]:
-    """Return what the plugin's record of a claim tells its pod."""
+    """Return the event specs of the plugin's record of a claim, for its pod."""
     told = [
         _of_pod(attachment.pod, DEVICE_WARNING, f"{name}: {warning}", now_s, once=True)
         for each in attachment.devices
@@ -97,7 +97,7 @@ def of_attachment(attachment: Attachment, now_s: float) -> tuple[Occurrence, ...
 def of_delay(
     allocation: Allocation, attachment: Attachment | None, now_s: float
 ) -> tuple[Occurrence, ...]:
-    """Return what a pod is told whose claim waits for long."""
+    """Return the event spec of a pod whose claim waits for long."""
     text = f"claim {allocation.claim.name}: {pending_message(allocation, attachment)}"
     return (_of_pod(allocation.pod, PENDING, text, now_s, once=True),)
 

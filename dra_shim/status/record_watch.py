@@ -24,7 +24,7 @@ Changed = Callable[[Mapping[str, Standing]], None]
 async def follow(
     state: State, known: Iterable[str], changed: Changed, timing: Timing = REAL
 ) -> NoReturn:
-    """Tell what is recorded of claims, first of all, then of those whose records change.
+    """Report the records of all claims, then those of claims whose records change.
 
     Args:
         state: where records are.
@@ -60,7 +60,7 @@ async def follow(
 
 @contextmanager
 def _heard(descriptors: Iterable[int], stir: Callable[[], None]) -> Iterator[None]:
-    """Stir while there is something to read from a descriptor."""
+    """Wake while a descriptor is readable."""
     loop = asyncio.get_running_loop()
     numbers = tuple(descriptors)
     for number in numbers:

@@ -66,7 +66,7 @@ class EventPoster:
         self._lost: set[str] = set()  # why, since one was posted
 
     def add(self, occurrences: Iterable[Occurrence]) -> None:
-        """Take what happened, to be posted soon; the same again is no news."""
+        """Queue an event to be posted soon; a repeated one is not queued again."""
         for each in occurrences:
             if self._backlog.add(each):
                 self._alarm.stir()

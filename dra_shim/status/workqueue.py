@@ -59,7 +59,7 @@ class Agenda:
         return max(first, self._silent_until)
 
     def want(self, claim: ObjectRef, devices: Devices, now: float, patience_s: float) -> None:
-        """Take what a claim's status shall say, to be seen to after that much patience."""
+        """Queue the status of a claim, to be written after this delay."""
         job = self._jobs.get(claim.uid)
         if job is None:
             job = self._jobs[claim.uid] = Job(claim, devices)
@@ -84,7 +84,7 @@ class Agenda:
             self.forget(job)
 
     def put_off(self, job: Job, until: float) -> None:
-        """End with a claim until then, whatever the news."""
+        """Postpone a claim until then, also if it changes."""
         job.due = job.not_before = until
 
     def forget(self, job: Job) -> None:

@@ -149,7 +149,7 @@ class ServerCounts:
         )
 
     def offers(self, rdma: int) -> None:
-        """Take in how many devices with RDMA the node offers."""
+        """Set the number of published devices with RDMA."""
         self._rdma = rdma
 
     def on_slices(self, notice: resourceslice.Notice) -> None:

@@ -176,7 +176,7 @@ class _Talk:
 
     @property
     def standing(self) -> tuple[bool, float]:
-        """What it has against those who take its place: lower goes first."""
+        """The rank against eviction by a new connection: lower is evicted first."""
         return not self._served, self._since
 
     async def run(self) -> None:
@@ -200,7 +200,7 @@ class _Talk:
             self._http.start_next_cycle()
 
     async def _next_request(self) -> h11.Request | None:
-        """Return what is asked for, None if nobody asks any more. A body is not waited for."""
+        """Return the next request, None at the end of the connection. A body is not read."""
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA:

@@ -24,7 +24,7 @@ Slots = list[list[Hashable]]  # of each device that is wanted: which tokens it m
 def can_meet(
     wants: Sequence[Want], part: Part, candidate: Candidate, constraint: Constraint
 ) -> bool | None:
-    """Return whether devices exist that meet a constraint with this one; None: nobody knows.
+    """Return whether devices exist that meet a constraint with this one; None if unknown.
 
     The device has the attribute. It counts as one of the part's, whatever else speaks against it.
     """

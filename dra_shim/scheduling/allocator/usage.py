@@ -55,7 +55,7 @@ class Books:
         return found
 
     def taken(self, part: Part, candidate: Candidate) -> str:
-        """Return who has a device that is not to be had twice, "" if nobody has."""
+        """Return the owner of a device that can be allocated once, "" if there is none."""
         takers = self._takers.get(candidate.offer.id, [])
         if candidate.offer.shared:
             return ""
