@@ -98,7 +98,7 @@ def refuse_unusable(
 
 
 def _named(damage: Damage, allocated: Allocation | None) -> tuple[tuple[str, str], ...]:
-    """Return name and share id of what may be away from home for the claim."""
+    """Return name and share id of each device of the claim that may not be restored."""
     if damage.broken.devices is not None:
         return damage.broken.devices
     devices = moved(allocated) if allocated else ()

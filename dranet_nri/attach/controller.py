@@ -189,7 +189,7 @@ class Attacher:
         previous: Mapping[str, Attachment],
         but: NetnsId | None = None,
     ) -> None:
-        """Let namespaces go that no record of the claims may tell of any more."""
+        """Release namespaces that no record of the claims references any more."""
         before = {previous[each.claim.uid].netns for each in claims if each.claim.uid in previous}
         for netns in before - {but}:
             self.holding.end_if_home(netns)
@@ -210,7 +210,7 @@ class Attacher:
                 self.log.warning("attached, but", pod=str(pod), device=name, reason=warning)
 
     async def _supersede(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
-        """Bring home what an older sandbox of the pod, or an older allocation, still has.
+        """Restore devices that an older sandbox of the pod, or an older allocation, still has.
 
         Raises:
             NotHomeError: it is not home yet. Its record says where it is and stays as it is.
@@ -245,7 +245,7 @@ class Attacher:
     # ------------------------------------------------------------------- detach
 
     async def detach(self, attachment: Attachment) -> None:
-        """Bring one claim's devices home, as far as possible now; not if they came in meanwhile."""
+        """Restore one claim's devices, as far as possible now; not if attached meanwhile."""
         async with self._locks.of(each.device.name for each in attachment.devices):
             current = self.attachments.get(attachment.claim.uid)
             if current is None or current.sandbox_id != attachment.sandbox_id:

@@ -75,7 +75,7 @@ class Target:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the pod was given it, and has some of it still: a driver made the rest anew."""
+        """Whether the pod had it before, and still has some of it: a driver made the rest again."""
         there = self.observed.rdma.pod
         left = self.observed.pod is not None or any(same(link, there) for link in self.record.rdma)
         return left and self.record.was_given
@@ -196,12 +196,12 @@ def _with_programs(session: Session, host: LinkState | None) -> LinkState | None
 
 
 def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
-    """Return the devices that are handed over; adminAccess results only look on."""
+    """Return the devices that the pod gets; adminAccess results only observe."""
     return tuple(each for each in allocation.devices if not each.admin_access)
 
 
 def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
-    """Return the record of the device, or share, with what is known of it if it is not home."""
+    """Return the record of the device, or share, with its known facts if it is not restored."""
     fresh = AttachedDevice(wanted.request, wanted.device, share_id=wanted.share_id)
     for device in before.devices if before else ():
         if device.identity == wanted.identity and not device.home:
@@ -211,7 +211,7 @@ def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevic
 
 
 def warned(record: AttachedDevice) -> AttachedDevice:
-    """Return the record with what it says of host routes that nobody will give back."""
+    """Return the record with warnings of host routes that will not be restored."""
     routes = record.snapshot.unrestorable if record.snapshot else ()
     if not routes:
         return record
@@ -279,7 +279,7 @@ def _require_distinct(kind: str, names: list[str]) -> None:
 def _beside_each_other(
     session: Session, targets: tuple[Target, ...], beside: tuple[Attachment, ...]
 ) -> tuple[Target, ...]:
-    """Return the targets with routes of their own: the kernel tells what the others have."""
+    """Return the targets with distinct routes: those of other devices come from the kernel."""
     seen = [each.observed for each in targets]
     seen += (look(session, each) for record in beside for each in record.devices if each.touched)
     networks = [each.network or PodNetwork("") for each in targets]

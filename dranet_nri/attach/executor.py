@@ -222,7 +222,7 @@ class Executor:
         return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
 
     def _undo(self, session: Session, targets: tuple[Target, ...]) -> _Undone:
-        """Plan every device home that the pod was not given before, last first."""
+        """Plan the restore of every device that the pod did not have before, last first."""
         away: set[tuple[str, str]] = set()
         failures: list[str] = []
         for target in reversed(targets):
@@ -246,7 +246,7 @@ class Executor:
         message: str,
         undone: _Undone | None = None,
     ) -> None:
-        """Record the failure; with undone, also which devices are home again.
+        """Record the failure; with undone, also which devices are restored.
 
         Raises:
             OSError: a record could not be written; the others are.
@@ -273,7 +273,7 @@ class Executor:
     # ----------------------------------------------------------------------- the way back
 
     def detach(self, attachment: Attachment, *, netns_alive: bool) -> Attachment:
-        """Bring the claim's devices home, as far as the kernel lets them.
+        """Restore the claim's devices, as far as the kernel lets them.
 
         Args:
             attachment: the claim's record.
@@ -306,7 +306,7 @@ class Executor:
         return self._detached(attachment, devices, returns)
 
     def verify(self, attachment: Attachment, allocation: Allocation | None) -> Attachment | None:
-        """Look whether every device of the record is in its pod's namespace, which is held.
+        """Check that every device of the record is in its pod's namespace, which is referenced.
 
         Args:
             attachment: the claim's record, of phase ATTACHED.

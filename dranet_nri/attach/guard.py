@@ -59,7 +59,7 @@ class Guard:
     _uplinks: Uplinks | None = None
 
     def look(self, session: Session) -> Judged:
-        """Look at the host.
+        """Scan the host.
 
         Raises:
             KernelError: it cannot be read.

@@ -101,7 +101,7 @@ def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int 
 
 
 def _rdma_name(session: Session, device: Device) -> str:
-    """Return what its RDMA device is called now; one that was made anew may have another name."""
+    """Return the current name of its RDMA device; one that was made again may have another name."""
     published = device.rdma_devices
     here = [link.name for link in session.rdma(KnownRdma(device.key, published)).host]
     return next((name for name in (*published, *here) if name in here), next(iter(published), ""))

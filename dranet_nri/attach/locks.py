@@ -32,7 +32,7 @@ class DeviceLocks:
 
     @asynccontextmanager
     async def of(self, names: Iterable[str], late: Late | None = None) -> AsyncIterator[None]:
-        """Hold every lock. Of those who wait for a device, the first who can go on does."""
+        """Hold every lock. Of the waiters for a device, the first that can continue does."""
         wanted = frozenset(names)
         if self._taken.isdisjoint(wanted):
             self._taken.update(wanted)

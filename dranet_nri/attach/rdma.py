@@ -145,7 +145,7 @@ def require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) ->
 def require_alone(
     session: Session, device: Device, rdma: tuple[RdmaLink, ...], lost: tuple[str, ...]
 ) -> None:
-    """Refuse a move that takes more from the host than was claimed: nobody would give it back.
+    """Refuse a move that takes more from the host than was claimed: it would not be restored.
 
     Args:
         session: of the pod.
@@ -239,7 +239,7 @@ def _interfaces(session: Session, device: Device) -> tuple[str, ...]:
 
 
 def _known(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
-    """Return the RDMA devices as they were on the host; those made anew since, as they are there.
+    """Return the RDMA devices as they were on the host; those made since, as they are there.
 
     One of two may be in the pod already while the other one is made anew.
     """

@@ -78,7 +78,7 @@ class Sandboxes:
         self._by_uid.setdefault(pod.uid, {})[pod.sandbox_id] = pod
 
     def leave(self, sandbox_id: str) -> None:
-        """Note that the sandbox has ended; fine if nobody knew it."""
+        """Note that the sandbox has ended; an unknown one is fine."""
         pod = self._live.pop(sandbox_id, None)
         if pod is not None:
             of_pod = self._by_uid[pod.uid]

@@ -228,7 +228,7 @@ class Repairs:
     _at_work: dict[tuple[str, str], asyncio.Task[bool]] = field(default_factory=dict)
 
     async def done(self, repairs: Iterable[Repair], patience_s: float, moment_s: float) -> bool:
-        """Do repairs in turn. One that hangs in the kernel is left to itself, and not begun again.
+        """Do repairs in turn. One that hangs in the kernel is abandoned, and not started again.
 
         So there are as many threads as repairs that hang, however often they are asked for.
 

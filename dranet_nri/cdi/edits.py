@@ -74,7 +74,7 @@ def cdi_ids(allocation: Allocation) -> tuple[tuple[str, str], ...]:
 
 
 def gated_requests(allocation: Allocation) -> tuple[str, ...]:
-    """Return the requests whose devices are handed over; adminAccess results only look on."""
+    """Return the requests whose devices the pod gets; adminAccess results only observe."""
     return tuple(
         dict.fromkeys(each.request for each in allocation.devices if not each.admin_access)
     )

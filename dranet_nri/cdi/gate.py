@@ -47,7 +47,7 @@ class Gate:
         return self.cdi_dir / f"{_PREFIX}{claim_uid}.json"
 
     def open(self, allocation: Allocation, attachment: Attachment, options: EditOptions) -> bool:
-        """Write the claim's files; none where it only looks on (adminAccess).
+        """Write the claim's files; none where it only observes (adminAccess).
 
         Returns:
             Whether it was closed.
@@ -69,7 +69,7 @@ class Gate:
         return closed
 
     def is_open(self, allocation: Allocation) -> bool:
-        """Whether the claim's containers may start; one that only looks on has no gate."""
+        """Whether the claim's containers may start; one that only observes has no gate."""
         return not gated_requests(allocation) or self.spec_path(allocation.claim.uid).exists()
 
     def close(self, claim_uid: str) -> None:
@@ -90,7 +90,7 @@ class Gate:
         return ""
 
     def clear(self, attached: Collection[str]) -> None:
-        """Remove what a crash left: files half written, and those of claims that nobody has.
+        """Remove what a crash left: partial files, and files of claims that no longer exist.
 
         Args:
             attached: UIDs of the claims that have an attachment record.

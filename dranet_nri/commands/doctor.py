@@ -65,7 +65,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Look at the node and print what was found; 1 if something is bad.
+    """Check the node and print the findings; 1 if something is bad.
 
     Raises:
         KernelError: the kernel refused a dump.
@@ -162,7 +162,7 @@ def verbs_of(
     seen: Checkup,
     ask: Callable[[str], VerbsDevice | VerbsFailure] | None,
 ) -> tuple[list[VerbsDevice | VerbsFailure], list[Finding]]:
-    """Return what devices told that were opened, and what is to be said of it.
+    """Return the facts of opened devices, and the findings about them.
 
     None is opened where /dev is a container's own: a healthy one would seem broken.
 
@@ -181,7 +181,7 @@ def verbs_of(
 def verbs_findings(
     probed: Sequence[VerbsDevice | VerbsFailure], *, installed: bool
 ) -> Iterator[Finding]:
-    """Yield what opened devices told.
+    """Yield the findings of opened devices.
 
     Args:
         probed: one for each device.

@@ -39,17 +39,17 @@ class Alarm:
         self._stirred = asyncio.Event()
 
     def stir(self) -> None:
-        """Have the time looked at again."""
+        """Wake the loop, so that it computes its due time again."""
         self._stirred.set()
 
     async def until(self, due: Callable[[], float]) -> None:
-        """Return when it is due; asked again with each stir, inf for never."""
+        """Return when it is due; due is called again at each wake-up, inf for never."""
         while (left_s := due() - self._clock()) > 0:
             self._stirred.clear()
             await self._stir_or(left_s)
 
     async def stirred(self, longest_s: float) -> None:
-        """Return after a stir, or so many seconds; inf for a stir only."""
+        """Return after a wake-up, or so many seconds; inf for a wake-up only."""
         await self._stir_or(longest_s)
         self._stirred.clear()
 

@@ -37,7 +37,7 @@ def shown(text: str) -> str:
 
 
 def say(*lines: str, to: TextIO | None = None) -> None:
-    """Print lines, each of them as one; to standard output unless told."""
+    """Print lines, each of them as one; to standard output by default."""
     for line in lines:
         print(shown(line), file=to or sys.stdout)
 

@@ -122,7 +122,7 @@ def _lines(data: bytes) -> int:
 
 @contextmanager
 def patient_stderr() -> Iterator[None]:
-    """Let nothing that writes to standard error wait for who reads it: neither log nor traceback.
+    """Keep writers to standard error from waiting for its reader: log and tracebacks.
 
     At the end what waits is written, for two seconds at most.
     """
@@ -171,5 +171,5 @@ def logger(room: str) -> structlog.typing.FilteringBoundLogger:
 
 
 def trace_of(error: Exception) -> Exception | None:
-    """Return what to log as exc_info: an error that nobody thought of, for it may be a bug."""
+    """Return what to log as exc_info: an unexpected error, because it may be a bug."""
     return None if isinstance(error, DranetError | OSError) else error

@@ -28,7 +28,7 @@ class _Worker(threading.Thread, Generic[T]):
         self.future: asyncio.Future[T] = self._loop.create_future()
 
     def run(self) -> None:
-        """Do the work, and have the loop told."""
+        """Do the work, and notify the loop."""
         try:
             tell: Callable[[], None] = partial(self.future.set_result, self._work())
         except BaseException as error:  # noqa: BLE001 - handed to the caller, whatever it is

@@ -13,7 +13,7 @@ _GPU: Final = re.compile(r"pci:v0000(10DE|1002)d.*bc(03|12)sc.*")
 
 
 def azure_host(sysfs: Path, size: str = "") -> AzureHost | None:
-    """Return what tells the machine's PCIe layout, None if it is not Azure's.
+    """Return the facts of the machine's PCIe layout, None if it is not Azure's.
 
     Args:
         sysfs: where sysfs is mounted.

@@ -56,7 +56,7 @@ class Told:
 
 
 def told(sysfs: Path) -> Told:
-    """Return what the kernel tells by netlink, nothing where sysfs shows no RDMA device.
+    """Return the netlink facts, empty where sysfs shows no RDMA device.
 
     Args:
         sysfs: where a sysfs of the calling thread's network namespace is mounted.
@@ -79,7 +79,7 @@ def told(sysfs: Path) -> Told:
 
 
 def told_again(before: Told, names: Collection[str]) -> Told:
-    """Return what was told, the ports of some devices asked again.
+    """Return the netlink facts, with the ports of some devices read again.
 
     Args:
         before: what was told last.
@@ -177,7 +177,7 @@ def _device(folder: Folder, name: str, told: Told) -> RdmaDevice | None:
 
 
 def _protocol(node_type: str, ports: tuple[RdmaPort, ...]) -> str:
-    """Return the protocol as the kernel would tell it (OPA, which looks like ib, apart)."""
+    """Return the protocol as the kernel would name it (OPA, which looks like ib, apart)."""
     return _PROTOCOLS.get((node_type, ports[0].link_layer), "") if ports else ""
 
 

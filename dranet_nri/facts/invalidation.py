@@ -46,7 +46,7 @@ NOTHING: Final = Touched()
 
 
 def touched_by(events: Iterable[Event]) -> Touched:
-    """Return what some events touch. Of net devices rtnetlink tells, so that udev's are nothing."""
+    """Return what some events touch. rtnetlink reports net devices; udev's events are ignored."""
     links: set[int] = set()
     found = NOTHING
     for event in events:

@@ -25,7 +25,7 @@ def look() -> Insight:
 
 
 def look_if_allowed() -> Insight:
-    """Return what the kernel tells us, which of programs is nothing where we may not ask."""
+    """Return what the kernel shows; without the privilege, no programs."""
     return Insight(_programs_if_allowed(), _above())
 
 

@@ -251,7 +251,7 @@ def host_facts(
     *,
     told: infiniband.Told | None = None,
 ) -> HostFacts:
-    """Return what the kernel told by netlink together with what sysfs tells.
+    """Return the netlink facts joined with those of sysfs.
 
     Args:
         sysfs_root: where sysfs is mounted.

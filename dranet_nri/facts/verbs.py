@@ -93,7 +93,7 @@ def is_installed() -> bool:
 
 
 def probe(name: str, timeout_s: float = TIMEOUT_S) -> VerbsDevice | VerbsFailure:
-    """Open the device for a moment in a child process and return what it tells.
+    """Open the device for a moment in a child process and return its facts.
 
     Args:
         name: of the RDMA device ("mlx5_0").
@@ -196,7 +196,7 @@ def _ports(context: object, count: int) -> Iterator[VerbsPort]:
 
 
 def _main(name: str) -> int:
-    """Print what the device tells, or the reason why it does not."""
+    """Print the device's facts, or the reason why there are none."""
     try:
         from pyverbs.pyverbs_error import PyverbsError
     except ImportError as error:

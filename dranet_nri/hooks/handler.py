@@ -110,7 +110,7 @@ class Plugin:
             del self.rejections[pod.uid]
 
     async def stop_pod_sandbox(self, pod: Pod) -> None:
-        """Bring the sandbox's devices home. What can't be done now is repaired soon."""
+        """Restore the sandbox's devices on the host. What cannot be done now is repaired soon."""
         self.attacher.live.leave(pod.sandbox_id)
         await self.attacher.idle(pod.sandbox_id)
         held = self._attached_to(pod.sandbox_id)
@@ -235,11 +235,11 @@ class Plugin:
         yield Repair("stray links not removed", strays, self.attacher.remove_strays)
 
     def pending(self) -> int:
-        """Return how many claims are neither home nor attached with open gates, or not known."""
+        """Return the number of claims neither restored nor attached with open gates, or unknown."""
         return len(self.unsettled()) + bool(self._unread)
 
     def unsettled(self) -> tuple[Attachment, ...]:
-        """Return the records of claims that are neither home nor attached with open gates."""
+        """Return the records of claims that are neither restored nor attached with open gates."""
         return tuple(each for each in self.attacher.attachments.all() if not self._is_settled(each))
 
     def has_rdma(self) -> bool:
@@ -285,7 +285,7 @@ class Plugin:
             await self.attacher.verify(record, self.allocations.get(uid))
 
     def _is_wanted(self, record: Attachment) -> bool:
-        """Whether the sandbox lives: its namespace does, and the runtime, once asked, knows it.
+        """Whether the sandbox is live: its namespace is, and the runtime, once asked, lists it.
 
         What is attached stays without its allocation; what is half done goes home.
         """

@@ -106,7 +106,7 @@ _STANDARD_ADDRESS: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-
 
 
 def readable(text: str) -> str:
-    """Return what the kernel told with bytes that are no UTF-8, lone surrogates here, replaced."""
+    """Return the kernel's text with bytes that are no UTF-8, lone surrogates here, replaced."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
@@ -251,7 +251,7 @@ def _port_attributes(port: RdmaPort) -> Attributes:
 
 
 def _protocol(device: RdmaDevice, port: RdmaPort | None) -> str:
-    """Return the port's protocol: the kernel tells that of the first, mlx4 may have both."""
+    """Return the port's protocol: the kernel shows that of the first, mlx4 may have both."""
     layer = port.link_layer if port else ""
     if layer == "InfiniBand" and device.protocol == "roce":
         return "ib"

@@ -206,7 +206,7 @@ def _ownerless(device: RdmaDevice) -> str:
 
 
 def _placed(facts: HostFacts) -> HostFacts:
-    """Return the facts with the NUMA nodes that only the table of an Azure size tells."""
+    """Return the facts with the NUMA nodes that only the table of an Azure size has."""
     table = placements(facts.azure)
 
     def placed(function: PciFunction) -> PciFunction:

@@ -225,7 +225,7 @@ def _a(word: str) -> str:
 
 
 def _lost(upper: Link, used: Collection[int]) -> str:
-    """Return what an upper link loses with the one below; "" for a VLAN that nobody uses."""
+    """Return what an upper link loses with the one below; "" for an unused VLAN."""
     if upper.kind in DELETED_WITH_LOWER:
         return f"carries {upper.name}, which the kernel deletes when it leaves"
     if upper.kind != CLOSED_WITH_LOWER:

@@ -96,7 +96,7 @@ def _reached(facts: HostFacts, node_addresses: Collection[str]) -> Iterator[tupl
 
 
 def _of(known: Link, links: Sequence[Link]) -> Sequence[Link]:
-    """Return the link as it is now, or those that may be what was made anew of it."""
+    """Return the current link, or those that may have been created in its place."""
     return [each for each in links if each.index == known.index] or [
         each
         for each in links

@@ -43,7 +43,7 @@ def locate(
     pod: Sequence[Link],
     known: Known | None = None,
 ) -> Located:
-    """Look for the device.
+    """Find the device.
 
     Args:
         key: what to look for.
@@ -115,7 +115,7 @@ def _at_home(key: DeviceKey, host: Sequence[Link], known: Known) -> tuple[Link, 
 def _virtual(
     homes: tuple[Link, ...], there: Link | None, pod: Sequence[Link], known: Known
 ) -> Located:
-    """Look for a virtual device that was touched.
+    """Find a virtual device that was modified.
 
     Args:
         homes: the links that are it on the host; it is none of several.

@@ -114,7 +114,7 @@ def move(source: End, target: End, op: MoveLink) -> None:
 
 
 def _explained(error: KernelError, op: MoveLink) -> KernelError:
-    """Return the error with what to do about it, where the errno alone does not tell."""
+    """Return the error with its remedy, where the errno alone does not say it."""
     if error.code != EADDRNOTAVAIL or op.settings.mac is None:
         return error
     detail = (

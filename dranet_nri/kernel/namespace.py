@@ -57,12 +57,12 @@ class Space:
         self._indexes: dict[str, int] = {}
 
     def forget(self) -> None:
-        """Read everything anew from now on, for something is about to change."""
+        """Drop everything that was read, because something is about to change."""
         self._links = None
         self._rules = None
 
     def forget_names(self) -> None:
-        """Look names up anew from now on, for a link is about to come, go or be renamed."""
+        """Drop the names that were read: a link is about to appear, disappear or be renamed."""
         self._indexes.clear()
 
     def links(self) -> tuple[Seen, ...]:

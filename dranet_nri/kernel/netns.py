@@ -166,7 +166,7 @@ def open_namespace(path: str) -> int | None:
 
 
 def _on_nsfs(fd: int) -> bool:
-    """Whether fd is on nsfs. There is one instance of it, so its device number tells."""
+    """Whether fd is on nsfs. There is one instance of it, so its device number is enough."""
     status = os.fstat(fd)
     nsfs = os.stat(HOST_PATH).st_dev  # noqa: PTH116 (a path object would resolve the magic link)
     return stat.S_ISREG(status.st_mode) and status.st_dev == nsfs

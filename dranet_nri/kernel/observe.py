@@ -37,7 +37,7 @@ def observe(
     *,
     bare: bool = False,
 ) -> Observed:
-    """Look for the device in both namespaces; arguments as for the port.
+    """Find the device in both namespaces; arguments as for the port.
 
     Raises:
         KernelError: a dump failed.
@@ -102,7 +102,7 @@ def _candidates(
 
 
 def own_names(links: Sequence[Link], name: str, known: Known | None) -> set[str]:
-    """Return the names of links in the pod that may be the device, where no parents are told.
+    """Return the names of links in the pod that may be the device, where parents are unknown.
 
     Those of its index there; else its name, and InfiniBand links of its GUID, for the kernel names
     what it makes anew.
@@ -147,7 +147,7 @@ def _taken(links: tuple[Seen, ...], own: Link | None) -> frozenset[str]:
 
 
 def sysfs_parents(sys_root: str, links: tuple[Seen, ...]) -> Parents:
-    """Return the parents of the host's links, where the kernel tells none (before Linux 5.14)."""
+    """Return the parents of the host's links, where netlink has none (before Linux 5.14)."""
     parents: dict[str, tuple[str, str]] = {}
     for seen in links:
         device = Path(sys_root, "class/net", seen.name, "device")

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def observe(host: int, pod: int | None, sys_root: str, known: KnownRdma) -> ObservedRdma:
-    """Look for the RDMA devices of a device.
+    """Find the RDMA devices of a device.
 
     Args:
         host, pod: descriptors of the namespaces, None if there is no pod's.

@@ -371,7 +371,7 @@ def _request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:
 
 
 def _as_told(route: Route) -> bytes:
-    """Return the attributes that go back as the kernel told them."""
+    """Return the attributes that are sent back as the kernel returned them."""
     metrics = bytes.fromhex(route.metrics)
     if route.mtu:
         metrics = attribute(RTAX_MTU, struct.pack("=I", route.mtu)) + metrics

@@ -267,7 +267,7 @@ def _opened(paths: Mapping[str, str]) -> _Files:
 
 
 def told(af_spec: bytes) -> tuple[Sysctl, ...]:
-    """Return what a move resets as the link's IFLA_AF_SPEC tells it, in the order of the table.
+    """Return the sysctls that a move resets, from the link's IFLA_AF_SPEC, in table order.
 
     A family that the link lacks is left out. A key that the kernel lacks may be told as 0.
     """
@@ -292,7 +292,7 @@ def _as_in_file(key: str, value: int) -> str:
 
 
 def shown_by_files(proc_root: str, name: str, *, secret: bool) -> tuple[Sysctl, ...]:
-    """Return what a move resets of link name and IFLA_AF_SPEC doesn't tell; what is absent is not.
+    """Return the sysctls that a move resets and IFLA_AF_SPEC lacks; absent files are left out.
 
     Args:
         proc_root: as NetlinkKernel takes it.

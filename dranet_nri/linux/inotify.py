@@ -98,7 +98,7 @@ class Watch:
             raise
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when drain has something to tell."""
+        """Return the descriptor that becomes readable when drain has changes."""
         return self._inotify
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class Watch:
         return Changes(everything=True) if everything else Changes(frozenset(names))
 
     def rearm(self) -> None:
-        """Look whether the path still leads to the watched directory; if not, take the new."""
+        """Check whether the path still leads to the watched directory; if not, watch the new."""
         if self.directory is None or not self._is_current(self.directory):
             self._arm()
 

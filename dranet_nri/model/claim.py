@@ -87,7 +87,7 @@ class AllocatedDevice:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Return the device's name and the share's id, which tell shares of one device apart."""
+        """Return the device's name and the share's id, which distinguish shares of one device."""
         return self.device.name, self.share_id
 
     @property
@@ -206,12 +206,12 @@ class AttachedDevice:
 
     @property
     def touched(self) -> bool:
-        """Whether something of it may be away from home."""
+        """Whether some of its state may not be restored."""
         return not self.home and (self.snapshot is not None or bool(self.rdma or self.child))
 
     @property
     def was_given(self) -> bool:
-        """Whether a pod once had it whole: what is told after success is kept until it is home."""
+        """Whether a pod once had it whole: facts after success are kept until it is restored."""
         return not self.home and bool(self.mtu or self.char_devices)
 
 
@@ -250,10 +250,10 @@ class Attachment:
 
     @property
     def is_away(self) -> bool:
-        """Whether a device was touched and is not verified home."""
+        """Whether a device was modified and is not verified on the host."""
         return any(each.touched for each in self.devices)
 
     @property
     def holds_devices(self) -> bool:
-        """Whether a device is in the pod, or was touched and is not verified home."""
+        """Whether a device is in the pod, or was modified and is not verified on the host."""
         return self.phase is Phase.ATTACHED or self.is_away

@@ -326,7 +326,7 @@ class Sysctl:
 
     @property
     def secret(self) -> bool:
-        """Whether the value is nobody's to read: IPv6 addresses can be told from it (RFC 7217)."""
+        """Whether the value must not be shown: IPv6 addresses can be derived from it (RFC 7217)."""
         return self.key == "stable_secret"
 
 

@@ -118,7 +118,7 @@ def _plan_child(wanted: Wanted, observed: Observed) -> Plan:
 
 
 def is_cut(state: LinkState | None, ops: Plan) -> bool:
-    """Whether the plan ends early, because a net device is made whose number nobody knows yet.
+    """Whether the plan ends early, because a net device is made whose index is not known yet.
 
     A child is, and so is an IPoIB link whose RDMA device moves.
 
@@ -199,7 +199,7 @@ def _into_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan
 
 
 def _without_namesake(snapshot: Link, observed: Observed) -> Observed:
-    """Tell a virtual device from another link, where both namespaces have one of its names.
+    """Distinguish a virtual device from a link of one of its names in the other namespace.
 
     Nothing but names identifies it, but until it leaves the host it has its index there.
     """
@@ -246,7 +246,7 @@ def _check_mtu(mtu: int | None, link: Link, ipoib: IpoibState | None) -> None:
 
 
 def _require_no_ethtool(network: PodNetwork, link: Link) -> None:
-    """Refuse what is set on the host's link, where the pod gets one that is made anew."""
+    """Refuse settings of the host's link, where the pod's link is made in its place."""
     if network.features or network.private_flags:
         raise RefusedError(
             f"ethtool for device {link.name}: the kernel makes this IPoIB interface anew when its"

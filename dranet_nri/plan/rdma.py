@@ -69,7 +69,7 @@ def rdma_home(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> Plan:
 
 
 def rdma_problem(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> str:
-    """Return why the RDMA devices are not home, "" if they are.
+    """Return why the RDMA devices are not restored, "" if they are.
 
     The name counts as well, as long as the device is still the one that left.
     """
@@ -96,7 +96,7 @@ def found(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLin
 
 
 def _reborn(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
-    """Return the devices on the host that appeared since, which a driver's reload made anew."""
+    """Return the devices on the host that appeared since, made by a driver's reload."""
     return tuple(
         each for each in observed.host if all(same(link, (each,)) is None for link in before)
     )

@@ -228,7 +228,7 @@ OF_POD: Final[Mapping[type[Op], Mapping[int, str]]] = {
 
 
 def remedy(code: int, op: Op | None = None) -> str:
-    """Return what to do about an errno of an operation, or of a look at the kernel."""
+    """Return the remedy for an errno of an operation, or of a kernel query."""
     return _own(op).get(code) or ANY.get(code, UNKNOWN)
 
 
@@ -252,7 +252,7 @@ def explained(error: KernelError, op: Op | None = None) -> str:
 
 
 def described(error: Exception, op: Op | None = None) -> str:
-    """Return what a pod's event or a record says of an error; one not of ours tells its type."""
+    """Return the text of an error for an Event or a record; a foreign one has its type."""
     if isinstance(error, KernelError):
         return explained(error, op)
     return str(error) if isinstance(error, DranetError) else f"{type(error).__name__}: {error}"

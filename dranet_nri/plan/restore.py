@@ -131,7 +131,7 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
 
 
 def _own_flags(name: str, settings: LinkSettings) -> Plan:
-    """Set flags in the pod already: who arrives with NOARP gets no duplicate address detection.
+    """Set flags in the pod already: a link that moves with NOARP skips address detection.
 
     The kernel turns accept_dad off for good then (ipv6_add_dev, net/ipv6/addrconf.c).
     """
@@ -141,7 +141,7 @@ def _own_flags(name: str, settings: LinkSettings) -> Plan:
 
 
 def _refuse_namesake(snapshot: Link, observed: Observed) -> None:
-    """Refuse to bring a virtual device home while a link that is there may be it as well."""
+    """Refuse to restore a virtual device while a link on the host may be it as well."""
     host, pod = observed.host, observed.pod
     namesake = host is not None and host.link.index != snapshot.index
     if pod and not pod.link.parent and namesake:
@@ -199,7 +199,7 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
 
 
 def in_vain(failed: Sequence[tuple[Op, KernelError]]) -> bool:
-    """Whether it is of no use to try again what failed on the way home.
+    """Whether it is of no use to retry what failed in a restore.
 
     What a sysctl does not take today it does not take in a minute; a route's gateway may return.
     """

@@ -61,7 +61,7 @@ def how_far(
     alive: bool,
     patient: bool,
 ) -> Return:
-    """Return whether a device is verified home after a try, and why not.
+    """Return whether a device is verified on the host after a try, and why not.
 
     What was in a namespace that is no longer alive may be missing for a while without a word.
     Without patience a usable device counts as home; what is missing is still told. So does a
@@ -125,7 +125,7 @@ def message_of(text: str) -> str:
 
 
 def is_patient(before: Failure | None) -> bool:
-    """Whether what the host refuses still keeps a device from being home.
+    """Whether the retry budget still covers what the host refuses.
 
     Args:
         before: why the last try failed, None if it did not.
@@ -136,7 +136,7 @@ def is_patient(before: Failure | None) -> bool:
 
 
 def why_not_home(returns: Sequence[Return], before: Failure | None, wall_s: int) -> Failure | None:
-    """Return what to record of a try, as last before if there is nothing new to tell.
+    """Return what to record of a try; the previous message if there is no new one.
 
     A try that does not count has the count and the time of the one before it that did.
 

@@ -23,7 +23,7 @@ class PluginLock:
         self._descriptor = -1
 
     def try_acquire(self) -> bool:
-        """Take the lock if nobody else has it; True if it is ours now. Never waits.
+        """Take the lock if it is free; True if this process owns it now. Never waits.
 
         Raises:
             OSError: the lock file cannot be opened.

@@ -66,7 +66,7 @@ class Broken:
 
     @property
     def in_the_way(self) -> bool:
-        """Whether somebody has to act: it is where a record belongs, or nobody knows what it is."""
+        """Whether an operator has to act: it is in a record's place, or its kind is unknown."""
         return self.in_place or self.unread
 
 
@@ -162,7 +162,7 @@ class RecordReader(Generic[R]):
 
     @property
     def broken(self) -> Mapping[str, Broken]:
-        """The records that cannot be used, by claim UID as their file names tell it."""
+        """The records that cannot be used, by the claim UID in their file names."""
         return MappingProxyType(self._broken)
 
     def broken_of_pod(self, pod_uid: str) -> tuple[Broken, ...]:
@@ -171,7 +171,7 @@ class RecordReader(Generic[R]):
 
     @property
     def unread(self) -> tuple[Broken, ...]:
-        """The records of which nobody knows what they hold by now."""
+        """The records whose present content is unknown."""
         return tuple(item for item in self._broken.values() if item.unread)
 
     def is_missing(self, claim_uid: str) -> bool:
@@ -182,7 +182,7 @@ class RecordReader(Generic[R]):
     # ------------------------------------------------------------------- looking
 
     def _take_in(self, own: str | None = None) -> None:
-        """Look at what events name, but not at the record that we wrote ourselves."""
+        """Process the files that events name, except the record that this process wrote."""
         changes = self._watch.drain()
         self._all_due = self._all_due or changes.everything
         named = {key for name in changes.names if (key := key_of(name))}
@@ -194,7 +194,7 @@ class RecordReader(Generic[R]):
             self._look_at(key)
 
     def _look_at(self, key: str) -> None:
-        """Look at a record that is due; it stays so until it could be read."""
+        """Read a record that is due; it stays due until it could be read."""
         before = self._broken.get(key)
         self._look(key)
         now = self._broken.get(key)

@@ -110,7 +110,7 @@ def salvage_pod_uid(data: bytes) -> str | None:
 
 
 def salvage_devices(data: bytes) -> tuple[tuple[str, str], ...] | None:
-    """Return the devices that bytes which are no usable record name, but for those called home.
+    """Return the devices in the bytes of an unusable record, except those marked restored.
 
     It only decides what is given to nobody, so a format that it misunderstands costs a pod its
     device, and no device its way home.

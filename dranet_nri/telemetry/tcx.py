@@ -41,13 +41,13 @@ class Lookout:
     _trouble: str = ""
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Read the facts at intervals until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Look, and write what is different."""
+        """Read the facts, and write them if they changed."""
         trouble = ""
         try:
             content = tcx.encoded(await self.ask())

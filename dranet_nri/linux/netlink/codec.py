@@ -144,7 +144,7 @@ def split_prefix(cidr: str) -> tuple[str, int]:
 
 
 def attribute(kind: int, payload: bytes) -> bytes:
-    """Return one attribute, padded, for the requests that only look something up."""
+    """Return one attribute, padded, for requests that only read."""
     return ATTRIBUTE.pack(4 + len(payload), kind) + payload + b"\0" * (-len(payload) % 4)
 
 

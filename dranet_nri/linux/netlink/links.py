@@ -117,7 +117,7 @@ class Seen:
 
     @property
     def parent(self) -> tuple[str, str]:
-        """Return bus and name of the parent device, "" where the kernel tells none."""
+        """Return bus and name of the parent device, "" where the kernel shows none."""
         bus = text(self.attrs.get(IFLA_PARENT_DEV_BUS_NAME))
         return bus, text(self.attrs.get(IFLA_PARENT_DEV_NAME))
 
@@ -251,7 +251,7 @@ def outline(seen: Seen, bus: str = "", parent: str = "") -> Link:
 
 
 def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
-    """Return the link in full; bus and parent serve where the kernel tells none.
+    """Return the link in full; bus and parent serve where the kernel shows none.
 
     Raises:
         KernelError: EBADMSG, an attribute has not the length that it should have.

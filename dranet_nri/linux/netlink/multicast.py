@@ -71,7 +71,7 @@ class EventSource(Generic[E]):
 def open_member(
     protocol: int, what: str, groups: tuple[int, ...], queue_bytes: int
 ) -> socket.socket:
-    """Open a socket in the calling thread's own namespace that hears of these groups.
+    """Open a socket in the calling thread's own namespace, a member of these groups.
 
     Args:
         protocol: NETLINK_* (linux/netlink.h).

@@ -71,7 +71,7 @@ def _own_id(netlink: Rtnetlink, nsfd: int) -> bytes:
 
 
 def _links(netlink: Rtnetlink, number: int) -> list[Seen]:
-    """Return the links of a namespace that tell the namespace of another link."""
+    """Return the links of a namespace that name the namespace of another link."""
     target = attribute(IFLA_TARGET_NETNSID, struct.pack("=I", number))
     request = INFO.pack(0, 0, 0, 0, 0) + target + WITHOUT_STATS
     try:

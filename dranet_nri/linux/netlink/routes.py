@@ -79,7 +79,7 @@ def _family_defaults(netlink: Rtnetlink, family: int) -> Iterator[_Route]:
 
 
 def legs_of(values: Mapping[int, bytes]) -> tuple[int, ...]:
-    """Return the ifindexes of a route's legs, as its attributes tell them."""
+    """Return the ifindexes of a route's legs, from its attributes."""
     return tuple(sorted({u32(values.get(4)), *_multipath(values.get(9, b""))} - {0}))
 
 

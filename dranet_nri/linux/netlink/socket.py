@@ -66,7 +66,7 @@ class Netlink:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take over a netlink socket, or something that speaks like one.
+        """Take over a netlink socket, or a fake of one.
 
         Args:
             sock: the socket.
@@ -97,7 +97,7 @@ class Netlink:
                 return
 
     def get(self, what: str, kind: int, body: bytes) -> bytes:
-        """Look one object up and return its body.
+        """Request one object and return its body.
 
         Raises:
             KernelError: there is none, or the kernel refused.

@@ -192,7 +192,7 @@ def decode_port(body: bytes) -> RdmaPort:
 
 
 def decode_system(body: bytes) -> RdmaSystem:
-    """Return what a SYS_GET answer tells.
+    """Return the values of a SYS_GET answer.
 
     Raises:
         KernelError: EBADMSG, it tells no mode that there is.

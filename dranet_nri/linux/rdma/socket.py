@@ -122,7 +122,7 @@ class RdmaSocket:
             raise self._explained(error, index, errors.RENAME) from error
 
     def move(self, what: str, index: int, target_fd: int) -> None:
-        """Move the device to another namespace; see the rules for who may call this where.
+        """Move the device to another namespace; see the rules for the calling thread.
 
         Its users lose it, its character devices get new numbers, its index and name stay.
 

@@ -260,7 +260,7 @@ def pod_from_message(message: nri_pb2.PodSandbox) -> Pod:
 
 
 def container_from_message(message: nri_pb2.Container) -> Container:
-    """Return the container as far as we look at it."""
+    """Return the container, with the fields that the plugin uses."""
     return Container(
         id=message.id,
         sandbox_id=message.pod_sandbox_id,
