@@ -83,7 +83,7 @@ class Held:
         }
 
     def _devices(self) -> Iterator[Device]:
-        """Yield them, those of our own records last; who has adminAccess only looks at them."""
+        """Yield them, the shim's own records last, without adminAccess, which only observes."""
         for attachment in self._attachments.records():
             yield from (each.device for each in attachment.devices if each.touched)
         for allocation in self._allocations.records():
