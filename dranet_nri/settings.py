@@ -23,7 +23,7 @@ UNLIMITED: Final = 2**64 - 1  # RLIM_INFINITY
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the plugin runs.
+    """Settings of the plugin.
 
     Attributes:
         nri_socket: the runtime's NRI socket.

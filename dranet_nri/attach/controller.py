@@ -137,7 +137,7 @@ class Attacher:
             if not claims:
                 return
             if pod.sandbox_id not in self.live:
-                # Not recorded: the pod was not refused anything, and the claim may be home already.
+                # Not recorded: the pod was not refused, and the claim may be restored already.
                 raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
                 refuse_held(pod, claims, self.attachments.all(), self.live)

@@ -48,7 +48,7 @@ from dranet_nri.plan.restore import MAKES_NONE
 from dranet_nri.plan.route_conflicts import beside_each_other
 
 MAX_NAMED: Final = 3  # routes in a warning
-# linux/if.h. The kernel gives accept_dad -1 to whoever arrives so, for good (ipv6_add_dev).
+# linux/if.h. The kernel sets accept_dad of a link that arrives so to -1, for good (ipv6_add_dev).
 IFF_NOARP: Final = 0x80
 
 
@@ -378,7 +378,7 @@ def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> 
     defaults = {("mpls", "input"): "0"}  # of whoever arrives (mpls_add_dev), with no file for it
     defaults |= {(each.family, each.key): each.value for each in session.default_sysctls()}
     lost = (
-        # What has no default is no sysctl of this kernel, though it may be told; or it is a secret.
+        # Without a default it is no sysctl of this kernel, though netlink may have it; or secret.
         each
         for each in host.sysctls
         if each.secret

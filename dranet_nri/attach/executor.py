@@ -40,7 +40,7 @@ ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
 
 
 class Journal(Protocol):
-    """Where attachments are recorded, durable enough to survive this process."""
+    """Store of attachments, durable enough to survive this process."""
 
     def put(self, attachment: Attachment) -> None:
         """Replace the claim's record. Must be atomic."""
@@ -61,7 +61,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Undone:
-    """What became of the devices of an attach that failed.
+    """State of the devices of an attach that failed, after the undo.
 
     Attributes:
         away: identities of those that are not home.
@@ -285,8 +285,8 @@ class Executor:
         """
         if attachment.phase is not Phase.DETACHING:
             attachment = replace(attachment, phase=Phase.DETACHING)
-            # A disk that is full must not keep a NIC in a dying pod: the record there says whose
-            # it is, and a restart looks where it is before it trusts that.
+            # A disk that is full must not keep a NIC in a dying pod: the record there names its
+            # owner, and a restart observes the device before it trusts that.
             with suppress(DranetError, OSError):
                 self._journal.put(attachment)
         try:

@@ -92,7 +92,7 @@ class HookCounts:
 
 
 class WorkCounts:
-    """What is done with devices.
+    """Metrics of the work on devices.
 
     Attributes:
         stuck: threads that the kernel keeps, by their work.
@@ -190,7 +190,7 @@ class WorkCounts:
 
 
 class Standing:
-    """How things are now."""
+    """Gauges of the current state."""
 
     def __init__(self) -> None:
         """Know nothing yet."""

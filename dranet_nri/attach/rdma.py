@@ -67,7 +67,7 @@ _STANDING: Final = frozenset({SHARED_MODE_WARNING, IP_ONLY_WARNING, NO_ADDRESS_W
 
 @dataclass(frozen=True, slots=True)
 class RdmaOptions:
-    """What the operator chose.
+    """The operator's RDMA settings.
 
     Attributes:
         mode: the mode that the machine must be in, None: any.

@@ -96,7 +96,7 @@ class WayHome:
                 try:
                     session.apply(op)
                 except KernelError as error:
-                    # One thing that can't be restored must not keep the rest from coming home.
+                    # A setting that cannot be restored must not block the others.
                     failed.append((op, error))
         return failed
 

@@ -189,7 +189,7 @@ class Overseer:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a repair is of.
+    """Subject of a repair.
 
     Attributes:
         name: for people; the pod and the claim that come after may have the same.

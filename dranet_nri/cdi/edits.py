@@ -44,7 +44,7 @@ _NOT_CDI: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass(frozen=True, slots=True)
 class EditOptions:
-    """What the operator chose.
+    """The operator's settings of container edits.
 
     Attributes:
         memlock: RLIMIT_MEMLOCK in bytes for containers with an RDMA device, None to leave it.

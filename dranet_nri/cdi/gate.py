@@ -31,7 +31,7 @@ READABLE: Final = 0o644  # a non-root container reads its metadata, the runtime 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Where the files are written.
+    """The gate's directories.
 
     Attributes:
         cdi_dir: a directory the runtime reads CDI specs from.

@@ -23,7 +23,7 @@ class Verb(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a program is called, and what it can do.
+    """A program's name and its verbs.
 
     Attributes:
         name: as it is typed.

@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a loop goes by; a test brings its own.
+    """Clock, sleep and random source of a loop; a test passes its own.
 
     Attributes:
         clock: seconds that only go up.

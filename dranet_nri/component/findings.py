@@ -12,7 +12,7 @@ from typing import TextIO
 
 
 class Grade(StrEnum):
-    """How good or bad a finding is."""
+    """Severity of a finding."""
 
     OK = "ok"
     NOTE = "note"

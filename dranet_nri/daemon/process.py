@@ -234,7 +234,7 @@ class Daemon:
             return True
         self._log.warning("another instance runs on this node, waiting for it to end")
         while not stop.is_set():
-            # Another process's flock tells nobody when it is let go.
+            # No event reports the release of another process's flock.
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), LOCK_POLL_S)
             if lock.try_acquire():

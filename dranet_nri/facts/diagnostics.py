@@ -32,7 +32,7 @@ _RELEASE: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the host's files are."""
+    """Paths of the host's files."""
 
     sysfs: Path = Path("/sys")
     proc: Path = Path("/proc")
@@ -44,7 +44,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """What was found.
+    """Facts for `doctor`.
 
     Attributes:
         kernel: major and minor version, (0, 0) if not told.

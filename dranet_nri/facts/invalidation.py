@@ -15,7 +15,7 @@ _RDMA: Final = frozenset({"infiniband", "infiniband_verbs"})
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What may be different.
+    """Facts that may have changed.
 
     Attributes:
         links: ifindexes; a link's addresses and filters are meant as well.

@@ -28,7 +28,7 @@ _ROUTE: Final = Struct("=BBBBBBBBI")  # family, dst len, src len, tos, table, â€
 
 
 class NetEventKind(Enum):
-    """What an event is about."""
+    """Subject of an event."""
 
     LINK = auto()
     ADDRESS = auto()

@@ -18,7 +18,7 @@ _NRI_PLUGIN: Final = "io.containerd.nri.v1.nri"
 
 @dataclass(frozen=True, slots=True)
 class ContainerdFile:
-    """What containerd's configuration file says.
+    """Settings in containerd's configuration file.
 
     Attributes:
         version: of the file's format; 3 belongs to containerd 2.
@@ -38,7 +38,7 @@ class ContainerdFile:
 
 @dataclass(frozen=True, slots=True)
 class CrioFiles:
-    """What CRI-O's configuration files say.
+    """Settings in CRI-O's configuration files.
 
     Attributes:
         nri: whether they switch it on, None if they do not say.

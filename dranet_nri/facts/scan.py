@@ -110,7 +110,7 @@ class KnownLinks:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the last scan saw.
+    """Facts of the last scan.
 
     Attributes:
         told: what netlink told of RDMA devices.

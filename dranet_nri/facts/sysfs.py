@@ -28,7 +28,7 @@ _MODALIAS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class NetParent:
-    """Where a net device hangs in the device tree.
+    """Place of a net device in the device tree.
 
     Attributes:
         bus, parent: its parent device ("virtio", "virtio3"), "" if it has none.

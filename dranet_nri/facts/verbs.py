@@ -81,7 +81,7 @@ class VerbsDevice:
 
 @dataclass(frozen=True, slots=True)
 class VerbsFailure:
-    """Why a device could not be asked."""
+    """Reason why a device could not be opened or queried."""
 
     name: str
     reason: str

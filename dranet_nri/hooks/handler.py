@@ -38,7 +38,7 @@ MAX_REJECTIONS: Final = 3
 
 @dataclass(slots=True)
 class Plugin:
-    """What the runtime's events do. One instance, on one event loop."""
+    """Handler of the runtime's events. One instance, on one event loop."""
 
     attacher: Attacher
     allocations: AllocationReader

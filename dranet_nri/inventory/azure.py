@@ -16,7 +16,7 @@ from dranet_nri.inventory.host_facts import AzureHost
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the NIC of a PCI domain sits.
+    """NUMA node and GPUs of the NIC of a PCI domain.
 
     Attributes:
         numa_node: its NUMA node.

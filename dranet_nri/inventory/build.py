@@ -48,7 +48,7 @@ _MULTI_PORT_DRIVERS: Final = frozenset({"cxgb3", "cxgb4", "mlx4_core"})
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What this node has for pods.
+    """Devices of this node: published, and withheld with the reason.
 
     Attributes:
         devices: publishable ones, sorted by name.

@@ -24,7 +24,7 @@ Place = tuple[Ns, Link]
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where the device is.
+    """Location of the device.
 
     Attributes:
         host, pod: its link there, None where it is not.

@@ -26,7 +26,7 @@ Seen = Sequence[types.RdmaDevice]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the namespaces show.
+    """RDMA devices and links that the namespaces show.
 
     Attributes:
         mode: whether each shows its own, or all.

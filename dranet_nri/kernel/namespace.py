@@ -19,8 +19,8 @@ from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, prepare
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
 from dranet_nri.plan.routes import Slot
 
-# What links of a pod may have on the wire, or its routes: it may make any number of them, and each
-# takes thrice as much of our memory. Some 12,000 plain links.
+# Bytes of a dump of a pod's links or routes: a pod may make any number of them, and each takes
+# three times its size in this process. Some 12,000 plain links.
 MOST_IN_POD: Final = 16 << 20
 
 

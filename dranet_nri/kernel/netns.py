@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Outcome(Generic[T]):
-    """What became of work in another thread: a value, or why there is none."""
+    """Result of work in another thread: a value, or the error."""
 
     value: T | None = None
     error: BaseException | None = None

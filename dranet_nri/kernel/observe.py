@@ -47,7 +47,7 @@ def observe(
     host_parents: Parents = {}
     pod_parents: Parents = {}
     if key.parent and not any(seen.parent[1] for seen in (*on_host, *in_pod)):
-        # Linux before 5.14 doesn't tell parents. The pod has no sysfs that we could ask.
+        # Linux before 5.14 shows no parents in netlink. The pod has no sysfs to read.
         host_parents = sysfs_parents(sys_root, on_host)
         own = own_names(_all(in_pod), pod_name, known)
         pod_parents = dict.fromkeys(own, (key.bus, key.parent))

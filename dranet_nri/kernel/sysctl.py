@@ -170,7 +170,7 @@ def check_root(proc_root: Path) -> None:
 
 
 class Defaults:
-    """What a link gets that enters a namespace: the values to which a move resets it.
+    """Sysctls of a link that enters a namespace: the values to which a move resets it.
 
     Its files stay open as long as it is there: to open one takes twenty times as long as to read
     it, and every attach reads them all. Safe to use from several threads.

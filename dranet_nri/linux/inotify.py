@@ -169,7 +169,7 @@ class Watch:
                 if candidate != self._path:
                     step = self._path.relative_to(candidate).parts[0]
                     return not (candidate / step).is_dir()
-                # Watched before opened: if it is replaced in between, an event tells.
+                # Watched before opened: if it is replaced in between, there is an event.
                 self.directory = os.open(candidate, _OPEN_DIRECTORY)
                 return True
         raise StateError(f"{self._path}: neither it nor a directory above it can be watched")

@@ -106,7 +106,7 @@ class ContainerClaim:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What the shim records for one claim (allocations/<claim uid>.json).
+    """The shim's record of one claim (allocations/<claim uid>.json).
 
     Attributes:
         pod: the one pod that may use the claim.
@@ -126,7 +126,7 @@ class Allocation:
 
 
 class Phase(StrEnum):
-    """How far a claim's devices are."""
+    """Progress of a claim's devices."""
 
     INTENT = "intent"  # a plan was written, its result was not
     ATTACHED = "attached"  # all devices are in the pod, fully configured
@@ -220,7 +220,7 @@ GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # reason of one that is attached
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why the last try failed.
+    """Reason of the last failed try.
 
     Attributes:
         reason: CamelCase word for events and conditions ("NetworkDeviceAttachFailed").
@@ -237,7 +237,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What the plugin records for one claim (attachments/<claim uid>.json)."""
+    """The plugin's record of one claim (attachments/<claim uid>.json)."""
 
     claim: ObjectRef
     pod: ObjectRef

@@ -18,7 +18,7 @@ class Ns(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceKey:
-    """What a network device is known by, wherever it is.
+    """Stable identity of a network device, in any namespace.
 
     Attributes:
         bus: the parent's bus ("pci", "virtio", "vmbus"), "" for a virtual device.
@@ -42,8 +42,8 @@ DELETED_WITH_LOWER: Final = frozenset({"macsec", "vxlan"})
 # that again, without its routes and IPv6 addresses (vlan_device_event, net/8021q/vlan.c). A macvlan
 # or ipvlan link only loses its carrier.
 CLOSED_WITH_LOWER: Final = "vlan"
-# Kinds that may tell another link, and do not run over it: ends of a pair; tunnels without a lower
-# link; and IPoIB children, which the rules for their RDMA device are about.
+# Kinds that may name another link, and do not run over it: ends of a pair; tunnels without a lower
+# link; and IPoIB children, which the rules for their RDMA device cover.
 BESIDE_LOWER: Final = frozenset({"bareudp", "geneve", "gtp", "ipoib", "netkit", "veth", "vxcan"})
 SCOPE_LINK: Final = 253  # linux/rtnetlink.h
 ARPHRD_INFINIBAND: Final = 32  # linux/if_arp.h: IPoIB, parents and children
@@ -60,7 +60,7 @@ class OffloadSizes:
 
 
 class XdpMode(StrEnum):
-    """Where a link runs an XDP program: its driver, the kernel's stack or its hardware."""
+    """Hook of an XDP program: the link's driver, the kernel's stack or the hardware."""
 
     NATIVE = "native"
     GENERIC = "generic"
@@ -77,7 +77,7 @@ class XdpProgram:
 
 @dataclass(frozen=True, slots=True)
 class IpoibState:
-    """How an IP-over-InfiniBand link works: IFLA_IPOIB_MODE and IFLA_IPOIB_UMCAST.
+    """State of an IP-over-InfiniBand link: IFLA_IPOIB_MODE and IFLA_IPOIB_UMCAST.
 
     Attributes:
         connected: connected mode, else datagram.
@@ -89,7 +89,7 @@ class IpoibState:
 
 
 class TcxSide(StrEnum):
-    """Which packets of a link a program sees by TCX."""
+    """Direction of the packets that a TCX program gets."""
 
     INGRESS = "ingress"
     EGRESS = "egress"
@@ -355,7 +355,7 @@ class LinkState:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Where one device is now.
+    """Current location of one device.
 
     Attributes:
         host: its state in the host's namespace, None if it is not there.

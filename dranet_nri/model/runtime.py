@@ -62,7 +62,7 @@ class Rlimit:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What one container gets, before it is encoded as CDI or as an NRI adjustment."""
+    """Edits of one container, before they are encoded as CDI or as an NRI adjustment."""
 
     mounts: tuple[Mount, ...] = ()
     char_devices: tuple[CharDevice, ...] = ()

@@ -23,7 +23,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.rdma import same
 
-# Links of these kinds have their parent's address, so that it tells them from nothing.
+# Links of these kinds have their parent's address, so it does not distinguish them.
 BORROWED_ADDRESS: Final = frozenset({"vlan", "ipvlan", "ipvtap", "macsec"})
 _IPOIB_ADDRESS: Final = 59  # characters: flags and queue pair (4 bytes), then a GID (RFC 4391)
 _PORT_GUID: Final = 23  # characters: the last 8 bytes of the GID
@@ -122,7 +122,7 @@ class Known:
             return False
         named = link.name == name
         if self.perm_mac and link.perm_mac:
-            # What was made anew while the device was away we gave its name there, no other.
+            # A link that was made again while the device was in the pod has the name set there.
             return bool(self.pod_index) or not named
         if self.index and not self.pod_index:
             return False
@@ -131,7 +131,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class KnownRdma:
-    """What the RDMA devices of a device are known by.
+    """Recorded identity of the RDMA devices of a device.
 
     Attributes:
         key: of the device.

@@ -39,7 +39,7 @@ Inherited = Address | Route | Rule | Neighbour
 
 @dataclass(frozen=True, slots=True)
 class OfHost:
-    """What goes along, and in words what does not."""
+    """Host state that the pod inherits, and in words the rest."""
 
     addresses: tuple[Address, ...]
     routes: tuple[Route, ...]

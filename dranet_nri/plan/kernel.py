@@ -147,7 +147,7 @@ class Session(Protocol):
 
 
 class Kernel(Protocol):
-    """What the daemon needs of the kernel."""
+    """The kernel port of the daemon."""
 
     def identify(self, path: str) -> NetnsId | None:
         """Return the identity of the namespace at path, None if nothing (or no nsfs) is there."""

@@ -28,7 +28,7 @@ from dranet_nri.model import (
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """What one RTM_NEWLINK may set besides name and namespace; None leaves it as it is.
+    """Link settings of one RTM_NEWLINK besides name and namespace; None leaves them as they are.
 
     For `flags` see Link; all of those bits become as they are given.
     """

@@ -67,7 +67,7 @@ class Stuck:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """How the plugin is. Times are seconds of CLOCK_BOOTTIME.
+    """State of the plugin. Times are seconds of CLOCK_BOOTTIME.
 
     Attributes:
         beat_s: when this was written.
@@ -90,7 +90,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the plugin's heartbeat means, one line for each thing.
+    """Meaning of the plugin's heartbeat, one line for each problem.
 
     Attributes:
         dead: why it is not at work, which a restart may help.

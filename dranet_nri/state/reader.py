@@ -179,7 +179,7 @@ class RecordReader(Generic[R]):
         broken = self._broken.get(claim_uid)
         return claim_uid not in self._records and not (broken and broken.unread)
 
-    # ------------------------------------------------------------------- looking
+    # ------------------------------------------------------------------- reading
 
     def _take_in(self, own: str | None = None) -> None:
         """Process the files that events name, except the record that this process wrote."""

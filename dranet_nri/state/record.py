@@ -30,7 +30,7 @@ MAX_RECORD: Final = 256 << 10  # 32 NICs with a ConnectX's features: 120 KB; 512
 _MOST: Final = {Phase.INTENT: MAX_RECORD * 6 // 8, Phase.ATTACHED: MAX_RECORD * 7 // 8}
 
 # Records of version v (the key) become records of version v + 1. None was written before 1.
-# Version 4 knows the metric of a claimed route; a record without it is one of both.
+# Version 4 has the metric of a claimed route; a record without it is valid in both versions.
 UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {3: lambda record: record}
 
 _CODECS: Final[dict[type, Codec]] = {

@@ -129,7 +129,7 @@ class RecordStore(RecordReader[R], Generic[R]):
     def _move_aside(self, key: str) -> None:
         shelf = self._directory / QUARANTINE
         shelf.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
-        # Nobody else names files here: the lock is ours.
+        # No other process creates files here: this one owns the lock.
         free = (shelf / f"{name_of(key)}.{number}" for number in count(1))
         target = next(path for path in free if not os.path.lexists(path))
         self._fs.replace(self._directory / name_of(key), target)

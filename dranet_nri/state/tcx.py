@@ -30,7 +30,7 @@ Above = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of links elsewhere tha
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """What the plugin sees."""
+    """Host facts that need privilege to read."""
 
     programs: Programs = field(default_factory=dict)
     above: Above = field(default_factory=dict)
@@ -54,7 +54,7 @@ def decoded(data: bytes) -> Insight:
         fields = json.loads(data)
         if (version := fields["version"]) != _VERSION:
             raise StateVersionError(f"{NAME}: version {version!r}, this program reads {_VERSION}")
-        # A plugin of an earlier version tells nothing of other namespaces.
+        # A plugin of an earlier version writes nothing about other namespaces.
         return Insight(_told(fields["tcx"], _PROGRAM), _told(fields.get("above", {}), _KIND))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
         raise StateCorruptError(f"{NAME}: not what the plugin writes: {cause!r}") from cause

@@ -73,7 +73,7 @@ IFLA_IPOIB_MODE: Final = 2
 IFLA_IPOIB_UMCAST: Final = 3
 IPOIB_MODE_DATAGRAM: Final = 0
 IPOIB_MODE_CONNECTED: Final = 1
-# IFLA_XDP_DRV_PROG_ID and those beside it; IFLA_XDP_PROG_ID tells no mode where there are several.
+# IFLA_XDP_DRV_PROG_ID and those beside it; IFLA_XDP_PROG_ID has no mode where there are several.
 XDP_PROG_IDS: Final = {5: XdpMode.NATIVE, 6: XdpMode.GENERIC, 7: XdpMode.OFFLOADED}
 
 # RFC 2863, in the order of IF_OPER_* (linux/if.h).

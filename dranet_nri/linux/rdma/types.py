@@ -30,7 +30,7 @@ class CharDevKind(StrEnum):
 
 
 class EventKind(StrEnum):
-    """What happened, by enum rdma_nl_notify_event_type; the last two are ours."""
+    """Kinds of enum rdma_nl_notify_event_type; the last two are this package's."""
 
     REGISTER = "register"
     UNREGISTER = "unregister"
@@ -97,7 +97,7 @@ class RdmaPort:
 
 @dataclass(frozen=True, slots=True)
 class RdmaSystem:
-    """What holds for the whole machine.
+    """RDMA settings of the whole machine.
 
     Attributes:
         monitor: the kernel announces what happens to RDMA devices (Linux 6.12 and later).

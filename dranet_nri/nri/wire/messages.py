@@ -23,7 +23,7 @@ RUNTIME_SERVICE: Final = "nri.pkg.api.v1alpha1.Runtime"
 NRI_VERSION: Final = "v0.12.2"  # of the protocol we implement, told to the runtime
 
 # RunPodSandbox, StopPodSandbox, RemovePodSandbox, CreateContainer: bit (event - 1) of each. Every
-# NRI since 0.2 knows these. 0 would subscribe to everything, an unknown bit ends the registration.
+# NRI since 0.2 has these. 0 would subscribe to everything, an unknown bit ends the registration.
 EVENT_MASK: Final = 0x0F
 
 # Pods and containers in all pieces of one list, or messages nested in any other request. An empty
@@ -34,7 +34,7 @@ _PERMISSIONS: Final = 0o7777  # a file mode without the file's type
 
 
 class PodEventKind(StrEnum):
-    """What happened to a sandbox; the values are the names of the rpcs."""
+    """Kinds of sandbox events; the values are the names of the rpcs."""
 
     RUN = "RunPodSandbox"
     STOP = "StopPodSandbox"

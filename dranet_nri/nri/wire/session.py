@@ -28,7 +28,7 @@ MAX_LIST: Final = 64 << 20
 
 
 class State(StrEnum):
-    """How far the handshake is."""
+    """Progress of the handshake."""
 
     CONNECTING = "connecting"
     REGISTERED = "registered"

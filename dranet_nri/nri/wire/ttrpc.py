@@ -86,7 +86,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back for a call; status is None for a success."""
+    """Response of a call; status is None for a success."""
 
     stream: int
     payload: bytes
