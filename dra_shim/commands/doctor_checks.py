@@ -32,7 +32,7 @@ _RESOURCES: Final = "resource.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What the service account must be allowed to do, and what fails otherwise."""
+    """A permission of the service account, and what fails without it."""
 
     verb: str
     resource: str

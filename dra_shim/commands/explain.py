@@ -53,7 +53,7 @@ _ROOT_REMEDY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What was found.
+    """The result of an explanation.
 
     Attributes:
         parts: every check of every device.

@@ -37,7 +37,7 @@ _OUR_CLASSES = (DRIVER_NAME, "dranet")
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What several documents say: errors, and what may be meant so."""
+    """Errors and warnings of several documents checked together."""
 
     violations: tuple[str, ...]
     warnings: tuple[str, ...]

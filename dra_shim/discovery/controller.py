@@ -154,7 +154,7 @@ class NodeDevices:
         held.take_in()
         self._stir()
 
-    # ------------------------------------------------------------------- looking
+    # ------------------------------------------------------------------ scanning
 
     async def _look_if_due(self) -> None:
         async with self._turn:

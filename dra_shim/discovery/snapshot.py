@@ -95,7 +95,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is there.
+    """Snapshot of the node: devices to publish, their health, and those withheld.
 
     Attributes:
         devices: those that are offered, by name.

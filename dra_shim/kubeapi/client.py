@@ -48,7 +48,7 @@ _NO_QUERY: Final[Mapping[str, str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """How a silent connection is asked whether its other end is still there (tcp(7)), in seconds.
+    """TCP keep-alive of a silent connection (tcp(7)), in seconds.
 
     Attributes:
         after_s: of silence, before it is asked first.

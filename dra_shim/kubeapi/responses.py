@@ -31,7 +31,7 @@ Object = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back; the header names are lower case."""
+    """A response; the header names are lower case."""
 
     status: int
     body: bytes

@@ -19,7 +19,7 @@ AGENT: Final = "dra-shim"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How an API server is reached.
+    """Address and credentials of an API server.
 
     Attributes:
         server: its URL.

@@ -32,7 +32,7 @@ _STATES: Final = {True: HEALTHY, False: UNHEALTHY, None: UNKNOWN}
 
 @dataclass(frozen=True, slots=True)
 class DeviceHealth:
-    """How one device is.
+    """Health of one device.
 
     Attributes:
         healthy: None where nobody knows.
@@ -47,7 +47,7 @@ class DeviceHealth:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """How all devices are that we publish; another number means other contents."""
+    """Health of all published devices; another number means other contents."""
 
     number: int
     devices: tuple[DeviceHealth, ...]

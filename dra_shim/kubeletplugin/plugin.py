@@ -51,7 +51,7 @@ Notice = Registered | SocketReplaced | SocketFailed
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How things are.
+    """State of the registration and its sockets.
 
     Attributes:
         registered: whether the kubelet took us, by its last word.

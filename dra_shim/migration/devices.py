@@ -105,7 +105,7 @@ def _told(claim: AllocatedClaim, result: Result, network: Document) -> Attribute
         return {}
     given = ""
     with suppress(ConfigError):  # Its Prepare says so.
-        # dranet's order: it was dranet who gave the name.
+        # dranet's order, because dranet set the interface's name.
         config = select_config(claim.configs, result.request, first_valid_wins=True)
         given = config.interface.name or ""
     told = {_INTERFACE: network.get("interfaceName") or given, _MAC: network.get("hardwareAddress")}

@@ -44,7 +44,7 @@ _ON_PF: Final = "auxiliary"  # the bus of subfunctions
 
 
 class Feature(StrEnum):
-    """What a server may not know, by the feature gate that brings it."""
+    """A feature that a server may lack, by its feature gate."""
 
     TAINTS = "DRADeviceTaints"
     COUNTERS = "DRAPartitionableDevices"

@@ -28,7 +28,7 @@ class Uses:
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What a node has.
+    """The inventory of a node.
 
     Attributes:
         devices: publishable devices, in the order they are published.
@@ -78,7 +78,7 @@ def stock_of(
     merged = merge_known(inventory, known)
     devices = filter_devices(expression, merged.devices, near)
     both = {each.name for each in matching_devices(shared, devices, near)}
-    # A share keeps a device from whoever wants it whole, also after it is shared no longer.
+    # A share blocks the allocation of the whole device, also after it is shared no longer.
     partly = {name: who for name, who in uses.shares.items() if name not in both}
     return Stock(
         devices,

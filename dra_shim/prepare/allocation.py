@@ -29,7 +29,7 @@ from dranet_nri.model import AllocatedDevice, Allocation, Device, NetworkConfig,
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for all claims of the node.
+    """Settings that hold for all claims of the node.
 
     Attributes:
         pool: of the node's devices.

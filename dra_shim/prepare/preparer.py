@@ -62,7 +62,7 @@ MAX_MESSAGE: Final = 900  # an event holds 1024 bytes, and the kubelet puts word
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where claims, pods and devices come from."""
+    """Sources of claims, pods and devices."""
 
     claims: ClaimSource
     pods: PodSource
@@ -83,7 +83,7 @@ class _LeftError(Exception):
 
 @dataclass(slots=True)
 class _Trial:
-    """Where a claim's devices come from, and how far it is, for the answer if time runs out.
+    """Progress of a claim's Prepare and its sources, for the answer if time runs out.
 
     Attributes:
         devices: know them.

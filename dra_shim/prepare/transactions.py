@@ -30,7 +30,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a claim is given.
+    """Devices of the node, and exclusions, for the record of one claim.
 
     Attributes:
         devices: of the node, by name.

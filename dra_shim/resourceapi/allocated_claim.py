@@ -53,7 +53,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class AllocatedClaim:
-    """What a claim has of us.
+    """A claim's allocation from this driver.
 
     Attributes:
         allocated: whether it has an allocation, be it of other drivers' devices.

@@ -45,7 +45,7 @@ GROUP: Final = "resource.k8s.io"
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 
 _SLICE: Final = "ResourceSlice"
-# Kinds of the group that are not looked into.
+# Kinds of the group that are not read.
 _UNREAD: Final = ("DeviceTaintRule", "ResourcePoolStatusRequest")
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = (

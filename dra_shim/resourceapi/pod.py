@@ -16,7 +16,7 @@ _CONTAINERS: Final = ("initContainers", "containers")  # ephemeral ones can't ha
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """What a pod does with a claim.
+    """A pod's use of a claim.
 
     Attributes:
         uid: of the pod.

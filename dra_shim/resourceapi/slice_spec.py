@@ -31,7 +31,7 @@ _SPEC: Final = (
 )
 _FACTS: Final = (
     *("attributes", "capacity", "consumesCounters", "taints", "allowMultipleAllocations", *_PLACE),
-    # Not looked into: what happens after the devices were chosen.
+    # Not read: they apply after the devices were chosen.
     *("bindsToNode", "bindingConditions", "bindingFailureConditions"),
     "nodeAllocatableResourceMappings",
 )

@@ -23,7 +23,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a request for part of a capacity is rounded (CapacityRequestPolicy).
+    """Rounding of a request for part of a capacity (CapacityRequestPolicy).
 
     Attributes:
         default: what a request that does not ask consumes; None for all of it.

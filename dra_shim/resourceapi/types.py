@@ -121,7 +121,7 @@ class ResourceClaim:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaimTemplate:
-    """What a pod's own claim is made from; namespace is "" where the document does not say."""
+    """The template of a pod's own claim; namespace is "" where the document has none."""
 
     namespace: str
     name: str

@@ -43,7 +43,7 @@ class PodContainer:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """What counts of a pod's spec; path is where it stands in its document."""
+    """The claims and containers of a pod's spec; path is its place in the document."""
 
     path: str
     claims: tuple[PodClaimEntry, ...] = ()

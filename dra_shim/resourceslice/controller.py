@@ -257,7 +257,7 @@ class Publisher:
             return frozenset()
         return missing_after(answer, features)
 
-    # ------------------------------------------------------------------- telling
+    # ----------------------------------------------------------------- reporting
 
     def _tell_once(self, notice: notices.Notice) -> None:
         if notice not in self._told:

@@ -27,7 +27,7 @@ from dra_shim.resourceslice.layout import Part
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What was sent of a slice, and what the server made of it; both settled."""
+    """A slice as sent, and as the server returned it; both settled."""
 
     sent: Spec
     kept: Spec

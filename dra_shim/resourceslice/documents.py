@@ -24,7 +24,7 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What all slices of a pool say.
+    """Fields common to all slices of a pool.
 
     Attributes:
         node: its node's name, and its own.

@@ -35,7 +35,7 @@ _INDEX: Final = re.compile("[0-9]{3}")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one slice holds: devices, or what devices consume."""
+    """Content of one slice: devices, or the counters that devices consume."""
 
     name: str
     offers: tuple[Offer, ...] = ()

@@ -26,7 +26,7 @@ _DROPPED: Final[Mapping[str, Feature]] = {
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What is at fault.
+    """Devices and features that a server refused.
 
     Attributes:
         devices: name → why.

@@ -13,7 +13,7 @@ from dranet_nri.settings import RUN
 
 STATE: Final = Path("/var/lib/dranet-nri")
 KUBELET_ROOT: Final = Path("/var/lib/kubelet")
-# Where distributions have theirs, for who does not find it.
+# The kubelet's directories of some distributions, for the remedy of a kubelet not found.
 KUBELET_ELSEWHERE: Final = (
     "k0s: /var/lib/k0s/kubelet, microk8s: /var/snap/microk8s/common/var/lib/kubelet"
 )
@@ -22,7 +22,7 @@ DEFAULT_NAMESPACE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where records are.
+    """Directories of the records.
 
     Attributes:
         directory: ours; the records are in `allocations` below it.

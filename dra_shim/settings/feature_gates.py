@@ -22,7 +22,7 @@ _WORDS: Final = {  # strconv.ParseBool
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """What is wanted.
+    """The requested alpha features.
 
     Attributes:
         lists: NUMA nodes are published as lists, to servers that take them.

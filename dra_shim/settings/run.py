@@ -55,7 +55,7 @@ _IDLE_GATE: Final = "devices in pods keep their attributes without it"
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How the daemon runs.
+    """Settings of the daemon.
 
     Attributes:
         node: the Kubernetes node's name.

@@ -151,7 +151,7 @@ def device_statuses(
 
 @dataclass(frozen=True, slots=True)
 class _Outlook:
-    """What holds for all devices of the claim that are handed over; reason "" if all is well."""
+    """State of all exclusive devices of the claim; reason "" if all is well."""
 
     reason: str = ""
     message: str = ""

@@ -52,7 +52,7 @@ class _Bucket:
 
 @dataclass(slots=True)
 class Backlog:
-    """What is to be posted. Times are seconds of any one clock."""
+    """Events to post. Times are seconds of any one clock."""
 
     overflow: Callable[[], None]
     _waiting: OrderedDict[Key, Waiting] = field(default_factory=OrderedDict)

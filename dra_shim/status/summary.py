@@ -22,7 +22,7 @@ NEWS_S: Final = 3600.0  # events are kept that long (--event-ttl); older failure
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of one claim.
+    """Records of one claim, and the pods that wait for it in vain.
 
     Attributes:
         allocation: our record, None where there is none.

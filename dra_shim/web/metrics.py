@@ -23,7 +23,7 @@ RESULTS: Final = ("prepared", "prepared_ungated", "unprepared", "orphan_dropped"
 
 
 class CallCounts:
-    """What the kubelet asks for, and what became of each claim."""
+    """Metrics of the kubelet's calls, and of the result for each claim."""
 
     def __init__(self) -> None:
         """Begin at 0."""
@@ -108,7 +108,7 @@ class CallCounts:
 
 
 class ServerCounts:
-    """What the API server has of the node's devices.
+    """Metrics of the node's devices on the API server.
 
     Attributes:
         published: whether it had all of them at least once.
@@ -174,7 +174,7 @@ class ServerCounts:
 
 
 class StatusCounts:
-    """What became of claim status and Events."""
+    """Metrics of claim status and Events."""
 
     def __init__(self, errors: Counter) -> None:
         """Begin at 0; errors counts requests that failed, by part and kind."""
@@ -213,7 +213,7 @@ class StatusCounts:
 
 
 class NodeCounts:
-    """What is seen of the node, and how our own parts are."""
+    """Metrics of the node's scans, and of the shim's workers."""
 
     def __init__(self) -> None:
         """Begin at 0."""

@@ -25,8 +25,8 @@ from dra_shim.settings.listen_address import Address
 REQUEST_S: Final = 30.0  # for a request to arrive
 ANSWER_S: Final = 5.0  # for an answer to leave
 MAX_CONNECTIONS: Final = 256
-# Accepted in one turn of the loop, fewer than the seats: whoever has sent its request is read
-# before its place can be taken.
+# Accepted in one turn of the loop, fewer than the maximum of connections: a request that was sent
+# is read before its connection can be replaced.
 _AT_ONCE: Final = 16
 _WAITING: Final = 1024  # connections that the kernel holds meanwhile
 MAX_HEAD: Final = 16 << 10  # bytes
@@ -36,7 +36,7 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is answered."""
+    """An HTTP answer."""
 
     text: str
     status: int = 200

@@ -22,7 +22,7 @@ from dranet_nri.model import Version
 
 
 class Outcome(StrEnum):
-    """How a check ended."""
+    """Result of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
