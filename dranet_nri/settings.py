@@ -28,8 +28,8 @@ class Settings:
     Attributes:
         nri_socket: the runtime's NRI socket.
         name, index: identity towards the runtime; index is two digits.
-        allocations: the shim's records, read only to us.
-        run: our own directory: attachments, metadata files, lock.
+        allocations: the shim's records, read-only.
+        run: the plugin's directory: attachments, metadata files, lock.
         cdi: where CDI specs are written; must be on tmpfs so that a reboot closes the gate.
         memlock: RLIMIT_MEMLOCK in bytes for RDMA containers, None to leave it.
         environment: whether containers get interface names in their environment.

@@ -84,7 +84,7 @@ def with_rdma(
     """Return the device's record with the RDMA devices that go with it into the pod.
 
     Raises:
-        RefusedError: they can't be had as they are wanted; the text tells the remedy.
+        RefusedError: they can't be had as they are wanted; the text has the remedy.
     """
     if not wanted.device.rdma_devices:
         return device

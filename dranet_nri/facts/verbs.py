@@ -41,9 +41,9 @@ class VerbsPort:
     """Facts of a port from a verbs context.
 
     Attributes:
-        active_mtu, max_mtu: bytes of payload in a packet, 0 if not told.
-        lanes: how many the link uses, 0 if not told.
-        lane_mbps: of each lane, Mbit/s, 0 if not told.
+        active_mtu, max_mtu: bytes of payload in a packet, 0 if unknown.
+        lanes: how many the link uses, 0 if unknown.
+        lane_mbps: of each lane, Mbit/s, 0 if unknown.
         gids, pkeys: sizes of the tables.
     """
 

@@ -1,7 +1,7 @@
 """Link identification: the link of a device among the links of two namespaces.
 
 Rules:
-1. A parent device identifies its link. Several links of one parent are told apart by facts, the
+1. A parent device identifies its link. Several links of one parent are distinguished by facts, the
    most stable first: port number, index in the pod, permanent address, addresses, name.
 2. The remaining link is the device's if it is the only one; hardware made anew has nothing in
    common with its recorded facts. Among several links none is guessed.
@@ -46,7 +46,7 @@ def locate(
     """Find the device.
 
     Args:
-        key: what to look for.
+        key: of the device to find.
         pod_name: its name in the pod as far as known, "" if unknown.
         host: every link of the host's namespace, with bus, parent and port filled in.
         pod: every link of the pod's namespace; empty if there is none.

@@ -80,7 +80,7 @@ class IpoibInfo(nla):  # type: ignore[misc]
 
 
 class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
-    """struct ifinfomsg and the attributes that we set; numbers from linux/if_link.h."""
+    """struct ifinfomsg and the attributes that requests set; numbers from linux/if_link.h."""
 
     fields = ifinfmsg.fields
     nla_map = (
@@ -105,7 +105,7 @@ class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
 
 
 class NeighbourMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
-    """struct ndmsg and the attributes that we set; numbers from linux/neighbour.h."""
+    """struct ndmsg and the attributes that requests set; numbers from linux/neighbour.h."""
 
     fields = ndmsg.fields
     nla_map = ((1, "NDA_DST", "ipaddr"), (2, "NDA_LLADDR", "cdata"))

@@ -69,7 +69,7 @@ class Space:
         """Return every link of the namespace.
 
         Raises:
-            KernelError: E2BIG, a pod has more than we look through.
+            KernelError: E2BIG, a pod has more than the limit.
         """
         if self._links is None:
             most = None if self.ns is Ns.HOST else MOST_IN_POD
@@ -146,7 +146,7 @@ class Space:
         return (*first, *sysctls, *shown[len(first) :])
 
     def tcx(self, index: int) -> tuple[TcxProgram, ...] | None:
-        """Return what runs on a link by TCX; None where the kernel has none, or we may not ask."""
+        """Return a link's TCX programs; None without TCX in the kernel, or the privilege."""
         try:
             return run_inside(self.fd, lambda: bpf.programs_on(index))
         except KernelError as error:

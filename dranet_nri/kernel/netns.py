@@ -126,7 +126,7 @@ def identify(path: str) -> NetnsId | None:
         unpinned it and a plain file remains, or the path was used again.
 
     Raises:
-        KernelError: the path cannot be looked at.
+        KernelError: the path cannot be opened.
     """
     fd = open_namespace(path)
     if fd is None:
@@ -144,7 +144,7 @@ def open_namespace(path: str) -> int | None:
     device is touched.
 
     Raises:
-        KernelError: the path cannot be looked at.
+        KernelError: the path cannot be opened.
     """
     try:
         looked = os.open(path, os.O_PATH | os.O_CLOEXEC)

@@ -109,7 +109,7 @@ def move(source: int, target: int, what: str, index: int) -> None:
     """Move the device of that index; one that is there already counts as done.
 
     Raises:
-        KernelError: the kernel or the driver refused; the text tells the remedy.
+        KernelError: the kernel or the driver refused; the text has the remedy.
     """
 
     def send(rdma: RdmaSocket) -> None:
@@ -126,7 +126,7 @@ def rename(space: int, what: str, index: int, name: str) -> None:
     """Rename the device of that index where it is.
 
     Raises:
-        KernelError: the kernel refused; the text tells the remedy.
+        KernelError: the kernel refused; the text has the remedy.
     """
     _asked(space, what, lambda rdma: rdma.rename(what, index, name))
 

@@ -212,7 +212,7 @@ class NetlinkSession:
         return self._space(ns, what).ethtool.state(what, index)
 
     def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
-        """Return what runs on a link by TCX; None before Linux 6.6, or if we may not ask."""
+        """Return what runs on a link by TCX; None before Linux 6.6, or without the privilege."""
         return self._space(ns, f"ask for the TCX programs of link {index}").tcx(index)
 
     def rdma(self, known: KnownRdma) -> ObservedRdma:
@@ -234,7 +234,7 @@ class NetlinkSession:
         return ipoib.observe_child(host, self._spaces.get(Ns.POD), alias)
 
     def children(self) -> tuple[tuple[str, int], ...]:
-        """Return every link on the host that we made."""
+        """Return every link on the host that the plugin made."""
         return ipoib.children(self._space(Ns.HOST, "look for links that we made"))
 
     def pkeys(self, rdma_device: str, port: int) -> tuple[int, ...]:

@@ -112,7 +112,7 @@ class Allocation:
         pod: the one pod that may use the claim.
         pod_claim_name: name of the claim in a template pod's spec, "" for a direct claim.
         containers: which containers list it; empty: none does, so every container gets it.
-        nonce: last part of the CDI ids, which tells claims of one name apart.
+        nonce: last part of the CDI ids, which distinguishes claims of one name.
         boot_id: of the boot in which it was recorded.
     """
 
@@ -164,7 +164,7 @@ class AttachedDevice:
     """One device of an attachment.
 
     Attributes:
-        snapshot: state on the host before we touched it; None until taken.
+        snapshot: state on the host before the first operation; None until taken.
         snapshot_s: when it was taken, seconds of CLOCK_BOOTTIME.
         pod_name: interface name in the pod, "" for a device without a netdev.
         pod_index: its ifindex there, 0 until it is attached.
@@ -178,7 +178,7 @@ class AttachedDevice:
         child: alias of the link that is made for the pod on this device, "" if none is.
         share_id: of a share of a multi-allocation device, which stays on the host; "" if it is
             the pod's alone.
-        home: verified back on the host and restored.
+        home: verified on the host and restored.
     """
 
     request: str

@@ -124,7 +124,7 @@ class Link:
             ALLMULTI, MULTICAST. None, as in the two below: a record of before does not tell.
         group: IFLA_GROUP.
         xdp: what is attached.
-        ipoib: None where the kernel tells none, as of any link that is not IPoIB.
+        ipoib: None where the kernel shows none, as of any link that is not IPoIB.
     """
 
     index: int
@@ -209,9 +209,9 @@ class Route:
         expires_s: remaining lifetime in seconds, 0 none.
         preference: RTA_PREF of IPv6 (0 medium, 1 high, 3 low).
         tos: of the packets that it is for, 0 all; IPv4 only.
-        metrics: RTA_METRICS but the MTU (initcwnd, advmss, …) as the kernel tells them, in hex.
+        metrics: RTA_METRICS but the MTU (initcwnd, advmss, …) as the kernel returns them, in hex.
         realms: RTA_FLOW.
-        encap: RTA_ENCAP_TYPE and RTA_ENCAP as the kernel tells them, in hex; "" no tunnel.
+        encap: RTA_ENCAP_TYPE and RTA_ENCAP as the kernel returns them, in hex; "" no tunnel.
     """
 
     destination: str

@@ -355,7 +355,7 @@ class AddIpoib:
 
 @dataclass(frozen=True, slots=True)
 class DelLink:
-    """Delete a link that we made; one that is gone counts as done."""
+    """Delete a link that the plugin made; one that is gone counts as done."""
 
     ns: Ns
     index: int

@@ -65,7 +65,7 @@ class InPod:
 
     Attributes:
         network: how it shall be configured there; None for a device without a net device.
-        host: the state of its net device before we touched it.
+        host: the state of its net device before the first operation.
         rdma: its RDMA devices that go with it, as they were on the host.
         rdma_name: of the only one of them in the pod, "" to keep its name.
         child: the link that is made for the pod instead; None: the device itself goes there.

@@ -43,7 +43,7 @@ class PodNetwork:
 
     Attributes:
         inherited: what of the addresses, routes, rules and neighbours was not claimed.
-        told: what the pod should know of what it gets, one line each.
+        told: warnings for the pod, one line each.
     """
 
     name: str

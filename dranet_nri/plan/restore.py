@@ -90,12 +90,12 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
     """Say what must happen so that the net device is on the host as it was.
 
     Args:
-        snapshot: its state before we touched it.
+        snapshot: its state before the first operation.
         elapsed_s: seconds since.
         observed: where it is now.
 
     Raises:
-        RefusedError: it can't come home; the text tells why.
+        RefusedError: it can't come home; the text has the reason.
     """
     before = _alive(snapshot, elapsed_s)
     _refuse_namesake(snapshot.link, observed)

@@ -42,7 +42,7 @@ class Return:
     """The result of one try to restore a device.
 
     Attributes:
-        home: whether it is home.
+        home: whether it is restored.
         text: why it is not, or what is missing; "" if there is nothing to tell.
         usable: it is on the host under its own name, set, addressed and up.
     """

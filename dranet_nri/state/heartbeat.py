@@ -143,7 +143,7 @@ def load(run: Path) -> Heartbeat:
     Raises:
         FileNotFoundError: there is none.
         OSError: it can't be read.
-        StateError: it is not one of ours.
+        StateError: it is not a file of this format.
     """
     directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -74,7 +74,7 @@ def load(run: Path) -> Insight:
 
     Raises:
         OSError: it can't be read.
-        StateError: it is not one of ours.
+        StateError: it is not a file of this format.
     """
     try:
         directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -218,7 +218,7 @@ def links_from(links: Iterable[Seen], parents: Parents = MappingProxyType({})) -
 
     Args:
         links: as dumped.
-        parents: bus and parent by name of the link, where the kernel tells none.
+        parents: bus and parent by name of the link, where the kernel shows none.
     """
     for seen in links:
         try:

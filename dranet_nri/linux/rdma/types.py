@@ -53,7 +53,7 @@ class RdmaDevice:
         sys_image_guid: in the same form; the same for all devices of one card.
         port_count: ports are numbered from 1.
         protocol: "ib", "roce", "iw", "usnic", "opa", "" where the driver has none (EFA).
-        fw_version: "" where the driver tells none.
+        fw_version: "" where the driver has none.
         parent: name of the RDMA device whose sub-device it is, "" if none.
     """
 

@@ -27,9 +27,9 @@ class RdmaListener:
         """Prepare; nothing is opened before follow.
 
         Args:
-            sysfs: a mount of sysfs of our network namespace.
-            heard: takes events as they come.
-            deaf: told why nothing is heard; that is so until there are other devices.
+            sysfs: a mount of sysfs of this network namespace.
+            heard: called with events as they come.
+            deaf: called with the reason when no events come, until the devices change.
             opened: opens the socket; see open_monitor.
         """
         self._devices = sysfs / "class/infiniband"

@@ -69,10 +69,10 @@ class Connection:
         """Prepare; nothing is connected before run.
 
         Args:
-            endpoint: who we are and where the runtime is.
+            endpoint: the plugin's name and index, and the runtime's socket.
             handler: does the work.
-            notify: told what an operator should know; called from the event loop, must not raise.
-            answered: told of each answer; called from the event loop, must not raise.
+            notify: called with events for an operator, on the event loop; must not raise.
+            answered: called with each answer, on the event loop; must not raise.
             clock: monotonic seconds; deadlines are of it.
             sleep: waits that many seconds of it.
             random: 0 to 1, for the pauses between tries.

@@ -75,7 +75,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The runtime took us. It may already have called."""
+    """The runtime accepted the registration. It may already have called."""
 
 
 @dataclass(frozen=True, slots=True)
