@@ -64,7 +64,7 @@ def writing(state: State) -> Iterator[None]:
 
 
 class Ledger:
-    """The records while we hold the lock; use it as a context manager, one thread at a time."""
+    """The records while the lock is held; use it as a context manager, one thread at a time."""
 
     def __init__(self, state: State, *, fs: Fs | None = None, keep: bool = False) -> None:
         """Name the directories; nothing is opened yet.
@@ -323,7 +323,7 @@ def observe(state: State, counted: Collection[str] = ()) -> tuple[tuple[Device, 
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """The directories of records, ours and the plugin's."""
+    """The directories of records, the shim's and the plugin's."""
 
     store: AllocationStore
     attachments: AttachmentReader

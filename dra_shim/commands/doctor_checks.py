@@ -191,7 +191,7 @@ async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> Asyn
     """Yield whether a kubelet would get its answers.
 
     Args:
-        sockets: ours.
+        sockets: of the shim.
         root: the kubelet's directory that they are below.
         ready: whether the running shim says that a kubelet knows it.
     """

@@ -37,7 +37,7 @@ class Telling:
         self._said: dict[tuple[str, ...], float] = {}
 
     def on_kubelet(self, notice: kubeletplugin.Notice) -> None:
-        """Log what became of our sockets and our registration."""
+        """Log the state of the sockets and the registration."""
         match notice:
             case kubeletplugin.Registered(reason=""):
                 self._kubelet.info("registered")

@@ -43,9 +43,9 @@ class Shim:
         Args:
             settings: how it runs.
             choice: which devices are offered.
-            sockets: where the kubelet finds us.
+            sockets: of the kubelet plugin.
             api: the server.
-            telling: hears of everything.
+            telling: called with every event.
         """
         metrics = Metrics()
         self._settings = settings

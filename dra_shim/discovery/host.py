@@ -29,31 +29,31 @@ class Host(Protocol):
         """Call stir, on the running event loop, whenever something may have changed, until exit.
 
         Raises:
-            KernelError, OSError: nothing can be heard.
+            KernelError, OSError: no events can be received.
         """
 
     def look(self, *, whole: bool, insight: Insight) -> HostFacts:
         """Return what there is now. It may block; one thread at a time.
 
         Args:
-            whole: trust no news; without, what nothing was heard of may be as it was.
-            insight: what the plugin sees now.
+            whole: read everything; else what no event made stale may be reused.
+            insight: the plugin's current facts.
 
         Raises:
             KernelError: the kernel refused.
-            OSError: it cannot be looked at now.
+            OSError: it cannot be scanned now.
         """
 
 
 class LiveHost:
-    """The node we run on."""
+    """The node of this process."""
 
     def __init__(self, sysfs: Path = SYSFS, azure_size: str = "") -> None:
         """Prepare; nothing is opened yet.
 
         Args:
-            sysfs: where a sysfs of our network namespace is mounted.
-            azure_size: what Azure calls this node's size, "" if nobody knows.
+            sysfs: where a sysfs of this network namespace is mounted.
+            azure_size: Azure's name of this node's size, "" if unknown.
 
         Raises:
             InvalidValueError: nothing is known of the size.
@@ -88,7 +88,7 @@ class Source(Protocol):
         """Return the events that are there now.
 
         Raises:
-            KernelError, OSError: no more can be heard.
+            KernelError, OSError: no more events can be received.
         """
 
 

@@ -24,7 +24,7 @@ class AddressSource(Protocol):
         It answers within seconds, for a look at the node waits for it.
 
         Raises:
-            DranetError: nobody knows them now.
+            DranetError: they are not known now.
         """
 
 
@@ -53,7 +53,7 @@ class Reach:
         """Return the node's addresses; one caller at a time.
 
         Raises:
-            DranetError: nobody knows them now, and nobody did.
+            DranetError: they are not known now, and never were.
         """
         if self._known is None or self._due <= self._clock():
             try:

@@ -18,15 +18,15 @@ class Teller:
     """Snapshot reporter: publishes, notifies and reports the result of scans. A HealthSource.
 
     Attributes:
-        view: what the last look that succeeded showed.
+        view: the snapshot of the last scan that succeeded.
     """
 
     def __init__(self, offer: Callable[[Goods], None], notify: Notify, now: float) -> None:
         """Begin with a node of which nothing is known.
 
         Args:
-            offer: takes what is there after each look, the same again too; must not raise.
-            notify: told what became different; must not raise.
+            offer: called with the devices after each scan, changed or not; must not raise.
+            notify: called with each change; must not raise.
             now: the time, in seconds that only go up.
         """
         self.view = View()

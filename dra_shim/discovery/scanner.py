@@ -32,11 +32,11 @@ class Eyes:
         """Prepare a scanner; nothing is scanned yet.
 
         Args:
-            host: what is looked at.
-            reach: tells the node's addresses.
+            host: to scan.
+            reach: source of the node's addresses.
             choice: which devices are offered.
-            patience_s: seconds of a look after which it is told that it is stuck.
-            notify: told so; must not raise.
+            patience_s: seconds of a scan after which it is reported as hung.
+            notify: called then; must not raise.
             plugin: its directory, where it says what only a privileged process sees.
         """
         self._host = host
@@ -52,11 +52,11 @@ class Eyes:
 
         Args:
             held: the records.
-            whole: trust no news; see Host.
+            whole: read everything; see Host.
 
         Raises:
-            DranetError: nobody ever knew the node's addresses.
-            KernelError: the node cannot be looked at.
+            DranetError: the node's addresses were never known.
+            KernelError: the node cannot be scanned.
             StateError: a record cannot be read now.
             OSError: sysfs or the records cannot be read now.
         """

@@ -25,7 +25,7 @@ class Pace:
         """Begin with a scan that is due at once.
 
         Args:
-            rescan_s: seconds between looks at everything.
+            rescan_s: seconds between full scans.
         """
         self._rescan_s = rescan_s
         self._first = inf  # of the news, and the last of them

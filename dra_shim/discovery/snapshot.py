@@ -100,7 +100,7 @@ class View:
     Attributes:
         devices: those that are offered, by name.
         goods: the same for the publisher.
-        ills: device → what is wrong with it, one word.
+        ills: device → its unhealthy reason, one word.
         health: of all of them, sorted by name.
         left_out: (name, why) of what is not offered.
         hardware: names of those among them that are PCI functions, or on one, or have RDMA.
@@ -138,7 +138,7 @@ def view_of(
 
     Args:
         node: its name, and its pool's.
-        facts: what a look saw.
+        facts: of a scan.
         known: devices that records give to pods, as they were then.
         choice: what is wanted.
         uplinks: of the same facts; None where facts tell all that is known of them.

@@ -1,7 +1,7 @@
 """API client: requests sent to an API server, with a bounded time.
 
 Rules:
-1. The client does not retry: the caller knows what a request is worth. Only a token is read again.
+1. The client does not retry; the caller decides. Only a token is read again.
 2. Every answer is bounded, in time and in size. A watch may be silent for minutes; keep-alive of
    its connection checks that the server is still there.
 3. The served version of a group is requested once, and again when it is gone.
@@ -97,7 +97,7 @@ class Api:
         """Return the version in which documents of a kind are, both ways.
 
         Raises:
-            NotServedError: the server has none that we know.
+            NotServedError: the server has no supported version.
             ApiError: see get.
         """
         known = self._versions.get(kind.group)

@@ -73,7 +73,7 @@ class NotFoundError(ApiError):
 
 
 class NotServedError(ApiError):
-    """The server does not have that kind of object in a version that we know."""
+    """The server does not have that kind of object in a supported version."""
 
     kind = "not_served"
 

@@ -35,7 +35,7 @@ class DeviceHealth:
     """Health of one device.
 
     Attributes:
-        healthy: None where nobody knows.
+        healthy: None where unknown.
         message: why, "" where there is nothing to say.
     """
 

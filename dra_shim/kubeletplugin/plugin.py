@@ -81,9 +81,9 @@ class KubeletPlugin:
 
         Args:
             driver: its name.
-            sockets: where we listen.
+            sockets: to serve.
             services: what the kubelet may call, the one it shall prefer first.
-            notify: told what an operator should know; must not raise.
+            notify: called with events for an operator; must not raise.
             clock: monotonic seconds.
             sleep: waits that many seconds of it.
         """
@@ -127,7 +127,7 @@ class KubeletPlugin:
             await service.close(GRACE_S)
 
     async def _tend(self, closing: asyncio.TaskGroup) -> None:
-        """Put right what is wrong with our sockets; a replaced service ends in `closing`."""
+        """Repair the sockets; a replaced service ends in `closing`."""
         try:
             await self._tend_service(closing)
             await self._tend_registration()

@@ -45,7 +45,7 @@ def registration_handler(
 
     Args:
         info: what GetInfo says.
-        told: called with each result; must not raise, nor wait.
+        told: called with each result; must not raise, nor block.
     """
 
     async def get_info(_request: InfoRequest, _call: object) -> PluginInfo:

@@ -26,7 +26,7 @@ class SocketError(DranetError):
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """Paths of our sockets, and of the lock that keeps a second instance from using them."""
+    """Paths of the sockets, and of the lock that keeps a second instance from using them."""
 
     registration: Path
     service: Path

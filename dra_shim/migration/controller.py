@@ -91,7 +91,7 @@ class Adoption:
             state: where it is noted that it was done.
             prepare: records claims whose devices may be known from before only; answers for
                 those that a pod has still.
-            notify: told what came of it, of refusals when they change; must not raise.
+            notify: called with the result, and with refusals when they change; must not raise.
             timing: what it goes by.
         """
         self._api = api

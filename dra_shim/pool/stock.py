@@ -17,7 +17,7 @@ class Uses:
 
     Attributes:
         whole: has the device for itself.
-        shares: the last one who has a share of it.
+        shares: the last owner of a share of it.
         consumed: what shares consume of each of its capacities, as far as records tell.
     """
 
@@ -32,11 +32,11 @@ class Stock:
 
     Attributes:
         devices: publishable devices, in the order they are published.
-        in_use: device name → who has it, as messages say it.
+        in_use: device name → its owner, as messages name it.
         excluded: (name, why) of what the inventory does not publish.
         shared: names of devices that several claims may have at once.
         given: those of them of which somebody has a share → what is consumed of each capacity.
-        ills: device name → what is wrong with it, one word.
+        ills: device name → its unhealthy reason, one word.
         physical: address of a VF → address of its PF.
         near: NUMA node → the list that is published for it; None where no lists are.
     """
@@ -65,7 +65,7 @@ def stock_of(
     Args:
         inventory: of this moment.
         known: devices of all records; those in pods keep their last facts.
-        uses: who has which devices.
+        uses: owners of devices.
         expression: dranet's `--filter`, "" for none.
         shared: the same for those that several claims may have at once, "" for none.
         facts: what the inventory was made of, None if nobody knows; without, no device is taken

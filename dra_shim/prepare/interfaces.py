@@ -51,7 +51,7 @@ class DeviceSource(Protocol):
         at the node once more before it leaves it out.
 
         Raises:
-            KernelError: the node cannot be looked at.
+            KernelError: the node cannot be scanned.
         """
 
 

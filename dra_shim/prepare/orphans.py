@@ -50,7 +50,7 @@ class Sweeper:
             server: the API server.
             preparer: has the records, and drops them in turn with other calls for the claim.
             checkpoint: the kubelet's dra_manager_state; need not be readable.
-            notify: told what was dropped, and who waits; must not raise.
+            notify: called with removed records and waiting pods; must not raise.
             clock: monotonic seconds.
             sleep: waits that many seconds of it.
         """

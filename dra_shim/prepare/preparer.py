@@ -149,7 +149,7 @@ class Preparer:
             sources: where claims, pods and devices come from.
             state: where records are.
             terms: what holds for all claims.
-            notify: told what came of each claim; must not raise.
+            notify: called with the result of each claim; must not raise.
             sleep: waits that many seconds; between tries, and for the end of all tries.
         """
         self._sources = sources

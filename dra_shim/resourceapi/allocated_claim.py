@@ -21,7 +21,7 @@ POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One device of ours that was allocated.
+    """One device of this driver that was allocated.
 
     Attributes:
         request: "req", or "req/sub" of firstAvailable.
@@ -57,8 +57,8 @@ class AllocatedClaim:
 
     Attributes:
         allocated: whether it has an allocation, be it of other drivers' devices.
-        results: our devices, in the allocation's order.
-        configs: our parameters, the class's and the claim's, in the allocation's order.
+        results: this driver's devices, in the allocation's order.
+        configs: this driver's parameters, the class's and the claim's, in the allocation's order.
         pod_claim_name: how the pod calls it whose template it was made from, "" if from none.
     """
 

@@ -66,7 +66,7 @@ class Publisher:
         Args:
             api: the server.
             node: the node's name.
-            notify: told what came of it; must not raise.
+            notify: called with each event; must not raise.
             timing: what its loops go by.
         """
         self._api = api

@@ -72,7 +72,7 @@ class Pace:
         Args:
             now: the time.
             writes: how many it tried.
-            lasting: whether somebody must do something about it.
+            lasting: whether an operator has to act.
             after_s: how long the server asked to be left alone.
         """
         first, longest = (

@@ -24,7 +24,7 @@ def read_inventory(
 
     Args:
         path: the file.
-        azure_size: what Azure calls this node's size, "" if nobody knows.
+        azure_size: Azure's name of this node's size, "" if unknown.
         sysfs_root: where sysfs is mounted.
 
     Raises:

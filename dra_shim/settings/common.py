@@ -26,7 +26,7 @@ class State:
 
     Attributes:
         directory: ours; the records are in `allocations` below it.
-        run: the plugin's, read only to us.
+        run: the plugin's, read-only.
     """
 
     directory: Path = STATE
@@ -34,7 +34,7 @@ class State:
 
     @property
     def allocations(self) -> Path:
-        """Return the directory of our records."""
+        """Return the directory of the shim's records."""
         return self.directory / "allocations"
 
     @property

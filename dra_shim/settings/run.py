@@ -70,7 +70,7 @@ class RunSettings:
         include, exclude: patterns of devices to publish, none for all, and never to publish.
         uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
         move_ipoib: IPoIB interfaces are given with their devices; False: they stay on the node.
-        rescan_s: the longest time between two looks at the whole node, in seconds.
+        rescan_s: the longest time between two full scans of the node, in seconds.
         first_valid_config: dranet's order of configurations.
         ignored: flags of dranet that were given and decide nothing, with why.
         log_json, verbose: log format and level.

@@ -115,7 +115,7 @@ def _network(data: NetworkData) -> Object:
 
 
 def _entries(claim: Document) -> Entries:
-    """Return what the server has of our devices."""
+    """Return the server's entries of this driver's devices."""
     found = _objects(_object(claim.get("status")).get("devices"))
     return {
         (str(each.get("pool")), str(each.get("device")), str(each.get("shareID") or "")): each

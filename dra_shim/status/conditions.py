@@ -131,7 +131,7 @@ def device_statuses(
     """Return the status of each device, each once: exclusive devices before observed ones.
 
     Args:
-        allocation: our record of the claim.
+        allocation: the shim's record of the claim.
         attachment: the plugin's.
         waiting: later pods that wait for the claim in vain.
     """

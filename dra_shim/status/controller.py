@@ -55,7 +55,7 @@ class StatusReporter:
             api: the server.
             state: where records are.
             node: the node's name.
-            notify: told what came of it; must not raise.
+            notify: called with each event; must not raise.
             timing: what its loops go by.
         """
         self._state = state

@@ -37,7 +37,7 @@ class Occurrence:
         subject: the object.
         at: Unix seconds; the same thing at the same time is told once.
         once: it is told once however often it happens.
-        warning: whether somebody should do something about it.
+        warning: whether a user should act.
     """
 
     kind: str

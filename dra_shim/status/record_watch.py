@@ -29,7 +29,7 @@ async def follow(
     Args:
         state: where records are.
         known: UIDs of claims of which is told first of all as well, recorded or not.
-        changed: told by claim UID; must not raise.
+        changed: called with the claim UID; must not raise.
         timing: what it goes by.
 
     Raises:

@@ -51,7 +51,7 @@ class EventPoster:
         Args:
             api: the server.
             node: the node's name.
-            notify: told what came of it; must not raise.
+            notify: called with each event; must not raise.
             timing: what it goes by.
         """
         self._api = api

@@ -25,7 +25,7 @@ class Standing:
     """Records of one claim, and the pods that wait for it in vain.
 
     Attributes:
-        allocation: our record, None where there is none.
+        allocation: the shim's record, None where there is none.
         attachment: the plugin's, None where there is none.
         waiting: pods that wait in vain for what is recorded for an earlier one.
     """
@@ -62,7 +62,7 @@ def verdict(standing: Standing, age_s: float, now_s: float) -> Verdict:
     """Return what records come to.
 
     Args:
-        standing: the records, and who waits in vain.
+        standing: the records, and the pods that wait in vain.
         age_s: for how long the claim has been on its way; see `Standing.is_passing`.
         now_s: Unix seconds.
     """

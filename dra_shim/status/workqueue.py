@@ -97,7 +97,7 @@ class Agenda:
         Args:
             job: the claim.
             now: the time.
-            lasting: whether somebody must do something about it.
+            lasting: whether an operator has to act.
         """
         first, longest = (
             (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)

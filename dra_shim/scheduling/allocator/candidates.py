@@ -48,7 +48,7 @@ class Candidate:
         checks: its selectors, all of them, whether or not an earlier one decided.
         reason: which selector is false, "" if none is.
         failure: the selector that failed, None if none did before the deciding one.
-        holder: who has it, where that matters to the request.
+        holder: its owner, where that matters to the request.
         barrier: why it cannot be taken though the selectors choose it.
         share: what the request would consume of it.
     """

@@ -20,7 +20,7 @@ class Search:
     """One search; `run` it once.
 
     Attributes:
-        books: who has what, as found.
+        books: present usage.
         chosen: of each want, what it got; empty until found.
     """
 
