@@ -29,7 +29,7 @@ _NAMES: Final = {**errorcode, EOPNOTSUPP: "EOPNOTSUPP"}  # as the kernel has it,
 
 
 class DranetError(Exception):
-    """Base of all our errors.
+    """Base of all errors of both packages.
 
     Attributes:
         kind: a word for statistics; there are few.

@@ -18,7 +18,7 @@ def refuse_held(
     """Refuse devices and claims that another claim or pod still holds.
 
     Args:
-        pod: who is to get them.
+        pod: their next owner.
         claims: what it is to get.
         records: of all claims.
         live: ids of the sandboxes that live.
@@ -47,7 +47,7 @@ def refuse_guest(pod: Pod, claims: tuple[Allocation, ...], handlers: Sequence[st
     before plugins are called; a NIC that comes later is not in the guest.
 
     Args:
-        pod: who is to get them.
+        pod: their next owner.
         claims: what it is to get.
         handlers: patterns of the handlers of such RuntimeClasses.
 
@@ -75,7 +75,7 @@ def refuse_unusable(
     Args:
         claims: what a pod is to get.
         damages: the attachment records that cannot be used.
-        allocation: returns what is allocated to a claim (UID), for records that don't tell.
+        allocation: returns what is allocated to a claim (UID), for records that lack it.
 
     Raises:
         UnusableRecordError: it is the record of one of the claims.

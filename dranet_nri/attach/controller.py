@@ -213,7 +213,7 @@ class Attacher:
         """Restore devices that an older sandbox of the pod, or an older allocation, still has.
 
         Raises:
-            NotHomeError: it is not home yet. Its record says where it is and stays as it is.
+            NotHomeError: it is not restored yet. Its record says where it is and stays unchanged.
         """
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)
@@ -281,7 +281,7 @@ class Attacher:
     async def verify(self, attachment: Attachment, allocation: Allocation | None) -> None:
         """Keep an attached claim as its record says: namespace held, devices in it, gate open.
 
-        A device that left its pod behind our back closes the gate and is attached anew; so does an
+        A device that left its pod otherwise closes the gate and is attached again; so does an
         RDMA device that is away while all share it. Device files follow when their numbers change.
         Of a claim that was released, or given other devices, the gate stays as it is.
         """

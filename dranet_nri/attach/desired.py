@@ -116,7 +116,7 @@ class Target:
             refused: what of it the kernel refused, see may_lack.
 
         Raises:
-            KernelError: the kernel could not tell the files, or an RDMA device is gone.
+            KernelError: the kernel did not return the files, or an RDMA device is gone.
             RefusedError: containers could not use its RDMA device.
         """
         link = session.pod_link(self.network.name) if self.network else None
@@ -163,8 +163,8 @@ def look(session: Session, device: AttachedDevice, *, bare: bool = False) -> Obs
 
     Args:
         session: of the pod.
-        device: what to look for.
-        bare: without its configuration in the pod, which neither its way home nor a sweep needs.
+        device: to find.
+        bare: without its configuration in the pod, which neither its restore nor a resync needs.
 
     Raises:
         KernelError: the kernel could not be read.

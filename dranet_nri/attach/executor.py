@@ -64,7 +64,7 @@ class _Undone:
     """State of the devices of an attach that failed, after the undo.
 
     Attributes:
-        away: identities of those that are not home.
+        away: identities of those that are not restored.
         failures: why, of those that should be.
     """
 
@@ -118,7 +118,7 @@ class Executor:
             The records, one a claim, all of phase ATTACHED.
 
         Raises:
-            AttachError: an operation failed; what was brought in is home again, and recorded.
+            AttachError: an operation failed; what was attached is restored, and recorded.
             RefusedError: the wanted state cannot be had; nothing was done, and recorded.
             InvalidValueError: the record would break a rule, as too many routes do; the same.
         """
@@ -281,7 +281,7 @@ class Executor:
                 kernel itself returns hardware and destroys virtual devices.
 
         Returns:
-            The new record: phase HOME when every device is verified home, else DETACHING.
+            The new record: phase HOME when every device is verified on the host, else DETACHING.
         """
         if attachment.phase is not Phase.DETACHING:
             attachment = replace(attachment, phase=Phase.DETACHING)

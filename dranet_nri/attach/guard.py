@@ -71,5 +71,5 @@ class Guard:
 
 
 def came_home_late(host: LinkState | None, snapshot: LinkState | None) -> bool:
-    """Whether the link is one that we moved and that waits for its own name on the host."""
+    """Whether the plugin moved the link, and it waits for its own name on the host."""
     return host is not None and snapshot is not None and is_spare(host.link.name)

@@ -127,7 +127,7 @@ def _parent(session: Session, wanted: AllocatedDevice, device: AttachedDevice) -
 
 
 def remove_strays(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple[str, ...]:
-    """Delete links on the host that we made for pods which are gone.
+    """Delete links on the host that the plugin made for pods which are gone.
 
     The kernel returns them to the host when a pod's namespace dies, at a time of its own.
 

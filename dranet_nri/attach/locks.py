@@ -12,7 +12,7 @@ class Late:
 
     Attributes:
         after_s: how long, in seconds.
-        tell: called once, with what it waits for ("a, b").
+        tell: called once, with the devices that it waits for ("a, b").
     """
 
     after_s: float

@@ -234,8 +234,8 @@ class Standing:
 
         Args:
             records: of all claims.
-            serving: whether we are registered and synchronised.
-            pending: claims that are neither home nor wholly attached.
+            serving: whether the plugin is registered and synchronised.
+            pending: claims that are neither restored nor wholly attached.
             unusable: allocation records that cannot be used and are in the way.
             stuck: threads that the kernel keeps.
         """

@@ -39,7 +39,7 @@ class WayHome:
     def all(self, session: Session, attachment: Attachment, *, alive: bool) -> list[Return]:
         """Restore each device, last in, first out, then check where they are.
 
-        A route may need another one of them. One device's trouble must not keep others away.
+        A route may need another one of them. One device's error must not block others.
         """
         devices, patient = attachment.devices, is_patient(attachment.failure)
         moves = [_tried(each, partial(self._move, session, each)) for each in devices[::-1]]

@@ -193,7 +193,7 @@ class Subject:
 
     Attributes:
         name: for people; the pod and the claim that come after may have the same.
-        key: tells it from all others.
+        key: unique among subjects.
     """
 
     name: str

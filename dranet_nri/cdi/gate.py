@@ -35,7 +35,7 @@ class Gate:
 
     Attributes:
         cdi_dir: a directory the runtime reads CDI specs from.
-        metadata_dir: our directory of metadata files, at the same path on the host.
+        metadata_dir: the plugin's directory of metadata files, at the same path on the host.
     """
 
     fs: Fs

@@ -93,7 +93,7 @@ def runtime_findings(seen: Checkup, socket: Path, verdict: Verdict) -> Iterator[
     """Yield whether the plugin serves the runtime, and if not, whether NRI is on.
 
     Args:
-        seen: what was looked at.
+        seen: the facts.
         socket: where the runtime's NRI socket should be.
         verdict: what the plugin's heartbeat means.
     """
@@ -114,7 +114,7 @@ def findings(rdma: Sequence[RdmaDevice], seen: Checkup) -> Iterator[Finding]:
 
     Args:
         rdma: the RDMA devices on the host.
-        seen: what else was looked at.
+        seen: the other facts.
     """
     yield _mode(rdma, seen.mode)
     for device in rdma:
@@ -168,7 +168,7 @@ def verbs_of(
 
     Args:
         rdma: the RDMA devices on the host.
-        seen: what was looked at.
+        seen: the facts.
         ask: opens a device by its name; None where pyverbs is not installed.
     """
     if seen.own_dev:

@@ -140,7 +140,7 @@ def read_record_bytes(directory: int, name: str, limit: int, owner: int | None =
         owner: uid that must own the file; None for any.
 
     Raises:
-        StateCorruptError: it is not a file that our writer makes.
+        StateCorruptError: it is not a file of this package's writer.
         FileNotFoundError: there is no such entry.
         OSError: it could not be read now.
     """

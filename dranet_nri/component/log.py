@@ -39,7 +39,7 @@ class Outlet(io.BufferedIOBase):
 
         Args:
             fd: where to write; it stays open.
-            gap: returns the line that tells of so many lost ones.
+            gap: returns the line that reports so many lost ones.
             retry_s: how long to rest after a write that failed.
         """
         super().__init__()

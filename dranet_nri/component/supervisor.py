@@ -48,7 +48,7 @@ class Parts:
 
         Args:
             parts: all of them, by different names.
-            notify: told of each failure; must not raise.
+            notify: called with each failure; must not raise.
             clock: monotonic seconds.
             sleep: waits that many seconds of it.
         """

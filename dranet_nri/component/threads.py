@@ -56,7 +56,7 @@ class Patience:
 
 
 def now_doing(step: object) -> None:
-    """Note what this thread does next; the step prints itself, if anybody asks."""
+    """Note what this thread does next; the step prints itself in a log line."""
     worker = threading.current_thread()
     if isinstance(worker, _Worker):
         worker.doing = step

@@ -64,7 +64,7 @@ VIRTUAL: Final = "/devices/virtual/"  # where devices without hardware are, driv
 
 
 def is_worth_a_look(events: Collection[DeviceEvent], plugin: Plugin) -> bool:
-    """Whether events may be about devices of ours.
+    """Whether events may be about devices of the plugin.
 
     One appears that may be missing: it may have come home. An RDMA device appears: a driver's
     reload gives device files other numbers. What a pod has disappears: it is lost to the pod. Of
@@ -206,7 +206,7 @@ class Daemon:
         self._bell = Bell(settings.sweep_s)
 
     async def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, or until the runtime that launched us is gone.
+        """Serve until SIGTERM or SIGINT, or until the runtime that launched the plugin is gone.
 
         The lock and the records are let go by the process's end, not here: a thread in the kernel
         may still be at work, and the next instance must not begin before it is gone.

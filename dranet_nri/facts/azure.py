@@ -17,7 +17,7 @@ def azure_host(sysfs: Path, size: str = "") -> AzureHost | None:
 
     Args:
         sysfs: where sysfs is mounted.
-        size: what Azure calls its size, "" if nobody knows; DMI does not tell it.
+        size: Azure's name of its size, "" if unknown; DMI does not have it.
     """
     with Folder(sysfs) as folder:
         if not size and folder.text("class/dmi/id/chassis_asset_tag") != _ASSET_TAG:

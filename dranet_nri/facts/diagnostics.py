@@ -47,7 +47,7 @@ class Checkup:
     """Facts for `doctor`.
 
     Attributes:
-        kernel: major and minor version, (0, 0) if not told.
+        kernel: major and minor version, (0, 0) if unknown.
         mode: None where there is no RDMA device, or no RDMA in the kernel.
         files: RDMA device -> those of KINDS that the kernel has for it.
         unlinked: paths of character devices that the kernel has and /dev has not.
@@ -80,7 +80,7 @@ def look(rdma: Sequence[RdmaDevice], places: Places) -> Checkup:
         places: where the host's files are.
 
     Raises:
-        KernelError: the kernel refused to tell the RDMA mode.
+        KernelError: the kernel did not return the RDMA mode.
     """
     found = {each.name: in_sysfs(places.sysfs, each.name, KINDS) for each in rdma}
     paths = sorted({char.path for chars in found.values() for char in chars})

@@ -82,7 +82,7 @@ def told_again(before: Told, names: Collection[str]) -> Told:
     """Return the netlink facts, with the ports of some devices read again.
 
     Args:
-        before: what was told last.
+        before: the previous facts.
         names: of those devices.
 
     Raises:
@@ -107,7 +107,7 @@ def rdma_devices_again(
         sysfs: where sysfs is mounted.
         before: what was read last.
         names: of those to be read; one that is gone is left out.
-        told: what netlink said a moment ago.
+        told: the latest netlink facts.
     """
     with Folder(sysfs / "class/infiniband") as folder:
         read = (_device(folder, each.name, told) if each.name in names else each for each in before)
@@ -119,7 +119,7 @@ def rdma_devices(sysfs: Path, told: Told | None = None) -> tuple[RdmaDevice, ...
 
     Args:
         sysfs: where sysfs is mounted.
-        told: what netlink said a moment ago, None if it was not asked.
+        told: the latest netlink facts, None if there are none.
     """
     with Folder(sysfs / "class/infiniband") as folder:
         read = (_device(folder, name, told or Told()) for name in folder.names())
@@ -221,7 +221,7 @@ def _pkeys(folder: Folder, port: str) -> Iterator[int]:
 def _netdevs(folder: Folder, name: str, number: int, told: Told, *, alone: bool) -> tuple[str, ...]:
     """Return the names of the port's net devices.
 
-    GIDs, often hundreds, are read only where nothing else tells.
+    GIDs, often hundreds, are read only where no other fact is enough.
     """
     said = told.ports.get((name, number))
     if said:

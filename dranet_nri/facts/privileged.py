@@ -18,7 +18,7 @@ def look() -> Insight:
     """Return what there is now.
 
     Raises:
-        KernelError: the kernel could not be asked; EPERM: we may not ask.
+        KernelError: the request failed; EPERM: the privilege is missing.
         OSError: there is no /proc.
     """
     return Insight(bpf.tcx_names(), _above())

@@ -29,7 +29,7 @@ class DeviceEvent:
 
     Attributes:
         action: "add", "remove", "move", "change", "bind", …; OVERFLOW if events were lost, or
-            cannot be told from others.
+            cannot be distinguished from others.
         subsystem: "net", "infiniband", "infiniband_verbs" or "pci"; "" for an overflow.
         name: of the device in its subsystem ("eth0", "mlx5_0", "uverbs0", "0000:8a:00.0").
         path: below /sys, as the kernel names it.

@@ -65,7 +65,7 @@ class VerbsDevice:
         max_qp_wr: work requests of a queue.
         max_mr_size: bytes of one memory region.
         atomic: "none", "device" (among the device's own users), "global", "" if unknown.
-        on_demand_paging: None where the kernel does not tell.
+        on_demand_paging: None where the kernel has no answer.
     """
 
     name: str

@@ -60,7 +60,7 @@ class Plugin:
     # ------------------------------------------------------------------- hooks
 
     def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
-        """Whether the hook has nothing to do with us: the path of every ordinary pod.
+        """Whether the hook is about a pod without claims: the path of every ordinary pod.
 
         It is not known where an allocation could not be read: it may be this pod's.
         """
@@ -70,7 +70,7 @@ class Plugin:
     def may_refuse(self, pod: Pod, container: Container | None = None) -> bool:
         """Whether the hook may be answered with an error; a sandbox's refusals are counted.
 
-        A container of ours always: it must not start without what it lists.
+        A container with claims always: it must not start without what it lists.
         """
         if not self._is_ours(pod, container):
             return False
@@ -80,13 +80,13 @@ class Plugin:
         return self.may_reject and self.rejections[pod.uid] <= MAX_REJECTIONS
 
     async def run_pod_sandbox(self, pod: Pod, deadline: float) -> None:  # noqa: ARG002 - the answer's time is the connection's business
-        """Attach the pod's NICs. Where we may reject a sandbox, what keeps us from it is raised.
+        """Attach the pod's NICs. Where a sandbox may be rejected, a failure is raised.
 
         Raises:
             RefusedError: the pod may not have them; the text says why and what to do.
             AttachError: the kernel refused; everything is undone.
             OSError: it could not be recorded.
-            Exception: nobody thought of it.
+            Exception: an unexpected error.
         """
         self.refresh()
         if not self.has_claims(pod.uid):
@@ -287,7 +287,7 @@ class Plugin:
     def _is_wanted(self, record: Attachment) -> bool:
         """Whether the sandbox is live: its namespace is, and the runtime, once asked, lists it.
 
-        What is attached stays without its allocation; what is half done goes home.
+        What is attached stays without its allocation; what is half done is restored.
         """
         if record.phase is Phase.DETACHING:
             return False

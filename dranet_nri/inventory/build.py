@@ -74,7 +74,7 @@ def inventory_from_facts(
 
     Args:
         facts: what a scan saw.
-        uplinks: of the same facts, where more is known of them than facts tell; None where not.
+        uplinks: of the same facts, where more is known than the facts have; None where not.
         include: patterns of links that are offered though something says that the node uses them.
         move_ipoib: False: IPoIB interfaces are no devices, nor part of any.
     """
@@ -109,7 +109,7 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
     A device whose net or RDMA device is not on the host keeps what was known of it; one that is
     on the host is taken as seen, and so is an RDMA device that all namespaces share. What the scan
     found unsafe stays out, but for a driver that is gone: a device that lacks its own is no danger,
-    and who holds it must hear of it.
+    and its owner must be notified.
 
     Args:
         inventory: of this moment.

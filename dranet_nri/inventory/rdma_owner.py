@@ -27,7 +27,7 @@ def own_rdma(
 
     Args:
         key: of the NIC, its name "" where it has no net device.
-        devices: those that may be; name, bus and parent are looked at.
+        devices: those that may be; name, bus and parent are used.
         naming: returns the names of those of which a port has the NIC's net device. Asking may
             be dear: it is asked for those alone that this decides.
     """

@@ -59,7 +59,7 @@ def uplinks_of(
 
     Args:
         facts: what a scan saw.
-        node_addresses: those of the Node, as inet_ntop(3) writes them; none where nobody knows.
+        node_addresses: those of the Node, as inet_ntop(3) writes them; none where unknown.
         before: the uplinks of a moment ago, None at first.
         named: patterns of interfaces that are the uplinks, none to go by routes.
     """

@@ -145,8 +145,8 @@ def _told(ns: Ns, link: Link) -> str:
 def lost_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
     """Return the names of links that are lost when the device's RDMA device leaves, sorted.
 
-    Only an InfiniBand link has any: its children and other ports. Children that we made don't
-    count: nobody has them any more, or they would not be on the host.
+    Only an InfiniBand link has any: its children and other ports. Children of the plugin don't
+    count: no pod has them any more, or they would not be on the host.
 
     Args:
         own: the device's link on the host, None if it is not there.

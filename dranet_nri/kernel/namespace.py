@@ -27,7 +27,7 @@ MOST_IN_POD: Final = 16 << 20
 class Space:
     """A namespace with a socket for links, addresses and routes, and one for features.
 
-    What serves several devices of a pod alike is read once and told again, until something is
+    What serves several devices of a pod alike is read once and returned again, until something is
     changed: a node has hundreds of links.
 
     Attributes:
@@ -112,7 +112,7 @@ class Space:
     def state(self, link: Link) -> LinkState:
         """Return everything of one link.
 
-        Of sysctls, a host's tell what a move resets, and a pod's what a claim can set.
+        Of sysctls, a host's are those that a move resets, and a pod's those that a claim can set.
         """
         links = self.links()
         names = {seen.index: seen.name for seen in links}

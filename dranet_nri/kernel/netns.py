@@ -140,7 +140,7 @@ def identify(path: str) -> NetnsId | None:
 def open_namespace(path: str) -> int | None:
     """Open the network namespace at path; None as for identify.
 
-    The file is looked at before it is opened for good, so that a fifo does not block and no
+    The file is checked before it is opened for good, so that a fifo does not block and no
     device is touched.
 
     Raises:

@@ -221,7 +221,7 @@ def _encap(attrs: Mapping[int, bytes]) -> str:
 
 
 def _beyond_us(source: int, attrs: Mapping[int, bytes]) -> str:
-    """Return what a route has that we could not give back, "" if nothing."""
+    """Return what a route has that could not be restored, "" if nothing."""
     if RTA_NH_ID in attrs:
         return f"nexthop object {u32(attrs[RTA_NH_ID])}"
     if source:

@@ -68,7 +68,7 @@ CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddIpoib | DelLink
 
 
 class NetlinkKernel:
-    """The kernel we run on. Safe to use from several threads; a session is one thread's."""
+    """The running kernel. Safe to use from several threads; a session is one thread's."""
 
     def __init__(
         self, *, host_path: str = HOST_PATH, proc_root: str = "/proc", sys_root: str = "/sys"

@@ -269,7 +269,7 @@ def _opened(paths: Mapping[str, str]) -> _Files:
 def told(af_spec: bytes) -> tuple[Sysctl, ...]:
     """Return the sysctls that a move resets, from the link's IFLA_AF_SPEC, in table order.
 
-    A family that the link lacks is left out. A key that the kernel lacks may be told as 0.
+    A family that the link lacks is left out. A key that the kernel lacks may be returned as 0.
     """
     families = attributes(af_spec)
     found: list[Sysctl] = []

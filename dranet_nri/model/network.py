@@ -118,10 +118,10 @@ class Link:
         lower: ifindex of IFLA_LINK, of a VXLAN's underlay (IFLA_VXLAN_LINK), 0 if none or if it is
             in another namespace.
         bus, parent: see DeviceKey.
-        perm_mac: permanent address (IFLA_PERM_ADDRESS, Linux 5.6), "" if none is told.
-        dev_port: see DeviceKey; None where nobody looked, as in a pod, whose sysfs we don't have.
+        perm_mac: permanent address (IFLA_PERM_ADDRESS, Linux 5.6), "" if there is none.
+        dev_port: see DeviceKey; None where it was not read, as in a pod, which has no sysfs here.
         flags: those IFF_* bits that an administrator sets and a move keeps: NOARP, PROMISC,
-            ALLMULTI, MULTICAST. None, as in the two below: a record of before does not tell.
+            ALLMULTI, MULTICAST. None, as in the two below: an earlier record has none.
         group: IFLA_GROUP.
         xdp: what is attached.
         ipoib: None where the kernel shows none, as of any link that is not IPoIB.
@@ -336,9 +336,9 @@ class LinkState:
 
     As a snapshot of the host it serves both inheritance and restoration. `rules` are those of
     the namespace that belong to this device: by iif/oif, or by a table its routes use. `ethtool`
-    is None where nobody asked, and before Linux 5.7. `unrestorable` are
+    is None where it was not read, and before Linux 5.7. `unrestorable` are
     routes that could not be given back as they are, in words; none of them is among `routes`.
-    `tcx` are the programs that run on it; None where nobody asked, as in a pod, or may not.
+    `tcx` are the programs that run on it; None where not read, as in a pod, or not permitted.
     """
 
     link: Link
@@ -365,7 +365,7 @@ class Observed:
         rdma: where its RDMA devices are, if it has any.
         lost_with_rdma: names of other links on the host that are lost when its RDMA device moves:
             IPoIB children and other ports.
-        unclear: links that may be the device and can't be told apart; it counts as being nowhere
+        unclear: links that may be the device and can't be distinguished; it counts as being nowhere
             then, and not as gone.
     """
 

@@ -58,8 +58,8 @@ class Known:
     def waits_as(self, link: Link) -> bool:
         """Whether a link on the host is the virtual device, under a name that it has meanwhile.
 
-        It came home with its address. Without one of its own its index has to do, which the kernel
-        keeps where it is free; where it is not, the name tells it, for that is made of it.
+        It returned with its address. Without one of its own its index identifies it, which the
+        kernel keeps where it is free; where it is not, the name does, which contains the index.
         """
         if link.kind != self.kind or not is_spare(link.name):
             return False
@@ -71,7 +71,7 @@ class Known:
     def is_named(self, link: Link) -> bool:
         """Whether a link of the right name in the pod is the virtual device.
 
-        Its name has to do while nobody knows its index there.
+        Its name identifies it while its index there is unknown.
         """
         return link.kind == self.kind and (not self.pod_index or link.mac in self.macs)
 

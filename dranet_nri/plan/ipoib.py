@@ -49,12 +49,12 @@ def first_name(alias: str) -> str:
 
 
 def is_ours(link: Link) -> bool:
-    """Whether we made a link of a pod, which may give its NIC any alias; most have no kind."""
+    """Whether the plugin made a pod's link. A pod may set any alias; most links have no kind."""
     return bool(link.kind) and link.alias.startswith(ALIAS)
 
 
 def is_ours_on_host(link: Link) -> bool:
-    """Whether we made a link of the host: there its parent is seen, and a port has none."""
+    """Whether the plugin made a host's link: its parent is visible there, a port has none."""
     return is_ours(link) and bool(link.lower)
 
 

@@ -224,7 +224,7 @@ def _check(network: PodNetwork, link: Link, observed: Observed) -> None:
 def _check_mtu(mtu: int | None, link: Link, ipoib: IpoibState | None) -> None:
     """Refuse an MTU that the device can't have, an IPoIB link in the mode that it has in the pod.
 
-    The kernel tells the bounds of connected mode in either (ipoib_add_port, ulp/ipoib).
+    The kernel returns the bounds of connected mode in either (ipoib_add_port, ulp/ipoib).
     """
     low, high, where, remedy = link.min_mtu, link.max_mtu, "", ""
     if ipoib is not None:
@@ -258,7 +258,7 @@ def _inherited(given: LinkSettings, before: Link) -> LinkSettings:
     """Return the settings with what the claim leaves out as the host's link had it.
 
     A move keeps that, but not where an IPoIB link is made anew because its RDMA device moves. One
-    of which no mode was told may not take the MTU.
+    of unknown mode may refuse the MTU.
     """
     if before.ipoib is None:
         return given

@@ -95,7 +95,7 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
         observed: where it is now.
 
     Raises:
-        RefusedError: it can't come home; the text has the reason.
+        RefusedError: it can't be restored; the text has the reason.
     """
     before = _alive(snapshot, elapsed_s)
     _refuse_namesake(snapshot.link, observed)

@@ -43,7 +43,7 @@ class Return:
 
     Attributes:
         home: whether it is restored.
-        text: why it is not, or what is missing; "" if there is nothing to tell.
+        text: why it is not, or what is missing; "" if there is nothing to report.
         usable: it is on the host under its own name, set, addressed and up.
     """
 

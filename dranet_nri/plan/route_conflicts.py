@@ -27,7 +27,7 @@ class _Places:
 
     Attributes:
         owners: the device whose route is in a slot now.
-        taken: who else has a route in a slot, in words.
+        taken: other owners of a route in a slot, in words.
         given: the slots of routes that were placed.
     """
 

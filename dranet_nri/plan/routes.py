@@ -82,9 +82,9 @@ def over(route: Route, legs: tuple[NextHop, ...]) -> Route:
 
 
 def same_route(route: Route) -> tuple[object, ...]:
-    """Return what makes two routes the same one to us.
+    """Return the key by which two routes are the same.
 
-    The kernel does not tell the weight of an only leg.
+    The kernel does not return the weight of an only leg.
     """
     legs = legs_of(route)
     if len(legs) == 1:
@@ -163,7 +163,7 @@ def fits(route: Route, addresses: Sequence[Address], others: Iterable[Route]) ->
 def direct_first(routes: Iterable[Route]) -> tuple[Route, ...]:
     """Return the routes in an order to add them in: one may make another's gateway reachable.
 
-    The scope alone does not tell, because the kernel gives every IPv6 route the same.
+    The scope alone is not enough, because the kernel gives every IPv6 route the same.
     """
     return tuple(sorted(routes, key=lambda route: (not _direct(route), -route.scope)))
 

@@ -18,7 +18,7 @@ class Damage:
     """A record that cannot be used, and what to say of it.
 
     Attributes:
-        claim_uid: whose it is, as its file's name tells it.
+        claim_uid: of its claim, from its file's name.
         path: where its bytes are.
         broken: what is wrong with it.
         text: what follows "the record of this claim", with path and remedy.

@@ -73,7 +73,7 @@ class Heartbeat:
         beat_s: when this was written.
         serving: registered at the runtime and synchronised.
         trouble: why there was no connection the last time, or why it does not serve; "" if there
-            is nothing to tell.
+            is nothing to report.
         round_began_s: since when a round of repairs is at work, None between rounds.
         round_due_s: when the next one is to begin, None while one is at work.
         stuck: threads that the kernel keeps.

@@ -47,9 +47,9 @@ class Broken:
     Attributes:
         name: where its bytes are, relative to the directory.
         error: what is wrong with it.
-        pod_uid: whose it is, as far as its bytes or the record before it tell; else None.
+        pod_uid: its pod, as far as its bytes or the previous record have it; else None.
         unread: it may be fine, but its bytes could not be had yet.
-        devices: what it may have away from home, as far as its bytes tell; else None. Name and
+        devices: those that may not be restored, as far as its bytes have it; else None. Name and
             share id ("": exclusive) of each.
     """
 

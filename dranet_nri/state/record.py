@@ -100,7 +100,7 @@ def decode_attachment(data: bytes) -> Attachment:
 def salvage_pod_uid(data: bytes) -> str | None:
     """Return the pod's UID from bytes that are no usable record, None if it cannot be found.
 
-    It only decides which pod hears of the broken record, so a forged one gains nothing.
+    It only decides which pod is refused for the broken record, so a forged one gains nothing.
     """
     found = _POD_UID.search(data)
     try:
@@ -112,11 +112,11 @@ def salvage_pod_uid(data: bytes) -> str | None:
 def salvage_devices(data: bytes) -> tuple[tuple[str, str], ...] | None:
     """Return the devices in the bytes of an unusable record, except those marked restored.
 
-    It only decides what is given to nobody, so a format that it misunderstands costs a pod its
-    device, and no device its way home.
+    It only decides what is withheld, so a format that it misunderstands costs a pod its
+    device, and no device its restore.
 
     Returns:
-        Name and share id ("": exclusive) of each; None if that cannot be told of every one.
+        Name and share id ("": exclusive) of each; None if that is not known of every one.
     """
     try:
         devices = _parse(data).get("devices")

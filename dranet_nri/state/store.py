@@ -40,8 +40,8 @@ class RecordStore(RecordReader[R], Generic[R]):
     """The records of one directory, for their writer.
 
     Attributes:
-        sole_writer: no other process writes records here, so that what we know is the newest.
-        moved_aside: where we moved the records of claims (UIDs) since we were opened, each's last.
+        sole_writer: no other process writes records here, so that the memory is the newest.
+        moved_aside: claim UID → path of its last record quarantined since the store was opened.
     """
 
     sole_writer: ClassVar[bool] = False

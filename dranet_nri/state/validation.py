@@ -106,7 +106,7 @@ def kernel_name(text: str) -> None:
 
 
 def own_name(text: str) -> None:
-    """Check an interface name that we would give, or whose sysctls we would write."""
+    """Check an interface name that is set, or whose sysctls are written."""
     kernel_name(text)
     if text in RESERVED_NAMES:
         raise InvalidValueError(f"{text!r}: is reserved and names no network device to move")

@@ -132,7 +132,7 @@ def seen_in(body: bytes) -> Seen:
 def _attributes(body: bytes) -> dict[int, bytes]:
     """Return the attributes of a link's message.
 
-    Before Linux 5.18 a link may have more altnames than the length of an attribute can tell. So
+    Before Linux 5.18 a link may have more altnames than the length of an attribute can express. So
     the names themselves say where their list ends, or a pod would choose what follows.
     """
     if len(body) <= _MOST_LEN:

@@ -77,7 +77,7 @@ def open_member(
         protocol: NETLINK_* (linux/netlink.h).
         what: how errors call the events.
         groups: RTNLGRP_*, RDMA_NL_GROUP_*.
-        queue_bytes: room for what is not read yet, where we may choose.
+        queue_bytes: room for what is not read yet, with the privilege to set it.
 
     Raises:
         KernelError: there is no netlink, the kernel has none of the groups, or EPERM: one is not

@@ -212,7 +212,7 @@ def demand_answers(sock: socket.socket) -> None:
 def receive(sock: socket.socket) -> bytes:
     """Return the next datagram, whole. One thread at a time may read the socket.
 
-    The kernel tells its length first: that of a link with many altnames is above 64 KiB.
+    The kernel returns its length first: that of a link with many altnames is above 64 KiB.
 
     Raises:
         OSError: there is none now, or the socket fails.

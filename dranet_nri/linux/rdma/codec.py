@@ -195,7 +195,7 @@ def decode_system(body: bytes) -> RdmaSystem:
     """Return the values of a SYS_GET answer.
 
     Raises:
-        KernelError: EBADMSG, it tells no mode that there is.
+        KernelError: EBADMSG, its mode is unknown.
     """
     attrs = attributes(body)
     told = u8(_needed(attrs, SYS_NETNS_MODE, "namespace mode"))

@@ -115,7 +115,7 @@ class CharDev:
 
     Attributes:
         name: below /dev/infiniband ("uverbs0").
-        abi: version of the interface that it speaks.
+        abi: version of its interface.
     """
 
     kind: CharDevKind
@@ -135,7 +135,7 @@ class RdmaEvent:
     """One event.
 
     Attributes:
-        index, device: of the RDMA device, None and "" where the event doesn't tell.
+        index, device: of the RDMA device, None and "" where the event has none.
         port: 0 where it is about the whole device.
         netdev_index, netdev: of the net device, 0 and "" where none is named.
     """

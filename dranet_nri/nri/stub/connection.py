@@ -105,7 +105,7 @@ class Connection:
         self._closing.set()
 
     async def run(self) -> None:
-        """Serve until close is called, or until the runtime that launched us is gone."""
+        """Serve until close is called, or until the runtime that launched the plugin is gone."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 connected = tasks.create_task(self._stay_connected())

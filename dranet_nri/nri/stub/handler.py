@@ -19,7 +19,7 @@ class Handler(Protocol):
     was answered goes to the notices.
 
     A hook is cancelled when the plugin stops and it doesn't end in time. Only create_container is
-    cancelled for being late, or when its connection is lost: nobody waits for it any more.
+    cancelled for being late, or when its connection is lost.
     """
 
     def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
@@ -75,7 +75,7 @@ class Serving:
 class Unsynchronized:
     """The runtime has not synchronized a connection for that long; repeated as the time doubles.
 
-    Until it does, it tells us of no pod, and containerd starts none.
+    Until it does, it sends no pod events, and containerd starts no pod.
     """
 
     waited_s: float

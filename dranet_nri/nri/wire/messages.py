@@ -87,7 +87,7 @@ class CreateContainerRequest:
 
 @dataclass(frozen=True, slots=True)
 class IdleRequest:
-    """A request that asks nothing of us: not subscribed to, without a pod, or Shutdown."""
+    """A request without work for the plugin: not subscribed to, without a pod, or Shutdown."""
 
 
 Request = ConfigureRequest | SynchronizeRequest | PodRequest | CreateContainerRequest | IdleRequest

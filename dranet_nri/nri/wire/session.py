@@ -80,7 +80,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationRefused:
-    """The runtime did not take us, and leaves the socket for us to close."""
+    """The runtime refused the plugin, which has to close the socket."""
 
     code: int
     message: str
@@ -144,7 +144,7 @@ class PluginSession:
         Args:
             name: plugin name; letters, digits and "_.+-".
             idx: two digits, the plugin's place among others.
-            register_timeout_s: what the runtime is told about our patience.
+            register_timeout_s: the plugin's timeout, as announced to the runtime.
             max_list: bytes of the pods in all pieces of one list.
             max_entries: pods and containers in them, or messages nested in any other request.
         """
@@ -178,7 +178,7 @@ class PluginSession:
         """Take bytes from the socket; return what happened, in order.
 
         Raises:
-            ProtocolError: the peer does not speak the protocol; close the socket.
+            ProtocolError: the peer breaks the protocol; close the socket.
         """
         events: list[Event] = []
         if self._state is not State.CLOSED:
