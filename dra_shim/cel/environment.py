@@ -103,7 +103,7 @@ def filter_environment() -> Environment:
 def with_empty_domains(expression: str) -> str:
     """Return the expression with device.attributes[X] and device.capacity[X] never failing.
 
-    Kubernetes gives a domain that nobody published as an empty map. CEL has no map with a default
+    Kubernetes gives a domain without attributes as an empty map. CEL has no map with a default
     here, so the lookup becomes optional: [?X].orValue({}).
     """
     out: list[str] = []

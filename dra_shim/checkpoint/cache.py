@@ -59,7 +59,7 @@ class Held:
         """Return the devices by name, with the facts of when they were given away.
 
         Raises:
-            StateError: a record cannot be read now, so nobody knows.
+            StateError: a record cannot be read now.
             OSError: a directory cannot be read.
         """
         for reader in (self._allocations, self._attachments):

@@ -370,7 +370,7 @@ def _add(amounts: dict[str, int], device: AllocatedDevice) -> None:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Let a signal that would end us wait until the records are whole."""
+    """Delay a signal that would end the process until the records are whole."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_SIGNALS)
     try:
         yield

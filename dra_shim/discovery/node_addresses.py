@@ -21,7 +21,7 @@ class AddressSource(Protocol):
     async def addresses(self, node: str) -> frozenset[str]:
         """Return the addresses of the Node of that name, as inet_ntop(3) writes them.
 
-        It answers within seconds, for a look at the node waits for it.
+        It answers within seconds, because a scan of the node waits for it.
 
         Raises:
             DranetError: they are not known now.
@@ -39,7 +39,7 @@ class Reach:
         """Prepare to ask.
 
         Args:
-            source: who knows.
+            source: of the addresses.
             node: its name.
             clock: seconds that only go up.
         """

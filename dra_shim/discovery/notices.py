@@ -25,13 +25,13 @@ class Seen:
 class LeftOut:
     """Devices are withheld for one reason: hardware that the previous scan did not withhold for it.
 
-    What is withdrawn is not told again. Virtual devices come and go with pods: none is named, and
-    the first look tells how many the flags drop.
+    A withdrawal is not reported again. Virtual devices come and go with pods: none is named, and
+    the first scan reports how many the flags drop.
 
     Attributes:
         reason: why; it begins with the interface's name where that is not the device's.
         devices: names of those that are PCI functions, or on one, or have RDMA; sorted.
-        virtual: how many others; 0 after the first look.
+        virtual: how many others; 0 after the first scan.
     """
 
     reason: str

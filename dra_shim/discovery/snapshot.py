@@ -141,7 +141,7 @@ def view_of(
         facts: of a scan.
         known: devices that records give to pods, as they were then.
         choice: what is wanted.
-        uplinks: of the same facts; None where facts tell all that is known of them.
+        uplinks: of the same facts; None where the facts are complete.
         failing: device → why its pod doesn't have it, though it should.
         had_rdma: functions by name, as they were when their RDMA device was seen last.
 
@@ -212,7 +212,7 @@ def _unwanted(devices: Sequence[Device], choice: Choice) -> Iterator[tuple[str, 
 def _hardware(facts: HostFacts, devices: Sequence[Device]) -> set[str]:
     """Return the device names of the node's hardware, published or not.
 
-    The representors of a NIC's switch are none: nobody misses them, and there are hundreds.
+    The representors of a NIC's switch are none: no pod needs them, and there are hundreds.
     """
     real = [
         each for each in facts.netdevs if not each.virtual and not is_representor(each.port_name)

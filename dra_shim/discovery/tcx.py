@@ -16,7 +16,7 @@ class Told:
 
         Args:
             run: the plugin's directory.
-            notify: told when the plugin's word cannot be read, once for each reason; must not
+            notify: called when the plugin's file cannot be read, once for each reason; must not
                 raise.
         """
         self._run, self._notify = run, notify

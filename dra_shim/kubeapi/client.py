@@ -81,7 +81,7 @@ class Api:
             http: a client that knows the server; see access.connect.
             answer_s: how long an answer may take as a whole; a watch has its own time.
             margin_s: how long after that a watch may still be silent.
-            pulse: how a watch's connection is looked after meanwhile.
+            pulse: TCP keep-alive of a watch's connection.
         """
         self._http = http
         self._answer_s = answer_s

@@ -61,7 +61,7 @@ class TooLargeError(UnavailableError):
 
 
 class RejectedError(ApiError):
-    """The server refuses us, not what we sent."""
+    """The server refuses the credentials or the permission, not the content."""
 
     kind = "rejected"
 
@@ -79,13 +79,13 @@ class NotServedError(ApiError):
 
 
 class ConflictError(ApiError):
-    """The object is not the one we thought of, or there already."""
+    """The object is not the expected one, or exists already."""
 
     kind = "conflict"
 
 
 class ExpiredError(ApiError):
-    """The server has forgotten the state from which we asked to go on."""
+    """The server does not have the requested resource version any more."""
 
     kind = "expired"
 

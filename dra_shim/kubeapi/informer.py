@@ -47,7 +47,7 @@ class Mirror:
             kind: without namespaces.
             fields: field selector.
             changed: called when objects is another than before, or may be.
-            trouble: called with what went wrong, and after how many seconds it is tried again.
+            trouble: called with the error, and the seconds until the retry.
             timing: what it goes by.
         """
         self.objects: dict[str, Object] = {}

@@ -95,7 +95,7 @@ def read_listing(request: Request, reply: Reply) -> Listing:
 
 
 def read_versions(request: Request, reply: Reply, group: str) -> str:
-    """Return the best version of a group that the server and we have.
+    """Return the best version of a group that both server and shim support.
 
     Raises:
         NotServedError: there is none.

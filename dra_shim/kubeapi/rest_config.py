@@ -23,8 +23,8 @@ class Access:
 
     Attributes:
         server: its URL.
-        tls: whom we believe to be it, and our certificate if we have one.
-        auth: what says who we are; None for nobody, or where the certificate does.
+        tls: the trusted CA, and the client certificate if there is one.
+        auth: source of the credentials; None for none, or for the certificate.
     """
 
     server: str
@@ -33,7 +33,7 @@ class Access:
 
 
 def access_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> Access:
-    """Return the access that a kubeconfig gives, or without one that of the pod we are in.
+    """Return the access that a kubeconfig gives, or without one that of this pod.
 
     Raises:
         InvalidValueError: there is none, or it cannot be used.

@@ -41,8 +41,8 @@ class Listener:
         Args:
             path: of the socket.
             handlers: of the services.
-            follows: another server of ours may still have the name, and end later. Not where a
-                kubelet looks at every new name: a draft's makes it complain.
+            follows: another server of the shim may still have the name, and end later. Not where a
+                kubelet watches every new name: a draft's makes it log errors.
 
         Raises:
             SocketError: the directory is not there, or takes no socket.

@@ -107,7 +107,7 @@ class _Streams:
     async def watch(
         self, _request: NodeWatchResourcesRequest, _call: object
     ) -> AsyncIterator[NodeWatchResourcesResponse]:
-        """Stream reports until the kubelet goes, or we do."""
+        """Stream reports until the kubelet or the shim ends."""
         seen: int | None = None
         over = self.over
         while not over.is_set():

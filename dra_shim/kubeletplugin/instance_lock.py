@@ -24,7 +24,7 @@ async def only_instance(
 
     Args:
         lock: file that is locked, in the driver's directory, which is made if need be.
-        who: one line that tells a second instance who we are.
+        who: one line that names this instance to a second one.
         waiting: called with the line of the one that has it, whenever it changes.
         sleep: waits that many seconds.
 

@@ -31,7 +31,7 @@ class SocketReplaced:
     """A socket was created again; reason says why.
 
     Attributes:
-        forgotten: the kubelet has to register us anew; it finds the service's socket by its name.
+        forgotten: the kubelet has to register it again; it finds the service's socket by name.
     """
 
     path: str
@@ -54,7 +54,7 @@ class Status:
     """State of the registration and its sockets.
 
     Attributes:
-        registered: whether the kubelet took us, by its last word.
+        registered: whether the kubelet accepted the plugin, by its last answer.
         reason: why it did not, "" if it did, or has said nothing yet.
         trouble: why a socket cannot be served, "" if both are.
     """

@@ -26,7 +26,7 @@ PLUGIN_TYPE: Final = "DRAPlugin"
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The kubelet's word on us; reason says why it did not take us, "" if it did."""
+    """The result of a registration; reason says why the kubelet refused, "" if it did not."""
 
     reason: str = ""
 

@@ -158,7 +158,7 @@ class Adoption:
         return not refused
 
     async def _before(self) -> Sequence[Document]:
-        """Return the node's slices as they were before we published."""
+        """Return the node's slices as they were before the first publication."""
         if self._slices is None:
             fields = {"spec.nodeName": self._node, "spec.driver": DRIVER_NAME}
             self._slices = (await self._api.list(SLICE, fields)).items
@@ -190,7 +190,7 @@ class _Left:
     Attributes:
         claims: which.
         known: what is known of their devices, by name.
-        told: why they were refused, as it was told; None for not yet.
+        told: why they were refused, as reported; None for not yet.
     """
 
     claims: tuple[ObjectRef, ...]

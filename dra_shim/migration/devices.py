@@ -37,11 +37,11 @@ Attributes = Mapping[str, AttributeValue]
 
 @dataclass(frozen=True, slots=True)
 class ClaimBefore:
-    """A claim that has devices of ours in this node's pool, and pods to use them.
+    """A claim that has devices of this driver in this node's pool, and pods to use them.
 
     Attributes:
         ref: the claim.
-        devices: what it tells of each, by name; nothing of what it only observes.
+        devices: their facts in the claim, by name, without those that it only observes.
     """
 
     ref: ObjectRef
@@ -75,7 +75,7 @@ def _placed(before: Device, live: Device | None) -> Device:
 
 
 def claims_of_node(documents: Sequence[Document], node: str) -> tuple[ClaimBefore, ...]:
-    """Return the claims that have devices of ours in this node's pool, and pods to use them."""
+    """Return the claims with devices of this driver in this node's pool, and pods to use them."""
     found: list[ClaimBefore] = []
     for document in documents:
         try:

@@ -206,7 +206,7 @@ def _functions(
 ) -> tuple[Mapping[str, tuple[Counter, ...]], tuple[Counter, ...]]:
     """Return what each device consumes, by its name, and what there is of it.
 
-    A PF that several claims may have stays on the host and excludes nobody. Ports of one PF exclude
+    A PF that several claims may have stays on the host and excludes none. Ports of one PF exclude
     each other as soon as it has VFs.
     """
     roles = [(device, *_role(device, physical)) for device in devices]

@@ -18,7 +18,7 @@ class Uses:
     Attributes:
         whole: has the device for itself.
         shares: the last owner of a share of it.
-        consumed: what shares consume of each of its capacities, as far as records tell.
+        consumed: what shares consume of each of its capacities, as far as records have it.
     """
 
     whole: Mapping[str, str] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Stock:
         in_use: device name → its owner, as messages name it.
         excluded: (name, why) of what the inventory does not publish.
         shared: names of devices that several claims may have at once.
-        given: those of them of which somebody has a share → what is consumed of each capacity.
+        given: those with a share in use → what is consumed of each capacity.
         ills: device name → its unhealthy reason, one word.
         physical: address of a VF → address of its PF.
         near: NUMA node → the list that is published for it; None where no lists are.
@@ -68,8 +68,8 @@ def stock_of(
         uses: owners of devices.
         expression: dranet's `--filter`, "" for none.
         shared: the same for those that several claims may have at once, "" for none.
-        facts: what the inventory was made of, None if nobody knows; without, no device is taken
-            to be ill, and none to be a part of another.
+        facts: what the inventory was made of, None if unknown; without, no device is assumed
+            to be unhealthy, and none to be a part of another.
         near: NUMA node → the list that is published for it; None where no lists are.
 
     Raises:
@@ -101,7 +101,7 @@ def _dropped(before: Sequence[Device], kept: Sequence[Device]) -> Sequence[tuple
 def near_in(facts: HostFacts | None, gates: Gates) -> Near | None:
     """Return the lists that are published for NUMA nodes; None where none are wanted.
 
-    Without facts nobody knows which nodes are near to another.
+    Without facts the distances between nodes are unknown.
     """
     if not gates.lists:
         return None

@@ -200,7 +200,7 @@ def handed_on(record: Allocation, claim: AllocatedClaim) -> tuple[ObjectRef, ...
     """Return the pods that a claim is reserved for, where the record's pod is none of them now.
 
     Between pods that follow each other without a gap the kubelet asks for no Unprepare and for no
-    Prepare (pkg/kubelet/cm/dra/manager.go: isPrepared, PodUIDs). Who only observes needs neither.
+    Prepare (pkg/kubelet/cm/dra/manager.go: isPrepared, PodUIDs). A monitor's claim needs neither.
     """
     pods = tuple(each for each in claim.consumers if each.resource == "pods")
     its_pod_has_it = record.pod.uid in {each.uid for each in pods}
@@ -305,7 +305,7 @@ def _given(
 ) -> AllocatedDevice:
     """Return a device as it is given; what its configuration asks in vain is added to violations.
 
-    Whoever has a device configures it, not who looks on.
+    The claim that has a device configures it, not one that observes it.
     """
     if result.admin_access:
         config = NetworkConfig()

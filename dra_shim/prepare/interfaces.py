@@ -92,7 +92,7 @@ class PrepareFailed:
     """A claim could not be prepared; the kubelet will ask again.
 
     Attributes:
-        cause: a fault of ours, None where the message says all.
+        cause: an internal error, None where the message says all.
         kind: of the error, see DranetError; "io"; "late" for what was waited for in vain.
     """
 

@@ -202,7 +202,7 @@ class Preparer:
     async def unprepare(self, claims: Sequence[ObjectRef]) -> dict[str, str]:
         """Forget claims; return for each claim UID what is wrong, "" for success.
 
-        A claim that nobody knows is a success. It needs no API server.
+        An unknown claim is a success. It needs no API server.
         """
         asked = {claim.uid: claim for claim in claims}
         async with asyncio.TaskGroup() as group:
@@ -332,7 +332,7 @@ class Preparer:
     ) -> frozenset[str]:
         """Return the UIDs of those of several pods that ended, the one on record asked first.
 
-        Two that did not are enough; one where any of them may look on.
+        Two that did not are enough; one where any of them may observe.
         """
         pods = [each for each in claim.consumers if each.resource == "pods"]
         pods.sort(key=lambda each: recorded is None or each.uid != recorded.pod.uid)

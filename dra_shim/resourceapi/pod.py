@@ -88,7 +88,7 @@ def _entries(
 ) -> Iterator[tuple[str, bool]]:
     """Yield (name, whether it has a template) of the pod's entries that are this claim.
 
-    Old clients are known to wipe the status; then the claim's own word tells its entry.
+    Old clients are known to wipe the status; then the claim's own annotation names its entry.
     """
     generated = {
         name: _word(fields, "resourceClaimName")

@@ -97,7 +97,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpec:
-    """`spec` of a claim; `configs` are validated where they are ours."""
+    """`spec` of a claim; `configs` are validated where they are this driver's."""
 
     requests: tuple[Request, ...] = ()
     constraints: tuple[Constraint, ...] = ()

@@ -47,7 +47,7 @@ def laid_out(node: str, goods: Goods, before: Mapping[str, Sequence[str]]) -> tu
 
     Args:
         node: its name, and its pool's.
-        goods: what it offers.
+        goods: devices of the node.
         before: name of a slice → names of the devices in it, as they are published.
     """
     known = {each.name: each for each in goods.offers}

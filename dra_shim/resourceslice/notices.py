@@ -37,7 +37,7 @@ class DeviceRefused:
 class FeaturesMissing:
     """The server lacks features; what needs them is not published: see goods.without.
 
-    It is told when others are missing than before; none when all came that were.
+    It is reported when the missing ones change; none when all have come.
     """
 
     features: frozenset[Feature]

@@ -25,7 +25,7 @@ class State:
     """Directories of the records.
 
     Attributes:
-        directory: ours; the records are in `allocations` below it.
+        directory: the shim's; the records are in `allocations` below it.
         run: the plugin's, read-only.
     """
 

@@ -184,7 +184,7 @@ def _ignored(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def without_dranet(words: Sequence[str]) -> list[str]:
-    """Return dranet's arguments as argparse takes them; ours stay as they are.
+    """Return dranet's arguments as argparse takes them; others stay as they are.
 
     Its program's name in front is dropped. Go takes long flags with one dash, too (package flag).
     """

@@ -106,7 +106,7 @@ def held_message(earlier: ObjectRef, waiting: str) -> str:
 
     Args:
         earlier: the pod that has ended.
-        waiting: who waits, as a person calls it.
+        waiting: the waiting pod, by namespace and name.
     """
     return (
         f"was prepared for pod {earlier}, which has ended, and the kubelet asks nothing for"

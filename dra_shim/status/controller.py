@@ -29,7 +29,7 @@ class _Known:
 
     Attributes:
         passing_since: when it was first seen on its way; inf while it is not.
-        again: when to look at it once more.
+        again: when to check it again.
     """
 
     claim: ObjectRef

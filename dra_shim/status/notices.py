@@ -9,7 +9,7 @@ from dranet_nri.model import ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A claim's status says what is true of so many devices of ours; 0: they were withdrawn."""
+    """A claim's status is up to date for so many devices of this driver; 0: they were withdrawn."""
 
     claim: ObjectRef
     devices: int

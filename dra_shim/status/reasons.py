@@ -35,8 +35,8 @@ class Occurrence:
     Attributes:
         kind: "Pod" or "ResourceClaim".
         subject: the object.
-        at: Unix seconds; the same thing at the same time is told once.
-        once: it is told once however often it happens.
+        at: Unix seconds; the same thing at the same time is reported once.
+        once: it is reported once however often it happens.
         warning: whether a user should act.
     """
 

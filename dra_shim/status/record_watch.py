@@ -28,7 +28,7 @@ async def follow(
 
     Args:
         state: where records are.
-        known: UIDs of claims of which is told first of all as well, recorded or not.
+        known: UIDs of claims that are reported first as well, recorded or not.
         changed: called with the claim UID; must not raise.
         timing: what it goes by.
 

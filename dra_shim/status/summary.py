@@ -47,9 +47,9 @@ class Verdict:
     """The status to write and the events to post.
 
     Attributes:
-        devices: what status.devices shall say of ours; None to leave it as it is.
+        devices: this driver's entries of status.devices; None to leave them unchanged.
         patience_s: for how long to wait with that for something newer.
-        again_s: at which age to look again, inf if only news change anything.
+        again_s: at which age to check again, inf if only an event changes anything.
     """
 
     devices: tuple[DeviceStatus, ...] | None

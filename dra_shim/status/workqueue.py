@@ -31,7 +31,7 @@ class Job:
     Attributes:
         devices: what its status shall say.
         due: when to see to that; inf while or once it was seen to.
-        not_before: rests until then, whatever the news.
+        not_before: rests until then, whatever changes.
         failures: in a row, of this claim alone.
     """
 

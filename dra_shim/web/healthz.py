@@ -24,7 +24,7 @@ class Checks:
 
     Attributes:
         answers: says what is wrong with the answers that a kubelet gets, "" if nothing is.
-        unregistered: says why the kubelet does not know us, "" if it does.
+        unregistered: returns why the plugin is not registered, "" if it is.
         published: whether the server had everything at least once.
     """
 

@@ -93,7 +93,7 @@ class CallCounts:
                 assert_never(notice)
 
     def on_kubelet(self, notice: kubeletplugin.Notice) -> None:
-        """Count what became of our sockets and our registration."""
+        """Count the events of the sockets and of the registration."""
         match notice:
             case kubeletplugin.Registered():
                 self._registered.set(int(not notice.reason))
@@ -112,7 +112,7 @@ class ServerCounts:
 
     Attributes:
         published: whether it had all of them at least once.
-        errors: requests that failed, whoever made them.
+        errors: requests that failed, by any worker.
     """
 
     def __init__(self, wall: Callable[[], float]) -> None:

@@ -81,7 +81,7 @@ class WebServer:
         Args:
             address: where to listen; port 0 for any that is free.
             pages: path → what makes the page.
-            notify: told where it listens, port and all, and what failed.
+            notify: called with the listen address, and with failures.
             request_s: seconds for a request to arrive.
             answer_s: seconds for an answer to leave.
         """

@@ -26,7 +26,7 @@ def can_meet(
 ) -> bool | None:
     """Return whether devices exist that meet a constraint with this one; None if unknown.
 
-    The device has the attribute. It counts as one of the part's, whatever else speaks against it.
+    The device has the attribute. It counts as one of the part's, whatever else excludes it.
     """
     others = [
         want.parts

@@ -47,7 +47,7 @@ def without(supply: Supply, taken: Iterable[tuple[str, Taken]]) -> Supply:
 
     Args:
         supply: what there is.
-        taken: who, as messages say it, has what.
+        taken: owners of devices, as messages name them.
     """
     in_use = dict(supply.in_use)
     shares = {device: dict(amounts) for device, amounts in supply.shares.items()}
