@@ -1,1 +1,1 @@
-"""The thin DRA shim: discovers, publishes, records allocations and reports."""
+"""The DRA shim: discovers devices, publishes them, records allocations and reports status."""

@@ -1,4 +1,4 @@
-"""`python -m dra_shim` is `dra-shim`."""
+"""Entry point of `python -m dra_shim`, the same as `dra-shim`."""
 
 import sys
 

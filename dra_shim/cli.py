@@ -1,4 +1,4 @@
-"""`dra-shim`: its verbs."""
+"""The command line of `dra-shim`: its table of verbs."""
 
 import sys
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""The node's NRI plugin: moves allocated NICs into pods and brings them home."""
+"""The node's NRI plugin: it moves allocated NICs into pods and restores them on the host."""

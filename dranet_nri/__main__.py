@@ -1,4 +1,4 @@
-"""`python -m dranet_nri` is `dranet-nri`."""
+"""Entry point of `python -m dranet_nri`, the same as `dranet-nri`."""
 
 import sys
 

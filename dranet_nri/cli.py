@@ -1,4 +1,4 @@
-"""`dranet-nri`: its verbs."""
+"""The command line of `dranet-nri`: its table of verbs."""
 
 import sys
 from collections.abc import Sequence

@@ -1,23 +1,23 @@
-"""Every exception of ours.
+"""Exceptions of both packages.
 
     DranetError
     ├── InvalidValueError     a value from outside cannot be used (field, value, rule)
     ├── ConfigError           a document breaks rules; carries every violation found
     ├── ProtocolError         the peer sent bytes that break the wire protocol
     ├── StateError            a record cannot be used
-    │   ├── StateCorruptError     its bytes are not a record of ours
+    │   ├── StateCorruptError     its bytes are not a valid record
     │   └── StateVersionError     it was written by a newer version
     ├── KernelError           the kernel refused one operation
-    ├── AttachError           a plan stopped; says at what, and what could not be undone
-    └── RefusedError          we refuse a pod, with the reason the operator reads
-        ├── HeldError             another pod or sandbox has what it asks for
-        ├── NotHomeError          what it asks for is still on its way home
+    ├── AttachError           a plan stopped; names the operation, and what could not be undone
+    └── RefusedError          a pod is refused, with the reason for the operator
+        ├── HeldError             another pod or sandbox has the device or claim
+        ├── NotHomeError          the device is not restored on the host yet
         ├── NoNetnsError          its sandbox has no network namespace of its own
-        ├── OutdatedError         its allocation or sandbox is not the one that counts
+        ├── OutdatedError         its allocation or sandbox is not the current one
         ├── UnusableRecordError   its allocation record cannot be used
-        └── NotAttachedError      what a container lists is not in its pod
+        └── NotAttachedError      a claim that a container lists is not attached to its pod
 
-Inner code raises; the edge logs once. Refusals are counted by `kind`.
+Inner code raises; the outermost caller logs once. Refusals are counted by `kind`.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _NAMES: Final = {**errorcode, EOPNOTSUPP: "EOPNOTSUPP"}  # as the kernel has it,
 
 
 class DranetError(Exception):
-    """Base of all our errors.
+    """Base of all errors of both packages.
 
     Attributes:
         kind: a word for statistics; there are few.
@@ -149,7 +149,7 @@ class HeldError(RefusedError):
 
 
 class NotHomeError(RefusedError):
-    """It is still on its way home from a sandbox that is gone."""
+    """The device of a sandbox that is gone is not restored on the host yet."""
 
     kind = "not_home"
 
@@ -171,7 +171,7 @@ class OutdatedError(RefusedError):
 
 
 class UnusableRecordError(RefusedError):
-    """A record of the pod's claims cannot be used, so nobody knows what it may have."""
+    """A record of the pod's claims cannot be used, so its devices are unknown."""
 
     kind = "record"
 

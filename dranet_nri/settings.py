@@ -1,4 +1,4 @@
-"""Flags and environment to frozen settings, parsed once."""
+"""Settings of the plugin: flags and environment, parsed once into frozen values."""
 
 import argparse
 import os
@@ -23,13 +23,13 @@ UNLIMITED: Final = 2**64 - 1  # RLIM_INFINITY
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the plugin runs.
+    """Settings of the plugin.
 
     Attributes:
         nri_socket: the runtime's NRI socket.
         name, index: identity towards the runtime; index is two digits.
-        allocations: the shim's records, read only to us.
-        run: our own directory: attachments, metadata files, lock.
+        allocations: the shim's records, read-only.
+        run: the plugin's directory: attachments, metadata files, lock.
         cdi: where CDI specs are written; must be on tmpfs so that a reboot closes the gate.
         memlock: RLIMIT_MEMLOCK in bytes for RDMA containers, None to leave it.
         environment: whether containers get interface names in their environment.

@@ -1,10 +1,11 @@
-"""CEL as the scheduler sees it: selectors over `device`, and dranet's inventory filter.
+"""CEL as the scheduler evaluates it: selectors over `device`, and dranet's inventory filter.
 
 Rules:
 1. A selector is true or false for a device, or it fails; a failure is never a "no", because it
    stops the scheduler too.
-2. A domain nobody published is an empty map, an unknown id in it is a failure, as in Kubernetes.
-3. The default filter is answered here: most nodes have no other expression, and the library, which
+2. A domain that no attribute has is an empty map; an unknown id in it is a failure, as in
+   Kubernetes.
+3. The default filter is evaluated here: most nodes have no other expression, and the library, which
    is loaded for the first one, takes 8 MiB.
 """
 

@@ -1,4 +1,4 @@
-"""An attribute as dranet's --filter sees it: a struct with declared members, of which one is set.
+"""An attribute in dranet's --filter: a struct with declared members, of which one is set.
 
 Members are those of DeviceAttribute of k8s.io/api/resource/v1, by their names in Go. An unset one
 reads as zero, and has() is false of it.

@@ -1,9 +1,9 @@
 """The CEL environment of Kubernetes' device selectors, on top of cel-expr-python.
 
 Rules:
-1. The CEL library is imported on first use, so that nothing else pays for it.
-2. Only what Kubernetes offers is offered, or an expression would pass here and fail there. Not
-   offered: url, ip and cidr, and indexOf of lists.
+1. The CEL library is imported on first use, so that a process without expressions does not load it.
+2. Only the functions of Kubernetes are declared, or an expression would pass here and fail there.
+   Not declared: url, ip and cidr, and indexOf of lists.
 """
 
 import re
@@ -103,7 +103,7 @@ def filter_environment() -> Environment:
 def with_empty_domains(expression: str) -> str:
     """Return the expression with device.attributes[X] and device.capacity[X] never failing.
 
-    Kubernetes gives a domain that nobody published as an empty map. CEL has no map with a default
+    Kubernetes gives a domain without attributes as an empty map. CEL has no map with a default
     here, so the lookup becomes optional: [?X].orValue({}).
     """
     out: list[str] = []

@@ -42,7 +42,7 @@ def unknown_attributes(expression: str) -> Iterator[str]:
 
 
 def unknown_attribute(name: str) -> Iterator[str]:
-    """Yield what is wrong with a qualified name: our driver has none such, or it is misspelt.
+    """Yield what is wrong with a qualified name: this driver has none such, or it is misspelt.
 
     Of the domain of Kubernetes others may publish more; only what is close to a name is told.
     """
@@ -56,7 +56,7 @@ def unknown_attribute(name: str) -> Iterator[str]:
 
 
 def close_to(identifier: str, published: Collection[str]) -> str:
-    """Return ' (did you mean "x"?)' for an identifier that no device of ours has, or ''.
+    """Return ' (did you mean "x"?)' for an identifier that no device of this driver has, or ''.
 
     Args:
         identifier: that a device lacks.
@@ -73,6 +73,6 @@ def _identifiers(domain: str) -> list[str]:
 
 
 def _elsewhere(identifier: str) -> str:
-    """Return the standard attribute of that name, for who looks for it in our domain."""
+    """Return the standard attribute of that name, for selectors that use it in dranet's domain."""
     name = f"{_STANDARD}/{identifier}"
     return f' (did you mean "{name}"?)' if name in ATTRIBUTE_NAMES else ""

@@ -1,4 +1,4 @@
-"""What an expression looks at, so that a message can show the values it saw."""
+"""References of an expression to device fields, so that a message can show their values."""
 
 import re
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Quantities and semantic versions as CEL carries them, and what Kubernetes lets one do with them.
+"""Quantities and semantic versions in CEL, with the operations that Kubernetes allows.
 
 They are tagged maps in canonical form, {"quantity": "3/2"} and {"semver": "1.2.3-rc.1"}, so that
-`==` compares what they mean. A ValueError becomes a failure of the expression.
+`==` compares their meaning. A ValueError becomes a failure of the expression.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Which devices records give to pods: ours, and the plugin's of what it has not brought home."""
+"""Device ownership by the records of both processes: allocated, or not restored yet."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -59,7 +59,7 @@ class Held:
         """Return the devices by name, with the facts of when they were given away.
 
         Raises:
-            StateError: a record cannot be read now, so nobody knows.
+            StateError: a record cannot be read now.
             OSError: a directory cannot be read.
         """
         for reader in (self._allocations, self._attachments):
@@ -83,7 +83,7 @@ class Held:
         }
 
     def _devices(self) -> Iterator[Device]:
-        """Yield them, those of our own records last; who has adminAccess only looks at them."""
+        """Yield them, the shim's own records last, without adminAccess, which only observes."""
         for attachment in self._attachments.records():
             yield from (each.device for each in attachment.devices if each.touched)
         for allocation in self._allocations.records():

@@ -1,10 +1,10 @@
-"""Who has which device: the allocation records, one transaction at a time.
+"""Checkpoint transactions: allocation records, read and written under the lock.
 
 Rules:
-1. Whoever reads in order to write holds the lock from the first read to the last write.
-2. Several records are written all or none, whatever fails and whatever signal comes.
-3. A device is in use as long as a record gives it away, or the plugin has not brought it home:
-   also one of which an attach failed, and then its undoing.
+1. A transaction that reads in order to write holds the lock from the first read to the last write.
+2. Several records are written all or none, after any failure and any signal.
+3. A device is in use as long as a record allocates it, or the plugin has not restored it: also one
+   of which an attach failed, and then its undoing.
 """
 
 import errno
@@ -64,7 +64,7 @@ def writing(state: State) -> Iterator[None]:
 
 
 class Ledger:
-    """The records while we hold the lock; use it as a context manager, one thread at a time."""
+    """The records while the lock is held; use it as a context manager, one thread at a time."""
 
     def __init__(self, state: State, *, fs: Fs | None = None, keep: bool = False) -> None:
         """Name the directories; nothing is opened yet.
@@ -107,7 +107,7 @@ class Ledger:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let go of the lock; what stays open is opened anew after trouble with a directory."""
+        """Release the lock; kept directories stay open, except after an OSError."""
         if not self._keep or isinstance(error, OSError):
             self.close()
         self._lock.__exit__(kind, error, trace)
@@ -184,7 +184,7 @@ class Ledger:
         return None
 
     def in_use(self, besides: tuple[ObjectRef, ObjectRef] | None = None) -> Uses:
-        """Return who has which devices.
+        """Return the owners of devices.
 
         Args:
             besides: a claim whose record does not count, and the pod it is for now: what that pod
@@ -194,7 +194,7 @@ class Ledger:
         return _in_use(self._store.records(), self._opened.attachments.records(), besides)
 
     def holds(self, claim_uid: str) -> bool:
-        """Whether the plugin has a device of a claim in a pod, or its record of it tells nothing.
+        """Whether the plugin has a device of a claim in a pod, or its record of it is unreadable.
 
         What it moved aside it does not go by any more.
         """
@@ -305,7 +305,7 @@ def nonce_for(claim_uid: str) -> str:
 
 
 def observe(state: State, counted: Collection[str] = ()) -> tuple[tuple[Device, ...], Uses]:
-    """Return what `known_devices` and `in_use` of a ledger would, without lock and without writing.
+    """Return `known_devices` and `in_use` of the records, without lock and without writing.
 
     Args:
         state: where records are.
@@ -323,7 +323,7 @@ def observe(state: State, counted: Collection[str] = ()) -> tuple[tuple[Device, 
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """The directories of records, ours and the plugin's."""
+    """The directories of records, the shim's and the plugin's."""
 
     store: AllocationStore
     attachments: AttachmentReader
@@ -370,7 +370,7 @@ def _add(amounts: dict[str, int], device: AllocatedDevice) -> None:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Let a signal that would end us wait until the records are whole."""
+    """Delay a signal that would end the process until the records are whole."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_SIGNALS)
     try:
         yield

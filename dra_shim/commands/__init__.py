@@ -1,1 +1,1 @@
-"""One file a verb of the command line."""
+"""Commands of `dra-shim`, one module per verb."""

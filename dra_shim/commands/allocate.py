@@ -1,4 +1,4 @@
-"""The verb `allocate`: give a pod the devices its claims ask for, without a cluster."""
+"""The verb `allocate`: allocates the devices of a pod's claims, without a cluster."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""The verb `doctor`: what of this node's shim keeps claims from pods, and what to do about it."""
+"""The verb `doctor`: problems of this node's shim that block claims, with remedies."""
 
 import argparse
 import asyncio
@@ -22,7 +22,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Look at server, shim, kubelet and records, and print what was found; 1 if something is bad.
+    """Check server, shim, kubelet and records, and print the findings; 1 if something is bad.
 
     Raises:
         InvalidValueError: the kubelet's directory makes too long a path for a socket.

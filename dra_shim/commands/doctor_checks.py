@@ -1,8 +1,8 @@
-"""What can be asked when something is wrong: server, rights, slices, shim, kubelet, records.
+"""Checks of `doctor`: server, rights, slices, shim, kubelet, records.
 
 Rules:
-1. Nothing is changed.
-2. What cannot be asked is said, and the next question is asked.
+1. No check changes anything.
+2. A check that cannot be done is reported, and the next one is done.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _RESOURCES: Final = "resource.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What the service account must be allowed to do, and what fails otherwise."""
+    """A permission of the service account, and what fails without it."""
 
     verb: str
     resource: str
@@ -78,7 +78,7 @@ RIGHTS: Final = (
 
 
 async def server_findings(api: Api, node: str) -> AsyncIterator[Finding]:
-    """Yield whether the server answers, knows the node, and has its slices.
+    """Yield whether the server answers, and has the Node and its slices.
 
     Args:
         api: the server.
@@ -191,7 +191,7 @@ async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> Asyn
     """Yield whether a kubelet would get its answers.
 
     Args:
-        sockets: ours.
+        sockets: of the shim.
         root: the kubelet's directory that they are below.
         ready: whether the running shim says that a kubelet knows it.
     """

@@ -1,4 +1,4 @@
-"""Reading manifest files for the verbs."""
+"""Manifest files of the verbs, read from paths or standard input."""
 
 import sys
 from collections.abc import Sequence

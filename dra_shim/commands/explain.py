@@ -53,7 +53,7 @@ _ROOT_REMEDY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What was found.
+    """The result of an explanation.
 
     Attributes:
         parts: every check of every device.
@@ -202,7 +202,7 @@ def _configured(
     claims: Sequence[Wanted],
     classes: dict[str, DeviceClass],
 ) -> Explanation:
-    """Add the configuration of each device of ours; one that is not valid undoes the decision."""
+    """Add the configuration of each device; one that is not valid undoes the decision."""
     found: list[tuple[Grant, str, object]] = []
     configured: list[Configured] = []
     for grant in grants:

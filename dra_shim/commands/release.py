@@ -1,4 +1,4 @@
-"""The verb `release`: take an allocation back."""
+"""The verb `release`: removes allocations."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""`dra-shim run`: the daemon."""
+"""The verb `run`: the daemon."""
 
 import argparse
 import asyncio
@@ -18,7 +18,7 @@ def main(args: argparse.Namespace) -> int:
 
     Raises:
         InvalidValueError: a flag's value is not usable, or there is no access to an API server.
-        OSError: a directory of ours can't be used.
+        OSError: a directory of the shim can't be used.
     """
     # gRPC and the API client cost the other verbs a quarter of a second.
     from dra_shim.daemon.process import Daemon

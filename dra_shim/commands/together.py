@@ -1,8 +1,9 @@
-"""Checks of documents against each other, for the verb `validate`.
+"""Cross-checks of several documents, for the verb `validate`.
 
 Rules:
-1. A request is taken for one of our driver's if a configuration of ours names it, its class or a
-   selector does, or it is the only one of its claim: parameters without requests are for all.
+1. A request counts as one for this driver if a configuration of this driver names it, if its class
+   or a selector does, or if it is the only one of its claim: parameters without requests are for
+   all.
 2. Classes that are not among the files add nothing; they may be in the cluster already.
 """
 
@@ -36,7 +37,7 @@ _OUR_CLASSES = (DRIVER_NAME, "dranet")
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What several documents say: errors, and what may be meant so."""
+    """Errors and warnings of several documents checked together."""
 
     violations: tuple[str, ...]
     warnings: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The verb `validate`: check manifests before they reach a cluster."""
+"""The verb `validate`: checks manifests before they are applied to a cluster."""
 
 import argparse
 import sys

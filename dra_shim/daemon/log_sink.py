@@ -1,4 +1,4 @@
-"""What the daemon's parts tell, as log lines; events and metrics hear of it as well.
+"""Log sink: notifications of the workers as log lines, passed on to events and metrics.
 
 Events are short constant phrases, facts are keys. Claims and pods are "namespace/name".
 """
@@ -19,7 +19,7 @@ MAX_NAMES: Final = 100  # in a line: a runtime cuts one at 16 KiB, and a name ha
 
 
 class Telling:
-    """Writes to the log what parts tell."""
+    """Log sink of the workers' notifications."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Log with the loggers of the rooms.
@@ -37,7 +37,7 @@ class Telling:
         self._said: dict[tuple[str, ...], float] = {}
 
     def on_kubelet(self, notice: kubeletplugin.Notice) -> None:
-        """Log what became of our sockets and our registration."""
+        """Log the state of the sockets and the registration."""
         match notice:
             case kubeletplugin.Registered(reason=""):
                 self._kubelet.info("registered")

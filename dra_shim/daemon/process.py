@@ -1,7 +1,7 @@
-"""The shim's process: everything put together, and kept at work until it is stopped.
+"""The shim process: components, supervised until it is stopped.
 
-What ends first when it stops: the registration at the kubelet, then the calls at work. Records,
-slices and claim status stay; the next instance goes on from there.
+At shutdown the registration at the kubelet ends first, then the calls in progress. Records, slices
+and claim status stay; the next instance continues from there.
 """
 
 import asyncio

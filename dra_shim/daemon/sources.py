@@ -1,4 +1,4 @@
-"""What the node's devices need of the API server: claims, pods, the Node; no cache between."""
+"""API server sources: claims, pods and the Node for the node's devices, without a cache."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ class ServerSource:
     """Claims, pods and Nodes of an API server: a ClaimSource, a PodSource and an AddressSource."""
 
     def __init__(self, api: Api, *, addresses_s: float = ADDRESSES_S) -> None:
-        """Read from this server; it has so long to tell a Node's addresses."""
+        """Read from this server; a request for a Node's addresses has this timeout."""
         self._api = api
         self._addresses_s = addresses_s
 

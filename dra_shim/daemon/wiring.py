@@ -1,4 +1,4 @@
-"""The parts of a node's shim, put together: who is asked by whom, and who hears of what."""
+"""Wiring of the shim: its components, and the notifications among them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -43,9 +43,9 @@ class Shim:
         Args:
             settings: how it runs.
             choice: which devices are offered.
-            sockets: where the kubelet finds us.
+            sockets: of the kubelet plugin.
             api: the server.
-            telling: hears of everything.
+            telling: called with every event.
         """
         metrics = Metrics()
         self._settings = settings
@@ -93,7 +93,7 @@ class Shim:
         )
 
     def failed(self, notice: PartFailed) -> None:
-        """Tell of a part that failed."""
+        """Report a worker that failed."""
         self._telling.on_part(notice)
         self._metrics.node.on_part(notice)
 

@@ -1,9 +1,9 @@
-"""The devices of the node, watched: offered as they are, known to Prepare, reported to the kubelet.
+"""The discovery controller: publishes devices, answers Prepare, and reports health to the kubelet.
 
 Rules:
-1. Events say when to look, a look says what is there. The event loop never waits for the kernel.
-2. What was offered stays so while the node cannot be looked at; after a while its health is unknown
-   to everybody.
+1. An event causes a scan, and the scan reads the state. The event loop never waits for the kernel.
+2. Published devices stay published while the node cannot be scanned; after a while their health is
+   unknown everywhere.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ STUCK_S: Final = 10.0  # of a look that takes a fraction of a second
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """How the node is looked at.
+    """Options of a node's scans.
 
     Attributes:
         choice: which devices are offered.
-        azure_size: what Azure calls this node's size, "" if nobody knows.
-        sysfs: where a sysfs of our network namespace is mounted.
-        rescan_s: seconds between looks at everything.
-        patience_s: seconds of a look after which it is told that it is stuck.
+        azure_size: Azure's name of this node's size, "" if unknown.
+        sysfs: where a sysfs of this network namespace is mounted.
+        rescan_s: seconds between full scans.
+        patience_s: seconds of a scan after which it is reported as hung.
     """
 
     choice: Choice = field(default_factory=Choice)
@@ -70,13 +70,13 @@ class NodeDevices:
         """Prepare; run does the work.
 
         Args:
-            options: how to look.
+            options: of the scans.
             state: where records are.
             node: its name, and its pool's.
             addresses: knows those of Nodes.
-            offer: takes what is there after each look, the same again too; must not raise.
-            notify: told what became different; must not raise.
-            host: what is looked at, None for the node we run on.
+            offer: called with the devices after each scan, changed or not; must not raise.
+            notify: called with each change; must not raise.
+            host: to scan, None for this node.
             timing: what it goes by.
 
         Raises:
@@ -100,9 +100,9 @@ class NodeDevices:
         """Watch until cancelled; may be called again when it ended.
 
         Raises:
-            KernelError: the kernel's events cannot be heard.
+            KernelError: the kernel's events cannot be received.
             StateError: inotify is not to be had.
-            OSError: the records cannot be read, or nothing can be heard.
+            OSError: the records cannot be read, or no events can be received.
         """
         loop = asyncio.get_running_loop()
         with Held(self._state) as held, self._host.listening(self._stir, self._notify):
@@ -125,8 +125,8 @@ class NodeDevices:
         """See DeviceSource.
 
         Raises:
-            DranetError: nobody ever knew the node's addresses.
-            KernelError: the node cannot be looked at.
+            DranetError: the node's addresses were never known.
+            KernelError: the node cannot be scanned.
             StateError: a record cannot be read now.
             OSError: sysfs or the records cannot be read now.
         """
@@ -146,7 +146,7 @@ class NodeDevices:
     # ------------------------------------------------------------------- when
 
     def _stir(self) -> None:
-        """Look soon."""
+        """Schedule a scan soon."""
         self._pace.news(self._clock())
         self._alarm.stir()
 
@@ -154,7 +154,7 @@ class NodeDevices:
         held.take_in()
         self._stir()
 
-    # ------------------------------------------------------------------- looking
+    # ------------------------------------------------------------------ scanning
 
     async def _look_if_due(self) -> None:
         async with self._turn:
@@ -163,7 +163,7 @@ class NodeDevices:
                     await self._look(whole=False)
 
     async def _look_again(self) -> None:
-        """Look at everything, unless somebody does after now."""
+        """Schedule a full scan, unless one begins after now."""
         wanted = self._begun + 1
         async with self._turn:
             if self._whole < wanted:

@@ -1,4 +1,4 @@
-"""The node's kernel: what it announces, and what it shows when it is looked at."""
+"""The node's kernel: its events, and scans of its current state."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -23,37 +23,37 @@ Stir = Callable[[], None]
 
 
 class Host(Protocol):
-    """A node that can be looked at."""
+    """A node that can be scanned."""
 
     def listening(self, stir: Stir, notify: Notify) -> AbstractContextManager[None]:
-        """Call stir, on the running event loop, whenever something may be different; until left.
+        """Call stir, on the running event loop, whenever something may have changed, until exit.
 
         Raises:
-            KernelError, OSError: nothing can be heard.
+            KernelError, OSError: no events can be received.
         """
 
     def look(self, *, whole: bool, insight: Insight) -> HostFacts:
         """Return what there is now. It may block; one thread at a time.
 
         Args:
-            whole: trust no news; without, what nothing was heard of may be as it was.
-            insight: what the plugin sees now.
+            whole: read everything; else what no event made stale may be reused.
+            insight: the plugin's current facts.
 
         Raises:
             KernelError: the kernel refused.
-            OSError: it cannot be looked at now.
+            OSError: it cannot be scanned now.
         """
 
 
 class LiveHost:
-    """The node we run on."""
+    """The node of this process."""
 
     def __init__(self, sysfs: Path = SYSFS, azure_size: str = "") -> None:
         """Prepare; nothing is opened yet.
 
         Args:
-            sysfs: where a sysfs of our network namespace is mounted.
-            azure_size: what Azure calls this node's size, "" if nobody knows.
+            sysfs: where a sysfs of this network namespace is mounted.
+            azure_size: Azure's name of this node's size, "" if unknown.
 
         Raises:
             InvalidValueError: nothing is known of the size.
@@ -79,7 +79,7 @@ class LiveHost:
 
 
 class Source(Protocol):
-    """Events of one kind, for whoever polls."""
+    """Events of one kind, for a poller."""
 
     def fileno(self) -> int:
         """Return what becomes readable."""
@@ -88,7 +88,7 @@ class Source(Protocol):
         """Return the events that are there now.
 
         Raises:
-            KernelError, OSError: no more can be heard.
+            KernelError, OSError: no more events can be received.
         """
 
 
@@ -102,7 +102,7 @@ class Ears:
     notify: Notify
 
     def hear(self, name: str, source: Source, after: Callable[[], None] = lambda: None) -> None:
-        """Stir with what the source tells; once it fails, it is left and everything looked at.
+        """Request a scan for the source's events; a source that fails is closed, with a full scan.
 
         Args:
             name: how people call it.
@@ -114,12 +114,12 @@ class Ears:
         loop.add_reader(source.fileno(), partial(self._heard, name, source, after))
 
     def take(self, events: tuple[Event, ...]) -> None:
-        """Stir if one of them may be about what matters."""
+        """Request a scan if one of the events may be relevant."""
         if self.scanner.hear(events):
             self.stir()
 
     def lose(self, name: str, error: KernelError | OSError) -> None:
-        """Say that a source is heard no longer, and look at everything."""
+        """Report that a source has failed, and request a full scan."""
         self.notify(Deaf(name, error))
         self.take((NetEvent(NetEventKind.LOST),))
 

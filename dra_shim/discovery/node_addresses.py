@@ -1,8 +1,8 @@
-"""The addresses by which the cluster reaches the node: the links that have them are its own.
+"""Node addresses: the addresses by which the cluster reaches the node, which mark its uplinks.
 
 Rules:
-1. Nothing is offered before they are known, or the node's own NIC might be.
-2. They are asked for again now and then. While nobody answers, the last answer counts.
+1. No device is published before they are known, or the node's own NIC might be.
+2. They are requested again at intervals. While the server does not answer, the last answer counts.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,15 @@ RETRY_S: Final = 60.0  # after no answer, or while a cloud has not told the addr
 
 
 class AddressSource(Protocol):
-    """Knows the addresses of Nodes."""
+    """Source of the addresses of Nodes."""
 
     async def addresses(self, node: str) -> frozenset[str]:
         """Return the addresses of the Node of that name, as inet_ntop(3) writes them.
 
-        It answers within seconds, for a look at the node waits for it.
+        It answers within seconds, because a scan of the node waits for it.
 
         Raises:
-            DranetError: nobody knows them now.
+            DranetError: they are not known now.
         """
 
 
@@ -39,7 +39,7 @@ class Reach:
         """Prepare to ask.
 
         Args:
-            source: who knows.
+            source: of the addresses.
             node: its name.
             clock: seconds that only go up.
         """
@@ -53,7 +53,7 @@ class Reach:
         """Return the node's addresses; one caller at a time.
 
         Raises:
-            DranetError: nobody knows them now, and nobody did.
+            DranetError: they are not known now, and never were.
         """
         if self._known is None or self._due <= self._clock():
             try:

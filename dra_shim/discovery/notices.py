@@ -1,4 +1,4 @@
-"""What the watch over the node tells."""
+"""Events of the discovery controller."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """There are other devices to offer than before.
+    """The devices to publish changed.
 
     Attributes:
         devices: how many there are now.
@@ -23,15 +23,15 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Devices are not offered for one reason: hardware that was not left out for it a look ago.
+    """Devices are withheld for one reason: hardware that the previous scan did not withhold for it.
 
-    What is withdrawn is not told again. Virtual devices come and go with pods: none is named, and
-    the first look tells how many the flags drop.
+    A withdrawal is not reported again. Virtual devices come and go with pods: none is named, and
+    the first scan reports how many the flags drop.
 
     Attributes:
         reason: why; it begins with the interface's name where that is not the device's.
         devices: names of those that are PCI functions, or on one, or have RDMA; sorted.
-        virtual: how many others; 0 after the first look.
+        virtual: how many others; 0 after the first scan.
     """
 
     reason: str
@@ -49,14 +49,14 @@ class Ailing:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A device is well again, or at least nobody sees what ails it."""
+    """A device is healthy again, or its health is not visible any more."""
 
     device: str
 
 
 @dataclass(frozen=True, slots=True)
 class LookFailed:
-    """The node could not be looked at. What was offered stays so, and it is tried again."""
+    """The scan of the node failed. Published devices stay published, and the scan is retried."""
 
     error: Exception
     retry_s: float
@@ -64,7 +64,7 @@ class LookFailed:
 
 @dataclass(frozen=True, slots=True)
 class LookStuck:
-    """A look takes so many seconds by now; the kernel keeps its thread. Nothing else waits for it.
+    """A scan has taken so many seconds; the kernel keeps its thread. It blocks nothing else.
 
     Attributes:
         doing: what the thread is at.
@@ -76,7 +76,7 @@ class LookStuck:
 
 @dataclass(frozen=True, slots=True)
 class Deaf:
-    """Events of one source are heard no longer; looks without news replace them."""
+    """Events of one source are not received any more; periodic scans replace them."""
 
     source: str
     error: Exception
@@ -84,7 +84,7 @@ class Deaf:
 
 @dataclass(frozen=True, slots=True)
 class Untold:
-    """What the plugin tells of the host cannot be read. What it told before counts."""
+    """The plugin's TCX file cannot be read. Its previous content counts."""
 
     error: Exception
 

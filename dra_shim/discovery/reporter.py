@@ -1,4 +1,4 @@
-"""What the node showed last, and whoever hears what a look makes different of it."""
+"""Snapshot reporter: compares scans and notifies the publisher, the log and the kubelet."""
 
 import asyncio
 from collections import defaultdict
@@ -15,18 +15,18 @@ DOUBT_S: Final = 120.0  # without a look that succeeds; then nobody knows how de
 
 
 class Teller:
-    """Offers, tells and reports what looks show: a HealthSource.
+    """Snapshot reporter: publishes, notifies and reports the result of scans. A HealthSource.
 
     Attributes:
-        view: what the last look that succeeded showed.
+        view: the snapshot of the last scan that succeeded.
     """
 
     def __init__(self, offer: Callable[[Goods], None], notify: Notify, now: float) -> None:
         """Begin with a node of which nothing is known.
 
         Args:
-            offer: takes what is there after each look, the same again too; must not raise.
-            notify: told what became different; must not raise.
+            offer: called with the devices after each scan, changed or not; must not raise.
+            notify: called with each change; must not raise.
             now: the time, in seconds that only go up.
         """
         self.view = View()
@@ -44,7 +44,7 @@ class Teller:
         return self._report
 
     def show(self, view: View, now: float) -> None:
-        """Offer what is there, and tell what became different."""
+        """Publish the devices of a scan, and report the differences."""
         self._seen_s = now
         before, self.view = self.view, view
         self._offer(view.goods)
@@ -54,7 +54,7 @@ class Teller:
         self._report_health(view.health)
 
     def doubt(self, error: Exception, now: float) -> None:
-        """Report as unknown what nobody could see for long; the offer stays."""
+        """Report health as unknown after failed scans for long; published devices stay."""
         if now - self._seen_s >= DOUBT_S:
             message = f"the node cannot be looked at: {error}"
             self._report_health(

@@ -1,6 +1,6 @@
-"""What there is to offer, seen: the host's facts, between two readings of the records.
+"""One scan of the node: host facts joined with the records read before and after.
 
-A device that moves between host and pod meanwhile is in one of the readings, or was seen.
+A device that moves between host and pod meanwhile is in one of the two readings, or in the scan.
 """
 
 from functools import partial
@@ -18,7 +18,7 @@ from dranet_nri.model import Device
 
 
 class Eyes:
-    """Looks at one node, on threads; the event loop never waits for the kernel."""
+    """Scanner of one node, on threads; the event loop never waits for the kernel."""
 
     def __init__(
         self,
@@ -29,14 +29,14 @@ class Eyes:
         notify: Notify,
         plugin: Path,
     ) -> None:
-        """Prepare to look.
+        """Prepare a scanner; nothing is scanned yet.
 
         Args:
-            host: what is looked at.
-            reach: tells the node's addresses.
+            host: to scan.
+            reach: source of the node's addresses.
             choice: which devices are offered.
-            patience_s: seconds of a look after which it is told that it is stuck.
-            notify: told so; must not raise.
+            patience_s: seconds of a scan after which it is reported as hung.
+            notify: called then; must not raise.
             plugin: its directory, where it says what only a privileged process sees.
         """
         self._host = host
@@ -52,11 +52,11 @@ class Eyes:
 
         Args:
             held: the records.
-            whole: trust no news; see Host.
+            whole: read everything; see Host.
 
         Raises:
-            DranetError: nobody ever knew the node's addresses.
-            KernelError: the node cannot be looked at.
+            DranetError: the node's addresses were never known.
+            KernelError: the node cannot be scanned.
             StateError: a record cannot be read now.
             OSError: sysfs or the records cannot be read now.
         """

@@ -1,10 +1,10 @@
-"""When to look at the node again.
+"""Scan schedule: debounce of events, periodic scans and back-off.
 
 Rules:
-1. News are gathered until nothing more is heard for a moment, but not for long.
-2. Without any news everything is looked at now and then: not all is announced, and what is may get
-   lost. News do not put that off.
-3. Trouble is tried again ever more rarely, and news do not hurry it.
+1. Events are collected until none comes for a moment, but not for long.
+2. Without events a full scan runs at intervals: not every change is announced, and an event may be
+   lost. Events do not postpone it.
+3. A failed scan is repeated with back-off, and events do not shorten it.
 """
 
 from math import inf
@@ -19,13 +19,13 @@ LONGEST_PAUSE_S: Final = 60.0
 
 
 class Pace:
-    """Knows when the next look is due. Times are seconds of any one clock."""
+    """Scan schedule: the time of the next scan. Times are seconds of any one clock."""
 
     def __init__(self, rescan_s: float) -> None:
-        """Begin with a look that is due at once.
+        """Begin with a scan that is due at once.
 
         Args:
-            rescan_s: seconds between looks at everything.
+            rescan_s: seconds between full scans.
         """
         self._rescan_s = rescan_s
         self._first = inf  # of the news, and the last of them
@@ -35,7 +35,7 @@ class Pace:
 
     @property
     def due(self) -> float:
-        """Return when the next look is due."""
+        """Return the time of the next scan."""
         if self._failures:
             return self._latest
         return min(self._last + QUIET_S, self._first + LONGEST_S, self._latest)
@@ -46,12 +46,12 @@ class Pace:
         self._last = now
 
     def begin(self, now: float) -> bool:
-        """Begin a look, which takes in all that was heard before; say whether at everything."""
+        """Begin a scan, which covers all events so far; say whether it is a full one."""
         self._first = self._last = inf
         return now >= self._latest
 
     def ended(self, now: float, *, whole: bool) -> None:
-        """End a look that failed at nothing.
+        """End a scan that succeeded.
 
         Args:
             now: the time.
@@ -62,7 +62,7 @@ class Pace:
             self._latest = now + self._rescan_s
 
     def failed(self, now: float) -> float:
-        """End a look that failed; return how many seconds it is until the next, at everything."""
+        """End a scan that failed; return the seconds until the next one, a full scan."""
         pause_s = pause_after(self._failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
         self._failures += 1
         self._latest = now + pause_s

@@ -1,14 +1,14 @@
-"""What the node has to offer, from what a look at it saw.
+"""Node snapshot: devices to publish and their health, from facts, records and settings.
 
 Rules:
-1. Devices that pods hold stay as they were last seen, as long as a record says so.
-2. Safety comes before any wish: what the inventory excludes cannot be included, but for what only
-   a heuristic keeps (a name, a tunnel's kind, policy routing). What a pod holds
-   stays if it only lost its driver.
-4. The administrator's choice is of what is offered. What was allocated before it changed, or before
-   the device did, is prepared all the same, as dranet does.
-3. The health of what is out of sight, in a pod, is unknown, unless the plugin failed to bring it
-   in: then its words are the kubelet's. It is tainted for nothing that nobody sees.
+1. Devices that pods have stay as they were last scanned, as long as a record says so.
+2. Safety comes before settings: a device that the inventory excludes cannot be included, except one
+   that only a heuristic withholds (a name, a tunnel's kind, policy routing). A device that a pod
+   has stays if it only lost its driver.
+3. The health of a device that is not visible, in a pod, is unknown, unless the plugin failed to
+   attach it: then the kubelet gets the plugin's message. It is tainted for visible facts only.
+4. The administrator's filter applies to publishing. A device that was allocated before the filter,
+   or the device, changed is prepared all the same, as dranet does.
 """
 
 from collections import Counter
@@ -64,7 +64,7 @@ WORDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which devices the administrator wants offered.
+    """The administrator's choice of published devices.
 
     Patterns are of the shell's kind (`*`, `?`, `[…]`) and are held against the names that a device
     has: its own, its interface's, its PCI address, those of its RDMA devices.
@@ -95,12 +95,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is there.
+    """Snapshot of the node: devices to publish, their health, and those withheld.
 
     Attributes:
         devices: those that are offered, by name.
         goods: the same for the publisher.
-        ills: device → what is wrong with it, one word.
+        ills: device → its unhealthy reason, one word.
         health: of all of them, sorted by name.
         left_out: (name, why) of what is not offered.
         hardware: names of those among them that are PCI functions, or on one, or have RDMA.
@@ -138,10 +138,10 @@ def view_of(
 
     Args:
         node: its name, and its pool's.
-        facts: what a look saw.
+        facts: of a scan.
         known: devices that records give to pods, as they were then.
         choice: what is wanted.
-        uplinks: of the same facts; None where facts tell all that is known of them.
+        uplinks: of the same facts; None where the facts are complete.
         failing: device → why its pod doesn't have it, though it should.
         had_rdma: functions by name, as they were when their RDMA device was seen last.
 
@@ -210,9 +210,9 @@ def _unwanted(devices: Sequence[Device], choice: Choice) -> Iterator[tuple[str, 
 
 
 def _hardware(facts: HostFacts, devices: Sequence[Device]) -> set[str]:
-    """Return the names that hardware of the node has if it is a device, offered or not.
+    """Return the device names of the node's hardware, published or not.
 
-    The representors of a NIC's switch are none: nobody misses them, and there are hundreds.
+    The representors of a NIC's switch are none: no pod needs them, and there are hundreds.
     """
     real = [
         each for each in facts.netdevs if not each.virtual and not is_representor(each.port_name)

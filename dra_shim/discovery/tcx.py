@@ -1,4 +1,4 @@
-"""What the plugin tells of the host, for it may ask the kernel what we may not."""
+"""TCX facts that the plugin wrote, because the shim lacks the capability to read them."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ class Told:
 
         Args:
             run: the plugin's directory.
-            notify: told when the plugin's word cannot be read, once for each reason; must not
+            notify: called when the plugin's file cannot be read, once for each reason; must not
                 raise.
         """
         self._run, self._notify = run, notify

@@ -1,9 +1,9 @@
-"""The API server: few kinds, plain documents, so that fields we do not know survive.
+"""Kubernetes API client: few kinds, plain documents, so that unknown fields survive.
 
-errors.py       what goes wrong
-requests.py     what we ask, as values: paths, queries, bodies
-responses.py    what is answered: objects, lists, events, errors
-rest_config.py  where the server is and who we are; token_file.py, kubeconfig.py what says so
+errors.py       errors of requests
+requests.py     requests as values: paths, queries, bodies
+responses.py    responses as values: objects, lists, events, errors
+rest_config.py  address and credentials of the server, from token_file.py or kubeconfig.py
 client.py       requests sent
 informer.py     a copy of some objects, kept by list and watch
 """

@@ -1,10 +1,10 @@
-"""Requests sent to an API server, with patience of known length.
+"""API client: requests sent to an API server, with a bounded time.
 
 Rules:
-1. Nothing is retried here: who asks knows what it is worth. Only a token is read anew.
-2. Every answer has an end: in time, and in size. A watch may be silent for minutes; its connection
-   asks whether the server is still there.
-3. Which version of a group the server has is asked once, and again when it is gone.
+1. The client does not retry; the caller decides. Only a token is read again.
+2. Every answer is bounded, in time and in size. A watch may be silent for minutes; keep-alive of
+   its connection checks that the server is still there.
+3. The served version of a group is requested once, and again when it is gone.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _NO_QUERY: Final[Mapping[str, str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """How a silent connection is asked whether its other end is still there (tcp(7)), in seconds.
+    """TCP keep-alive of a silent connection (tcp(7)), in seconds.
 
     Attributes:
         after_s: of silence, before it is asked first.
@@ -81,7 +81,7 @@ class Api:
             http: a client that knows the server; see access.connect.
             answer_s: how long an answer may take as a whole; a watch has its own time.
             margin_s: how long after that a watch may still be silent.
-            pulse: how a watch's connection is looked after meanwhile.
+            pulse: TCP keep-alive of a watch's connection.
         """
         self._http = http
         self._answer_s = answer_s
@@ -97,7 +97,7 @@ class Api:
         """Return the version in which documents of a kind are, both ways.
 
         Raises:
-            NotServedError: the server has none that we know.
+            NotServedError: the server has no supported version.
             ApiError: see get.
         """
         known = self._versions.get(kind.group)

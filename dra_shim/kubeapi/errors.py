@@ -1,15 +1,15 @@
-"""What goes wrong between us and an API server.
+"""API errors: failed requests to an API server.
 
-ApiError                what was asked, why it failed, what to do
+ApiError                the request, the reason and the remedy
 ├── UnavailableError    no answer, or one for later (408, 429, 5xx): worth another try
-├── RejectedError       the server does not know us (401), or we may not (403)
-├── NotFoundError       there is no such object, or its namespace is going
-├── NotServedError      the server knows no such kind in any version of ours
-├── ConflictError       the object changed or is there already, or is another one
-├── ExpiredError        the state to go on from is forgotten: list anew
-└── InvalidError        the server does not take what was sent; says which fields
+├── RejectedError       the server does not accept the credentials (401), or forbids it (403)
+├── NotFoundError       there is no such object, or its namespace is being deleted
+├── NotServedError      the server has no supported version of the kind
+├── ConflictError       the object changed or exists already, or is another one
+├── ExpiredError        the resource version is too old: list again
+└── InvalidError        the server refuses the object; names the fields
 
-CredentialsError        nothing was asked, for we cannot say who we are
+CredentialsError        no request was sent, because there are no credentials
 """
 
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ class TooLargeError(UnavailableError):
 
 
 class RejectedError(ApiError):
-    """The server refuses us, not what we sent."""
+    """The server refuses the credentials or the permission, not the content."""
 
     kind = "rejected"
 
@@ -73,19 +73,19 @@ class NotFoundError(ApiError):
 
 
 class NotServedError(ApiError):
-    """The server does not have that kind of object in a version that we know."""
+    """The server does not have that kind of object in a supported version."""
 
     kind = "not_served"
 
 
 class ConflictError(ApiError):
-    """The object is not the one we thought of, or there already."""
+    """The object is not the expected one, or exists already."""
 
     kind = "conflict"
 
 
 class ExpiredError(ApiError):
-    """The server has forgotten the state from which we asked to go on."""
+    """The server does not have the requested resource version any more."""
 
     kind = "expired"
 

@@ -1,8 +1,8 @@
-"""What the server has of a kind, kept up to date by listing once and watching from then on.
+"""Informer: the objects of a kind on the server, listed once and then watched.
 
-A watch that the server ends goes on where it was. After trouble, or a watch without a word (not
-even a bookmark), all is listed anew: the server may have been put back to an earlier state (etcd
-from a backup), and a watch from a later one hears nothing then, nor of any error.
+A watch that the server ends continues where it was. After an error, or a watch without any message
+(not even a bookmark), all objects are listed again: the server may have been restored to an earlier
+state (etcd from a backup), and a watch from a later one gets no events then, and no error.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ class Mirror:
             kind: without namespaces.
             fields: field selector.
             changed: called when objects is another than before, or may be.
-            trouble: called with what went wrong, and after how many seconds it is tried again.
+            trouble: called with the error, and the seconds until the retry.
             timing: what it goes by.
         """
         self.objects: dict[str, Object] = {}
@@ -91,7 +91,7 @@ class Mirror:
         self._changed()
 
     async def _watch(self) -> bool:
-        """Take in what happens until the server ends the watch; say whether it told anything."""
+        """Apply events until the server ends the watch; say whether there were any."""
         told = False
         seconds = WATCH_S + int(WATCH_S * self._random())
         watched = self._api.watch(self._kind, self._fields, self._since, seconds)

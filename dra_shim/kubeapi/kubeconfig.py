@@ -1,4 +1,4 @@
-"""What a kubeconfig says, read by lightkube, which verifies its server and runs its plugins too."""
+"""Kubeconfig access, read by lightkube, which verifies its server and runs its plugins too."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path

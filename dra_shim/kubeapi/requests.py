@@ -1,4 +1,4 @@
-"""What we ask of an API server, as values.
+"""API requests as values: paths, queries and bodies.
 
 Origin: Kubernetes API concepts (paths, watch, server-side apply), KEP-555 (server-side apply).
 """

@@ -1,6 +1,6 @@
-"""What an API server answers: objects, lists, events, and Status documents that say what is wrong.
+"""API responses: objects, lists, events, and Status documents that describe an error.
 
-Rule: whatever the bytes are, they become a value or one of our errors.
+Rule: any bytes become a value or one of this package's errors.
 """
 
 import json
@@ -31,7 +31,7 @@ Object = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back; the header names are lower case."""
+    """A response; the header names are lower case."""
 
     status: int
     body: bytes
@@ -52,7 +52,7 @@ class Listing:
 
 
 class Change(StrEnum):
-    """What a watch tells."""
+    """One watch event."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -95,7 +95,7 @@ def read_listing(request: Request, reply: Reply) -> Listing:
 
 
 def read_versions(request: Request, reply: Reply, group: str) -> str:
-    """Return the best version of a group that the server and we have.
+    """Return the best version of a group that both server and shim support.
 
     Raises:
         NotServedError: there is none.

@@ -1,4 +1,4 @@
-"""Where the API server is and who we are there: the pod's service account, or a kubeconfig."""
+"""REST configuration: API server and credentials, from the service account or a kubeconfig."""
 
 import ssl
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ AGENT: Final = "dra-shim"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How an API server is reached.
+    """Address and credentials of an API server.
 
     Attributes:
         server: its URL.
-        tls: whom we believe to be it, and our certificate if we have one.
-        auth: what says who we are; None for nobody, or where the certificate does.
+        tls: the trusted CA, and the client certificate if there is one.
+        auth: source of the credentials; None for none, or for the certificate.
     """
 
     server: str
@@ -33,7 +33,7 @@ class Access:
 
 
 def access_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> Access:
-    """Return the access that a kubeconfig gives, or without one that of the pod we are in.
+    """Return the access that a kubeconfig gives, or without one that of this pod.
 
     Raises:
         InvalidValueError: there is none, or it cannot be used.

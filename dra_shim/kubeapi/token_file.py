@@ -1,4 +1,4 @@
-"""A token that lies in a file, and is another one every hour or so."""
+"""Token file: a bearer token that is replaced about every hour."""
 
 from collections.abc import Generator
 from pathlib import Path

@@ -1,14 +1,14 @@
-"""The kubelet's side of the shim: registration and the DRA plugin's services, over gRPC.
+"""Kubelet plugin: registration and the DRA plugin's services, over gRPC.
 
-sockets.py        where our sockets are, and what they are called
-instance_lock.py  one instance on a node
+sockets.py        paths and names of the sockets
+instance_lock.py  one instance per node
 messages.py       the kubelet's messages as values
-dra_service.py    what the kubelet may call
+dra_service.py    Prepare and Unprepare
 health.py         the health of devices, as a stream
-registration.py   how it gets to know us
-grpc_server.py    a server on a socket that may be taken from under it
-plugin.py         both sockets kept in place, the registration looked after
-self_probe.py     whether we would answer a kubelet
+registration.py   registration at the kubelet
+grpc_server.py    a server on a socket that may be removed or replaced
+plugin.py         both sockets and the registration, kept in place
+self_probe.py     a self-test through the sockets
 """
 
 from dra_shim.kubeletplugin.dra_service import Driver, Service, dra_services

@@ -1,4 +1,4 @@
-"""What the kubelet may call: the gRPC side of Prepare and Unprepare, in each version."""
+"""DRA service: the gRPC side of Prepare and Unprepare, in each version."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from dranet_nri.model import ObjectRef
 
 
 class Driver(Protocol):
-    """What stands behind the calls; neither method may raise."""
+    """The implementation of the calls; neither method may raise."""
 
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None

@@ -1,10 +1,10 @@
-"""A gRPC server on a socket that may be taken from under it.
+"""gRPC server on a Unix socket that may be removed or replaced.
 
 Rules:
-1. A server never removes a socket that is not its own. gRPC unlinks by name when a server ends, be
-   it the socket of a successor; so a name that may pass to a successor is given by a rename, and
-   gRPC knows the socket by a draft's name only.
-2. A socket that gets its name so takes the place of whatever had it: who connects finds a server at
+1. A server never removes a socket that is not its own. gRPC unlinks by name when a server ends,
+   also the socket of a successor; so a name that may pass to a successor is created by a rename,
+   and gRPC has only a temporary name of the socket.
+2. A socket that is renamed replaces any file of that name: a client that connects finds a server at
    every moment.
 """
 
@@ -41,8 +41,8 @@ class Listener:
         Args:
             path: of the socket.
             handlers: of the services.
-            follows: another server of ours may still have the name, and end later. Not where a
-                kubelet looks at every new name: a draft's makes it complain.
+            follows: another server of the shim may still have the name, and end later. Not where a
+                kubelet watches every new name: a draft's makes it log errors.
 
         Raises:
             SocketError: the directory is not there, or takes no socket.
@@ -75,7 +75,7 @@ class Listener:
             return False
 
     def remove(self) -> None:
-        """Take the socket's name away, if it is ours; who is connected stays so."""
+        """Remove the socket's name, if it is this server's; connections stay open."""
         if self.is_there():
             with suppress(OSError):  # the server ends all the same
                 self.path.unlink()
@@ -99,6 +99,6 @@ def _bind(server: grpc.aio.Server, path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int, int]:
-    """Return what tells a file from one made later, which may have the same inode."""
+    """Return the identity of a file, which a later file with the same inode does not have."""
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_mtime_ns

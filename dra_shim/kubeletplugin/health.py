@@ -1,8 +1,8 @@
-"""The health of our devices, streamed to the kubelet, which shows it in pods' status (KEP-4680).
+"""Device health, streamed to the kubelet, which shows it in the pods' status (KEP-4680).
 
 Rules:
 1. Each message names all devices: one that is missing counts as unknown after a while.
-2. News are said at once, and what is known again before the kubelet stops believing it.
+2. Changes are sent at once, and unchanged health again before the kubelet's timeout.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ _STATES: Final = {True: HEALTHY, False: UNHEALTHY, None: UNKNOWN}
 
 @dataclass(frozen=True, slots=True)
 class DeviceHealth:
-    """How one device is.
+    """Health of one device.
 
     Attributes:
-        healthy: None where nobody knows.
+        healthy: None where unknown.
         message: why, "" where there is nothing to say.
     """
 
@@ -47,14 +47,14 @@ class DeviceHealth:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """How all devices are that we publish; another number means other contents."""
+    """Health of all published devices; another number means other contents."""
 
     number: int
     devices: tuple[DeviceHealth, ...]
 
 
 class HealthSource(Protocol):
-    """Knows how the devices are."""
+    """Source of the devices' health."""
 
     async def health(self, seen: int | None) -> HealthReport:
         """Return the report as it is now; while its number is `seen`, wait for another."""
@@ -107,7 +107,7 @@ class _Streams:
     async def watch(
         self, _request: NodeWatchResourcesRequest, _call: object
     ) -> AsyncIterator[NodeWatchResourcesResponse]:
-        """Stream reports until the kubelet goes, or we do."""
+        """Stream reports until the kubelet or the shim ends."""
         seen: int | None = None
         over = self.over
         while not over.is_set():
@@ -125,7 +125,7 @@ class _Streams:
             yield _response(report, int(self.wall()))
 
     def end(self) -> None:
-        """End all streams; who serves again may have others."""
+        """End all streams; a later server has its own."""
         self.over.set()
         self.over = asyncio.Event()
         for news in self.waiting:

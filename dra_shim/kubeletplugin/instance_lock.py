@@ -1,4 +1,4 @@
-"""One instance of the shim on a node: a second one waits, and knows for whom."""
+"""Instance lock: one shim per node; a second one waits, and logs the owner."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,11 +20,11 @@ async def only_instance(
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[None]:
-    """Be the only one while inside; wait for the end of whoever is it now.
+    """Own the lock in the context; wait for the end of the present owner.
 
     Args:
         lock: file that is locked, in the driver's directory, which is made if need be.
-        who: one line that tells a second instance who we are.
+        who: one line that names this instance to a second one.
         waiting: called with the line of the one that has it, whenever it changes.
         sleep: waits that many seconds.
 

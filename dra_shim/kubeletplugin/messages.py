@@ -1,4 +1,4 @@
-"""The kubelet's messages as values. v1 and v1beta1 have the same bytes but for a share's id."""
+"""The kubelet's messages as values. v1 and v1beta1 have the same bytes except for a share's id."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

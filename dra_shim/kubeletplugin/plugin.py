@@ -1,10 +1,11 @@
-"""Our life at the kubelet: two sockets kept in place, and a registration that is looked after.
+"""Kubelet plugin lifecycle: two sockets and the registration, kept in place.
 
 Rules:
-1. The service is there before the registration, and longer.
-2. Nobody tells us that a socket was wiped, or that a kubelet forgot us. So both sockets are looked
-   at all the time, and a registration that does not come is asked for again by a new socket.
-3. Trouble with a socket ends nothing: it is told once, and tried again.
+1. The service starts before the registration, and ends after it.
+2. No event reports that a socket was removed, or that a kubelet lost the registration. So both
+   sockets are checked at intervals, and a registration that does not come is requested again by a
+   new socket.
+3. A socket error ends nothing: it is reported once, and retried.
 """
 
 import asyncio
@@ -27,10 +28,10 @@ GRACE_S: Final = 5.0  # for calls at work when a server ends
 
 @dataclass(frozen=True, slots=True)
 class SocketReplaced:
-    """A socket was made anew; reason says why.
+    """A socket was created again; reason says why.
 
     Attributes:
-        forgotten: the kubelet has to register us anew; it finds the service's socket by its name.
+        forgotten: the kubelet has to register it again; it finds the service's socket by name.
     """
 
     path: str
@@ -50,10 +51,10 @@ Notice = Registered | SocketReplaced | SocketFailed
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How things are.
+    """State of the registration and its sockets.
 
     Attributes:
-        registered: whether the kubelet took us, by its last word.
+        registered: whether the kubelet accepted the plugin, by its last answer.
         reason: why it did not, "" if it did, or has said nothing yet.
         trouble: why a socket cannot be served, "" if both are.
     """
@@ -80,9 +81,9 @@ class KubeletPlugin:
 
         Args:
             driver: its name.
-            sockets: where we listen.
+            sockets: to serve.
             services: what the kubelet may call, the one it shall prefer first.
-            notify: told what an operator should know; must not raise.
+            notify: called with events for an operator; must not raise.
             clock: monotonic seconds.
             sleep: waits that many seconds of it.
         """
@@ -126,7 +127,7 @@ class KubeletPlugin:
             await service.close(GRACE_S)
 
     async def _tend(self, closing: asyncio.TaskGroup) -> None:
-        """Put right what is wrong with our sockets; a replaced service ends in `closing`."""
+        """Repair the sockets; a replaced service ends in `closing`."""
         try:
             await self._tend_service(closing)
             await self._tend_registration()

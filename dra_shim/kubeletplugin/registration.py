@@ -1,8 +1,8 @@
-"""How the kubelet gets to know us, and what became of it.
+"""Registration service: GetInfo for the kubelet, and the result of the registration.
 
 Rules:
 1. GetInfo answers from constants: the kubelet waits one second.
-2. Being told of a result cannot fail: before 1.36 a kubelet that gets an error never tries again.
+2. The result is always accepted: before 1.36 a kubelet that gets an error never tries again.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ PLUGIN_TYPE: Final = "DRAPlugin"
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The kubelet's word on us; reason says why it did not take us, "" if it did."""
+    """The result of a registration; reason says why the kubelet refused, "" if it did not."""
 
     reason: str = ""
 
@@ -45,7 +45,7 @@ def registration_handler(
 
     Args:
         info: what GetInfo says.
-        told: called with each result; must not raise, nor wait.
+        told: called with each result; must not raise, nor block.
     """
 
     async def get_info(_request: InfoRequest, _call: object) -> PluginInfo:

@@ -1,4 +1,4 @@
-"""Whether we would answer a kubelet: asked as a kubelet asks, through the sockets' names."""
+"""Self-probe: requests as the kubelet's, sent through the names of the sockets."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +26,8 @@ class _Message(Protocol):
 async def probe(registration: Path, timeout_s: float = TIMEOUT_S) -> str:
     """Return what is wrong, "" if a kubelet would get its answers.
 
-    It asks for our name at the registration socket, and at the endpoint that it is told there
-    for no claims to be prepared, in each version. Each answer may take timeout_s seconds.
+    It calls GetInfo at the registration socket, and NodePrepareResources without claims at the
+    endpoint named there, in each version. Each answer may take timeout_s seconds.
     """
     try:
         info = await _called(

@@ -1,7 +1,7 @@
-"""Where our two sockets are, and what they are called.
+"""Paths and names of the two kubelet sockets.
 
-The kubelet finds the one in its registry, and connects to the other by the path that it is told
-there; both paths must be the same for it as for us.
+The kubelet finds the one in its registry, and connects to the other by the path that it reads
+there; both paths must be the same for the kubelet and for the shim.
 """
 
 import base64
@@ -26,7 +26,7 @@ class SocketError(DranetError):
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """Paths of our sockets, and of the lock that keeps a second instance from using them."""
+    """Paths of the sockets, and of the lock that keeps a second instance from using them."""
 
     registration: Path
     service: Path

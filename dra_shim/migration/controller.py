@@ -1,18 +1,19 @@
-"""Claims that somebody else prepared on this node, as dranet before us: recorded as ours.
+"""Migration controller: claims that a previous driver, such as dranet, prepared on this node.
 
-A kubelet does not ask again for pods that run. Without a record their NICs would be nobody's: not
-published, not restored when the pods end, and refused to containers that start anew.
+A kubelet does not prepare claims of running pods again. Without a record their NICs would have no
+owner: not published, not restored when the pods end, and refused to containers that are restarted.
 
 Rules:
-1. It comes before the node's devices are published anew: what the slices of before say of a device
-   in a pod nobody else may know. So they are read first, and kept.
-2. Publishing does not wait for ever. Until a claim has its record its devices are not offered, for
-   they are not on the host, and the scheduler goes by the claim.
-3. Once is enough. It is looked for when we come to a node, and when slices are there that we did
-   not write, or none: a kubelet deletes a driver's when that is away. Else nothing is listed.
-4. A cluster's claims are too many to have at once. They come in pages, and this node's are kept.
-5. A refusal may pass: rights are granted later, and a stale record is swept. While a claim has no
-   record, what was known before is kept, and it is tried again without another list.
+1. It runs before the node's devices are published again: the previous driver's slices may be the
+   only description of a device in a pod. So they are read first, and kept.
+2. Publishing does not wait for ever. Until a claim has its record its devices are not published,
+   because they are not on the host, and the scheduler respects the claim's allocation.
+3. Once is enough. The search runs when the shim first serves a node, and when slices exist that it
+   did not write, or none: a kubelet deletes the slices of a driver that is not running. Otherwise
+   nothing is listed.
+4. A cluster's claims are too many for one list. They are read in pages, and this node's are kept.
+5. A refusal may pass: rights are granted later, and an orphaned record is collected. While a claim
+   has no record, the known facts are kept, and it is retried without another list.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -53,7 +54,7 @@ Prepare = Callable[[Sequence[ObjectRef], Mapping[str, Device]], Awaitable[Mappin
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """Claims of before were looked for; refused tells of those that have no record."""
+    """The search for migrated claims ended; refused lists those without a record."""
 
     claims: int
     refused: tuple[str, ...] = ()
@@ -61,7 +62,7 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class NotAdopted:
-    """Claims of before cannot be looked for; tried again after retry_s seconds, None for never."""
+    """The search for migrated claims failed; retried after retry_s seconds, None for never."""
 
     error: ApiError | OSError
     retry_s: float | None
@@ -71,7 +72,7 @@ Notice = Adopted | NotAdopted
 
 
 class Adoption:
-    """Looks for claims of before, once."""
+    """One search for migrated claims."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Adoption:
             state: where it is noted that it was done.
             prepare: records claims whose devices may be known from before only; answers for
                 those that a pod has still.
-            notify: told what came of it, of refusals when they change; must not raise.
+            notify: called with the result, and with refusals when they change; must not raise.
             timing: what it goes by.
         """
         self._api = api
@@ -157,7 +158,7 @@ class Adoption:
         return not refused
 
     async def _before(self) -> Sequence[Document]:
-        """Return the node's slices as they were before we published."""
+        """Return the node's slices as they were before the first publication."""
         if self._slices is None:
             fields = {"spec.nodeName": self._node, "spec.driver": DRIVER_NAME}
             self._slices = (await self._api.list(SLICE, fields)).items
@@ -189,7 +190,7 @@ class _Left:
     Attributes:
         claims: which.
         known: what is known of their devices, by name.
-        told: why they were refused, as it was told; None for not yet.
+        told: why they were refused, as reported; None for not yet.
     """
 
     claims: tuple[ObjectRef, ...]

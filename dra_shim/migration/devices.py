@@ -1,12 +1,12 @@
-"""Devices that another driver gave to pods before us: what is known of them.
+"""Devices of a previous driver: facts about those that it gave to pods.
 
 Rules:
-1. What has its interface on the host is as the node sees it, whatever was published.
-2. Of a PCI function whose interface is in a pod the node sees the function alone. What was
-   published tells the rest.
+1. A device with its interface on the host is described by the scan, whatever was published.
+2. Of a PCI function whose interface is in a pod a scan shows the function alone. The published
+   device has the rest.
 3. dranet publishes such a function without its interface, and its slices do not outlive it for
-   long. The claim's status says then what the interface is called in the pod: that is its name on
-   the host, unless the claim gave it one. Without either it would be taken for one that has none.
+   long. The claim's status then has the interface's name in the pod: that is its name on the host,
+   unless the claim renamed it. Without either the device would count as one without interface.
 """
 
 import re
@@ -37,11 +37,11 @@ Attributes = Mapping[str, AttributeValue]
 
 @dataclass(frozen=True, slots=True)
 class ClaimBefore:
-    """A claim that has devices of ours in this node's pool, and pods to use them.
+    """A claim that has devices of this driver in this node's pool, and pods to use them.
 
     Attributes:
         ref: the claim.
-        devices: what it tells of each, by name; nothing of what it only observes.
+        devices: their facts in the claim, by name, without those that it only observes.
     """
 
     ref: ObjectRef
@@ -49,7 +49,7 @@ class ClaimBefore:
 
 
 class KnownBefore:
-    """A DeviceSource that also knows devices by what was told of them before."""
+    """A DeviceSource that adds the facts that a previous driver published."""
 
     def __init__(self, source: DeviceSource, before: Mapping[str, Device]) -> None:
         """Ask source first."""
@@ -75,7 +75,7 @@ def _placed(before: Device, live: Device | None) -> Device:
 
 
 def claims_of_node(documents: Sequence[Document], node: str) -> tuple[ClaimBefore, ...]:
-    """Return the claims that have devices of ours in this node's pool, and pods to use them."""
+    """Return the claims with devices of this driver in this node's pool, and pods to use them."""
     found: list[ClaimBefore] = []
     for document in documents:
         try:
@@ -93,7 +93,7 @@ def claims_of_node(documents: Sequence[Document], node: str) -> tuple[ClaimBefor
 
 
 def _told(claim: AllocatedClaim, result: Result, network: Document) -> Attributes:
-    """Return what a claim tells of a device, in whose name it is found in the pod.
+    """Return the facts of a device in a claim, by whose name it is found in the pod.
 
     Args:
         claim: the one that has it.
@@ -105,7 +105,7 @@ def _told(claim: AllocatedClaim, result: Result, network: Document) -> Attribute
         return {}
     given = ""
     with suppress(ConfigError):  # Its Prepare says so.
-        # dranet's order: it was dranet who gave the name.
+        # dranet's order, because dranet set the interface's name.
         config = select_config(claim.configs, result.request, first_valid_wins=True)
         given = config.interface.name or ""
     told = {_INTERFACE: network.get("interfaceName") or given, _MAC: network.get("hardwareAddress")}
@@ -115,7 +115,7 @@ def _told(claim: AllocatedClaim, result: Result, network: Document) -> Attribute
 
 
 def _network_data(claim: Document, node: str) -> dict[str, Document]:
-    """Return what a claim's status tells of the devices of a node in their pod, by name."""
+    """Return the networkData of a claim's status for a node's devices, by name."""
     return {
         str(each.get("device")): _object(each.get("networkData"))
         for each in _objects(_object(claim.get("status")).get("devices"))
@@ -124,7 +124,7 @@ def _network_data(claim: Document, node: str) -> dict[str, Document]:
 
 
 def devices_before(claims: Sequence[ClaimBefore], slices: Sequence[Document]) -> dict[str, Device]:
-    """Return the devices of claims by name, as slices and claims tell them; slices come first."""
+    """Return the devices of claims by name, from slices and claims; slices take precedence."""
     published = devices_of_slices(slices)
     told: dict[str, dict[str, AttributeValue]] = {}
     for claim in claims:
@@ -148,7 +148,7 @@ def devices_of_slices(documents: Sequence[Document]) -> dict[str, Device]:
 
 
 def published_device(name: str, attributes: Mapping[str, AttributeValue]) -> Device:
-    """Return a device as what is published of it tells it; its name alone may tell where it is."""
+    """Return a device as it is published; its location may be known from its name alone."""
     said = {_qualified(key): value for key, value in attributes.items()}
     place = _PCI_NAME.fullmatch(name)
     if place:

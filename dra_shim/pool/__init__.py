@@ -1,7 +1,8 @@
-"""What the node has to offer: its devices as a scheduler sees them, published or not.
+"""Device pool: the node's devices as a scheduler sees them, published or not.
 
-health.py  which devices are not well
+health.py  devices that are unhealthy
 build.py   devices, taints, capacities, counters of PFs and their VFs
+stock.py   devices that may be allocated, and their owners
 """
 
 from dra_shim.pool.build import (

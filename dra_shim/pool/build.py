@@ -1,14 +1,13 @@
-"""What a node has to publish: its devices as the scheduler shall see them.
+"""Pool builder: the node's devices as they are published to the scheduler.
 
 Rules:
-1. A device that is not well is tainted, and never evicted: the pod that has it may still be doing
-   well with it.
-2. A PF and its VFs and subfunctions exclude each other: what has the PF has power over all of
-   them. The PF consumes as many `functions` of its counter set as there are, each of them one.
-3. Where lists are wanted, a NUMA node is published as one: it, then those as near as can be, as
-   many as there is room for. A server without lists gets the node alone.
+1. An unhealthy device is tainted, and its pod never evicted: the pod may still use it.
+2. A PF and its VFs and subfunctions exclude each other: a pod with the PF controls all of them.
+   The PF consumes as many `functions` of its counter set as there are, each of them one.
+3. With list attributes, a NUMA node is published as one: it, then those at the least distance, as
+   many as fit. A server without lists gets the node alone.
 4. A device that several claims may have has its link speed as capacity, in bits per second, for
-   the scheduler's books: no traffic is shaped. Who does not ask for any gets its share as well.
+   the scheduler's accounting: no traffic is shaped. A request without capacity gets a share too.
 
 Origin: KEP-5055 (taints), KEP-4815 (counters), KEP-5075 (consumable capacity), KEP-5491 (lists),
 KEP-6072 (NUMA nodes).
@@ -45,7 +44,7 @@ _ON_PF: Final = "auxiliary"  # the bus of subfunctions
 
 
 class Feature(StrEnum):
-    """What a server may not know, by the feature gate that brings it."""
+    """A feature that a server may lack, by its feature gate."""
 
     TAINTS = "DRADeviceTaints"
     COUNTERS = "DRAPartitionableDevices"
@@ -55,7 +54,7 @@ class Feature(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Goods:
-    """What a node offers.
+    """The devices that a node publishes.
 
     Attributes:
         offers: sorted by name.
@@ -85,7 +84,7 @@ def goods_of(
     physical: Mapping[str, str] | None = None,
     near: Near | None = None,
 ) -> Goods:
-    """Return what a node offers.
+    """Return the devices that a node publishes.
 
     Args:
         node: its name, and its pool's.
@@ -128,7 +127,7 @@ def rivals_of(
 
 
 def without(goods: Goods, unknown: frozenset[Feature]) -> Goods:
-    """Return what can be offered to a server that lacks some features.
+    """Return the devices that can be published to a server without some features.
 
     Without sharing a device of several claims is not offered at all: given to one alone, it would
     leave the host. Without taints what cannot be attached is not offered: its pod would wait.
@@ -207,7 +206,7 @@ def _functions(
 ) -> tuple[Mapping[str, tuple[Counter, ...]], tuple[Counter, ...]]:
     """Return what each device consumes, by its name, and what there is of it.
 
-    A PF that several claims may have stays on the host and excludes nobody. Ports of one PF exclude
+    A PF that several claims may have stays on the host and excludes none. Ports of one PF exclude
     each other as soon as it has VFs.
     """
     roles = [(device, *_role(device, physical)) for device in devices]

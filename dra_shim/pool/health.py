@@ -1,12 +1,12 @@
-"""Which devices are not well, by what a scan of the host saw.
+"""Device health: unhealthy devices and the reasons, by the facts of a scan.
 
 Rules:
-1. Only what is seen is judged: a NIC that sits in a pod, or that nobody has set up yet, is well.
-   Its PCI function is seen wherever it sits, so hardware that is gone from the bus has vanished,
-   and so is the function's driver. RDMA devices are, unless namespaces have their own.
+1. Only visible facts count: a NIC that is in a pod, or that is not set up yet, is healthy. Its PCI
+   function and the function's driver are visible in any case, so hardware that left the bus is
+   detected. RDMA devices are visible, unless namespaces have their own.
 2. Ethernet is judged by its carrier, InfiniBand by its port, hardware alone: a virtual link's
-   carrier is its peer's affair, and IPoIB's that of the fabric's broadcast group.
-3. A device whose interface is neither on the host nor on record is good for nothing until it is.
+   carrier depends on its peer, and IPoIB's on the fabric's broadcast group.
+3. A device whose interface is neither on the host nor on record is unusable until it is.
 """
 
 from collections.abc import Iterable, Mapping

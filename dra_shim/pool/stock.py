@@ -1,4 +1,4 @@
-"""Node inventory: the devices that may be allocated, and who has which of them."""
+"""Node inventory: the devices that may be allocated, and their owners."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from dranet_nri.model import AttributeValue, Device, DeviceKey
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """Who has which devices of the node, by device name, as messages say it.
+    """Owners of the node's devices, by device name, as messages name them.
 
     Attributes:
         whole: has the device for itself.
-        shares: the last one who has a share of it.
-        consumed: what shares consume of each of its capacities, as far as records tell.
+        shares: the last owner of a share of it.
+        consumed: what shares consume of each of its capacities, as far as records have it.
     """
 
     whole: Mapping[str, str] = field(default_factory=dict)
@@ -28,15 +28,15 @@ class Uses:
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What a node has.
+    """The inventory of a node.
 
     Attributes:
         devices: publishable devices, in the order they are published.
-        in_use: device name → who has it, as messages say it.
+        in_use: device name → its owner, as messages name it.
         excluded: (name, why) of what the inventory does not publish.
         shared: names of devices that several claims may have at once.
-        given: those of them of which somebody has a share → what is consumed of each capacity.
-        ills: device name → what is wrong with it, one word.
+        given: those with a share in use → what is consumed of each capacity.
+        ills: device name → its unhealthy reason, one word.
         physical: address of a VF → address of its PF.
         near: NUMA node → the list that is published for it; None where no lists are.
     """
@@ -65,11 +65,11 @@ def stock_of(
     Args:
         inventory: of this moment.
         known: devices of all records; those in pods keep their last facts.
-        uses: who has which devices.
+        uses: owners of devices.
         expression: dranet's `--filter`, "" for none.
         shared: the same for those that several claims may have at once, "" for none.
-        facts: what the inventory was made of, None if nobody knows; without, no device is taken
-            to be ill, and none to be a part of another.
+        facts: what the inventory was made of, None if unknown; without, no device is assumed
+            to be unhealthy, and none to be a part of another.
         near: NUMA node → the list that is published for it; None where no lists are.
 
     Raises:
@@ -78,7 +78,7 @@ def stock_of(
     merged = merge_known(inventory, known)
     devices = filter_devices(expression, merged.devices, near)
     both = {each.name for each in matching_devices(shared, devices, near)}
-    # A share keeps a device from whoever wants it whole, also after it is shared no longer.
+    # A share blocks the allocation of the whole device, also after it is shared no longer.
     partly = {name: who for name, who in uses.shares.items() if name not in both}
     return Stock(
         devices,
@@ -101,7 +101,7 @@ def _dropped(before: Sequence[Device], kept: Sequence[Device]) -> Sequence[tuple
 def near_in(facts: HostFacts | None, gates: Gates) -> Near | None:
     """Return the lists that are published for NUMA nodes; None where none are wanted.
 
-    Without facts nobody knows which nodes are near to another.
+    Without facts the distances between nodes are unknown.
     """
     if not gates.lists:
         return None

@@ -1,11 +1,11 @@
-"""Claims made ready for pods, as a kubelet asks for it.
+"""Prepare and Unprepare of claims for pods, as a kubelet requests them.
 
-errors.py        trouble that may pass
-interfaces.py    what is needed of the API server and the inventory; what is told
-allocation.py    what is recorded and answered, decided from what server, pod and node say
+errors.py        errors that may pass
+interfaces.py    ports to the API server and the inventory; notifications
+allocation.py    the record and the answer of a claim, decided from server, pod and node
 transactions.py  the transactions on the records
 preparer.py      Prepare and Unprepare: one call at a time for each claim, an answer for each
-orphans.py       records that nobody will unprepare, and pods that nobody will prepare them for
+orphans.py       orphaned records, and pods that wait for a claim in vain
 """
 
 from dra_shim.prepare.allocation import PreparedDevice, Terms

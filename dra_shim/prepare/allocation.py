@@ -1,9 +1,9 @@
-"""What is recorded for a claim and answered to the kubelet, from what server, pod and node say.
+"""Allocation record and kubelet answer of a claim, decided from server, pod and node.
 
 Rules:
-1. A device goes to one pod. Only what merely observes (adminAccess) may be of several.
-2. The allocation is immutable while the claim is prepared. A record of it is kept as it is: its
-   addresses, its nonce, its facts. Of one that another boot made only the nonce is kept.
+1. A device goes to one pod. Only a monitor's claim (adminAccess) may share it.
+2. The allocation is immutable while the claim is prepared. Its record is kept unchanged: its
+   addresses, its nonce, its facts. Of a record from another boot only the nonce is kept.
 3. The first device of a request carries the request's CDI id, so that a container has it once.
 """
 
@@ -29,7 +29,7 @@ from dranet_nri.model import AllocatedDevice, Allocation, Device, NetworkConfig,
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for all claims of the node.
+    """Settings that hold for all claims of the node.
 
     Attributes:
         pool: of the node's devices.
@@ -44,7 +44,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class PreparedDevice:
-    """One device as the kubelet hears of it.
+    """One device in the kubelet's answer.
 
     Attributes:
         request: main request, without "/subrequest".
@@ -200,7 +200,7 @@ def handed_on(record: Allocation, claim: AllocatedClaim) -> tuple[ObjectRef, ...
     """Return the pods that a claim is reserved for, where the record's pod is none of them now.
 
     Between pods that follow each other without a gap the kubelet asks for no Unprepare and for no
-    Prepare (pkg/kubelet/cm/dra/manager.go: isPrepared, PodUIDs). Who only observes needs neither.
+    Prepare (pkg/kubelet/cm/dra/manager.go: isPrepared, PodUIDs). A monitor's claim needs neither.
     """
     pods = tuple(each for each in claim.consumers if each.resource == "pods")
     its_pod_has_it = record.pod.uid in {each.uid for each in pods}
@@ -305,7 +305,7 @@ def _given(
 ) -> AllocatedDevice:
     """Return a device as it is given; what its configuration asks in vain is added to violations.
 
-    Whoever has a device configures it, not who looks on.
+    The claim that has a device configures it, not one that observes it.
     """
     if result.admin_access:
         config = NetworkConfig()
@@ -335,7 +335,7 @@ def is_gated(record: Allocation) -> bool:
 
 
 def prepared_devices(record: Allocation) -> tuple[PreparedDevice, ...]:
-    """Return what the kubelet is told of a recorded claim."""
+    """Return the kubelet's answer for a recorded claim."""
     ids = dict(cdi_ids(record))
     return tuple(
         PreparedDevice(

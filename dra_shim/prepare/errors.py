@@ -1,4 +1,4 @@
-"""Why a claim cannot be prepared now."""
+"""Errors of a claim that cannot be prepared now."""
 
 from dranet_nri.errors import DranetError
 

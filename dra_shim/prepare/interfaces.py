@@ -1,4 +1,4 @@
-"""What preparing needs of the world, and tells it. API client and inventory implement it."""
+"""Ports of Prepare: its sources and notifications. API client and inventory implement them."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class UseSource(ClaimSource, PodSource, Protocol):
 
 
 class DeviceSource(Protocol):
-    """Knows the node's devices."""
+    """Source of the node's devices."""
 
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
         """Return those of the devices that this node may give away, published or not, by name.
@@ -51,15 +51,15 @@ class DeviceSource(Protocol):
         at the node once more before it leaves it out.
 
         Raises:
-            KernelError: the node cannot be looked at.
+            KernelError: the node cannot be scanned.
         """
 
 
 class NodeSource(DeviceSource, Protocol):
-    """Knows the node's devices, and which of them exclude each other."""
+    """Source of the node's devices, and of those that exclude each other."""
 
     def rivals(self) -> Mapping[str, frozenset[str]]:
-        """Return device → those that no other pod may have beside it, as of the last look.
+        """Return device → those that no other pod may have beside it, by the last scan.
 
         A PF and its virtual functions and subfunctions are such.
         """
@@ -92,7 +92,7 @@ class PrepareFailed:
     """A claim could not be prepared; the kubelet will ask again.
 
     Attributes:
-        cause: a fault of ours, None where the message says all.
+        cause: an internal error, None where the message says all.
         kind: of the error, see DranetError; "io"; "late" for what was waited for in vain.
     """
 
@@ -124,7 +124,7 @@ class UnprepareFailed:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """The record of a claim that nobody unprepared was dropped; reason says why nobody needs it."""
+    """The orphaned record of a claim was removed; reason says why."""
 
     claim: ObjectRef
     pod: ObjectRef
@@ -147,7 +147,7 @@ class Stranded:
 
 @dataclass(frozen=True, slots=True)
 class SweepFailed:
-    """Records that nobody needs could not be looked for.
+    """The search for orphaned records failed.
 
     Attributes:
         claim: the one whose record alone could not be judged, None for all.

@@ -1,16 +1,16 @@
-"""Records that nobody will unprepare, dropped in the end; pods that wait for theirs in vain, told.
+"""Orphan collection: records of claims that no kubelet will unprepare, and pods that wait in vain.
 
-A kubelet may lose sight of a claim: an old client wiped the pod's status, somebody removed its
-checkpoint, the claim was deleted by force. The record would keep a device from everybody for ever.
-A pod that is given a claim before the last one's end is never prepared, and would wait for ever.
+A kubelet may lose a claim: an old client wiped the pod's status, its checkpoint was removed, the
+claim was deleted by force. The record would keep a device from every pod for ever. A pod that gets
+a claim before the previous pod's end is never prepared, and would wait for ever.
 
 Rules:
-1. All of these must hold, at every look for ten minutes: the API server has no such allocation, the
-   kubelet's checkpoint does not name the claim, and the plugin has no device of it in a pod.
-2. What cannot be asked or read now proves nothing, and its ten minutes begin anew. So does nothing
-   that is wrong with one claim for another.
-3. A pod waits in vain while its claim is recorded for another pod, which has it no more by the API
-   server's word and gave its devices back. That is told as it begins and as it ends.
+1. All of these must hold, at every check for ten minutes: the API server has no such allocation,
+   the kubelet's checkpoint does not name the claim, and the plugin has no device of it in a pod.
+2. A source that cannot be read now proves nothing, and the ten minutes begin again. A problem of
+   one claim proves nothing about another.
+3. A pod waits in vain while its claim is recorded for another pod, which by the API server no
+   longer has it, and whose devices are restored. Begin and end of that are reported.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ ORPHAN_S: Final = 600.0  # how long nobody may want a record before it is droppe
 
 
 class Sweeper:
-    """Looks for orphans, and for pods that wait in vain."""
+    """Orphan collector, which also finds pods that wait in vain."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class Sweeper:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Prepare; nothing is looked at before run.
+        """Prepare; nothing is checked before run.
 
         Args:
             server: the API server.
             preparer: has the records, and drops them in turn with other calls for the claim.
             checkpoint: the kubelet's dra_manager_state; need not be readable.
-            notify: told what was dropped, and who waits; must not raise.
+            notify: called with removed records and waiting pods; must not raise.
             clock: monotonic seconds.
             sleep: waits that many seconds of it.
         """
@@ -70,7 +70,7 @@ class Sweeper:
             await self.sweep()
 
     async def sweep(self) -> None:
-        """Look once."""
+        """Check once."""
         since, self._since = self._since, {}
         try:
             named = await in_thread(lambda: _read(self._checkpoint))
@@ -103,7 +103,7 @@ class Sweeper:
             await self._drop(record, reason, since)
 
     async def _look_on(self, record: Allocation, claim: AllocatedClaim) -> None:
-        """Look at the pods that a claim was handed on to."""
+        """Check the pods that a claim was passed on to."""
         waiting = tuple(
             [
                 pod

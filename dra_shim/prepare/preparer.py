@@ -1,12 +1,12 @@
-"""Prepare and Unprepare: claims recorded for pods, and forgotten.
+"""The preparer: Prepare records claims for pods, Unprepare removes the records.
 
 Rules:
-1. Each claim has its own answer; what is wrong with one fails no other.
-2. One call at a time for each claim. Unprepare ends a Prepare that still waits for something.
-3. Trouble that may pass is tried again while the kubelet waits, which itself asks again only after
-   a minute or more. It gets an answer before it gives up.
-4. A transaction on the records is never left half way: who cancels waits for its end.
-5. What was unprepared is not taken over: who listed claims before may not know it yet, and a
+1. Each claim has its own answer; an error of one fails no other.
+2. One call at a time for each claim. Unprepare ends a Prepare that still waits.
+3. An error that may pass is retried while the kubelet waits, which itself retries only after
+   a minute or more. The kubelet is answered before its timeout.
+4. A transaction on the records always completes: a cancellation waits for its end.
+5. An unprepared claim is not migrated: an earlier list of claims may not show it yet, and a
    kubelet unprepares once.
 """
 
@@ -62,7 +62,7 @@ MAX_MESSAGE: Final = 900  # an event holds 1024 bytes, and the kubelet puts word
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where claims, pods and devices come from."""
+    """Sources of claims, pods and devices."""
 
     claims: ClaimSource
     pods: PodSource
@@ -71,7 +71,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the kubelet is told of one claim: its devices, or why there are none."""
+    """The kubelet's answer for one claim: its devices, or the reason for none."""
 
     devices: tuple[PreparedDevice, ...] = ()
     error: str = ""
@@ -83,7 +83,7 @@ class _LeftError(Exception):
 
 @dataclass(slots=True)
 class _Trial:
-    """Where a claim's devices come from, and how far it is, for the answer if time runs out.
+    """Progress of a claim's Prepare and its sources, for the answer if time runs out.
 
     Attributes:
         devices: know them.
@@ -103,13 +103,13 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Turns:
-    """Who is at work on which claim."""
+    """Tasks at work, by claim."""
 
     locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     preparing: dict[str, set[asyncio.Task[Answer | None]]] = field(default_factory=dict)
 
     def of(self, claim_uid: str) -> asyncio.Lock:
-        """Return the claim's lock, which lives as long as somebody has it in hand."""
+        """Return the claim's lock, which lives as long as it is referenced."""
         return self.locks.setdefault(claim_uid, asyncio.Lock())
 
     @contextmanager
@@ -149,7 +149,7 @@ class Preparer:
             sources: where claims, pods and devices come from.
             state: where records are.
             terms: what holds for all claims.
-            notify: told what came of each claim; must not raise.
+            notify: called with the result of each claim; must not raise.
             sleep: waits that many seconds; between tries, and for the end of all tries.
         """
         self._sources = sources
@@ -202,7 +202,7 @@ class Preparer:
     async def unprepare(self, claims: Sequence[ObjectRef]) -> dict[str, str]:
         """Forget claims; return for each claim UID what is wrong, "" for success.
 
-        A claim that nobody knows is a success. It needs no API server.
+        An unknown claim is a success. It needs no API server.
         """
         asked = {claim.uid: claim for claim in claims}
         async with asyncio.TaskGroup() as group:
@@ -210,7 +210,7 @@ class Preparer:
         return {uid: task.result() for uid, task in tasks.items()}
 
     async def drop(self, record: Allocation) -> bool:
-        """Drop a record that nobody needs, unless it was written anew; say whether it is gone.
+        """Remove an orphaned record, unless it was written again; say whether it is gone.
 
         Args:
             record: as `standing` returned it.
@@ -332,7 +332,7 @@ class Preparer:
     ) -> frozenset[str]:
         """Return the UIDs of those of several pods that ended, the one on record asked first.
 
-        Two that did not are enough; one where any of them may look on.
+        Two that did not are enough; one where any of them may observe.
         """
         pods = [each for each in claim.consumers if each.resource == "pods"]
         pods.sort(key=lambda each: recorded is None or each.uid != recorded.pod.uid)
@@ -378,7 +378,7 @@ class Preparer:
 
 
 async def _whole(work: Callable[[], T]) -> T:
-    """Run work on a thread; who is cancelled meanwhile is so only when the work is done."""
+    """Run work on a thread; a cancellation takes effect only when the work is done."""
     task = asyncio.create_task(in_thread(work))
     try:
         return await asyncio.shield(task)

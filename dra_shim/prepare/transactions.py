@@ -1,9 +1,9 @@
-"""The transactions behind Prepare and Unprepare; they write, and may block.
+"""Transactions of Prepare and Unprepare; they write, and may block.
 
 Rules:
-1. What is answered to the kubelet stands on disk first.
-2. A device is given away only while no other record has it, and the plugin no other pod's.
-3. A claim's CDI ids do not change: a kubelet may hold them, whatever became of the record. So a
+1. An answer to the kubelet is on disk first.
+2. A device is allocated only while no other record has it, and the plugin has it in no other pod.
+3. A claim's CDI ids do not change: a kubelet may keep them, even if the record was lost. So a
    claim is given to a pod only when the plugin has none of its devices in another one.
 """
 
@@ -30,7 +30,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a claim is given.
+    """Devices of the node, and exclusions, for the record of one claim.
 
     Attributes:
         devices: of the node, by name.

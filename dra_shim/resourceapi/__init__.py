@@ -1,16 +1,16 @@
-"""Documents of resource.k8s.io → typed values, or every rule of the API server they break.
+"""Documents of resource.k8s.io as typed values, or every API rule that they break.
 
 manifests.py          YAML or JSON text → plain documents
 names.py              the name rules of Kubernetes
-types.py              what a claim, a template and a class are here
-slice_types.py        what a slice and its devices are here
+types.py              claims, templates and classes
+slice_types.py        slices and their devices
 claim_spec.py         `spec.devices` of a claim: requests, constraints, configuration
-requirements.py       what a request tolerates and asks of a capacity
+requirements.py       tolerations and capacity of a request
 slice_spec.py         `spec` of a slice: devices, counters, taints
-allocation_result.py  `status` of a claim: what it has
+allocation_result.py  `status` of a claim: its devices
 allocated_claim.py    a claim that is to be prepared: its devices, parameters and pods
-pod.py                a pod that has it: which containers list it, whether it ended
-workloads.py          what makes pods: the claims that they have and list
+pod.py                a pod that has it: the containers that list it, its phase
+workloads.py          objects that make pods: the claims that they have and list
 decode.py             one document → one value, by apiVersion and kind
 """
 

@@ -1,7 +1,7 @@
-"""A claim as the API server gives it to be prepared: what was allocated to it, and to whom.
+"""An allocated claim from the API server: its devices, parameters and consumers.
 
-The server wrote and checked it, so fields of newer servers are passed over, and `spec` is not
-read: whatever counts on the node stands in `status`. Only the parameters are a person's.
+The server wrote and checked it, so fields of newer servers are ignored, and `spec` is not read:
+`status` has everything that the node needs. Only the parameters come from a user.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One device of ours that was allocated.
+    """One device of this driver that was allocated.
 
     Attributes:
         request: "req", or "req/sub" of firstAvailable.
@@ -40,7 +40,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Who a claim is reserved for; resource is "pods", or "podgroups" of another group."""
+    """Consumer of a claim; resource is "pods", or "podgroups" of another group."""
 
     resource: str
     name: str
@@ -53,12 +53,12 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class AllocatedClaim:
-    """What a claim has of us.
+    """A claim's allocation from this driver.
 
     Attributes:
         allocated: whether it has an allocation, be it of other drivers' devices.
-        results: our devices, in the allocation's order.
-        configs: our parameters, the class's and the claim's, in the allocation's order.
+        results: this driver's devices, in the allocation's order.
+        configs: this driver's parameters, the class's and the claim's, in the allocation's order.
         pod_claim_name: how the pod calls it whose template it was made from, "" if from none.
     """
 

@@ -1,4 +1,4 @@
-"""`spec.devices` of a claim, and what a class shares with it.
+"""`spec.devices` of a claim, and the fields that a class shares with it.
 
 The limits are those of k8s.io/api/resource. One is stricter: count 0 is refused, because the API
 server silently turns it into 1.

@@ -1,9 +1,9 @@
-"""One document → one value, by its apiVersion and kind.
+"""Document decoder: one document → one value, by its apiVersion and kind.
 
 Rules:
-1. What a person writes is read strictly. What a driver or a server wrote may be of a newer API:
-   unknown fields of ResourceSlices, and of objects that have a resourceVersion, are passed over.
-2. Our parameters are read strictly wherever they come from: no server looks into them.
+1. A user's document is read strictly. A driver's or server's may be of a newer API: unknown fields
+   of ResourceSlices, and of objects that have a resourceVersion, are ignored.
+2. This driver's parameters are always read strictly: no server validates them.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ GROUP: Final = "resource.k8s.io"
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 
 _SLICE: Final = "ResourceSlice"
-# Kinds of the group that are not looked into.
+# Kinds of the group that are not read.
 _UNREAD: Final = ("DeviceTaintRule", "ResourcePoolStatusRequest")
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = (

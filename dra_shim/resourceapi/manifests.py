@@ -1,9 +1,9 @@
-"""Manifest text → plain documents, as kubectl would send them: YAML 1.1 read down to JSON.
+"""Manifest text → plain documents, as kubectl would send them: YAML 1.1 reduced to JSON.
 
 Rules:
-1. What JSON cannot hold is refused (tags, .nan), what only YAML 1.1 sees stays text: times, and
-   numbers to base 60, which a MAC or PCI address can look like.
-2. Repeated keys are remembered (`JsonObject`) and told where the object is read.
+1. Values that JSON lacks are refused (tags, .nan); types that only YAML 1.1 has stay text: times,
+   and numbers to base 60, which a MAC or PCI address can look like.
+2. Repeated keys are remembered (`JsonObject`) and reported where the object is read.
 3. Aliases are expanded, up to a bound, because a few lines of them can stand for billions.
 """
 

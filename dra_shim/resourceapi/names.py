@@ -1,4 +1,4 @@
-"""The name rules of Kubernetes. Each parser raises InvalidValueError with the rule."""
+"""Name rules of Kubernetes. Each parser raises InvalidValueError with the rule."""
 
 import re
 from typing import Final

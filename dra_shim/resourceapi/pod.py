@@ -1,4 +1,4 @@
-"""A pod as the API server gives it: how it calls a claim, and which of its containers list it."""
+"""A pod from the API server: its name for a claim, and the containers that list the claim."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _CONTAINERS: Final = ("initContainers", "containers")  # ephemeral ones can't ha
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """What a pod does with a claim.
+    """A pod's use of a claim.
 
     Attributes:
         uid: of the pod.
@@ -88,7 +88,7 @@ def _entries(
 ) -> Iterator[tuple[str, bool]]:
     """Yield (name, whether it has a template) of the pod's entries that are this claim.
 
-    Old clients are known to wipe the status; then the claim's own word tells its entry.
+    Old clients are known to wipe the status; then the claim's own annotation names its entry.
     """
     generated = {
         name: _word(fields, "resourceClaimName")

@@ -1,4 +1,4 @@
-"""What a request tolerates and asks of a device's capacity, and how amounts are read."""
+"""Tolerations and capacity of a request, and the parsing of amounts."""
 
 from collections.abc import Iterator
 from fractions import Fraction

@@ -1,6 +1,6 @@
-"""`spec` of a ResourceSlice: what a driver offers. The limits are those of k8s.io/api/resource.
+"""`spec` of a ResourceSlice: the devices of a driver. The limits are those of k8s.io/api/resource.
 
-What a newer API adds is passed over: fields, kinds of attributes. Consumers treat an unknown effect
+Additions of a newer API are ignored: fields, kinds of attributes. Consumers treat an unknown effect
 of a taint like None (DeviceTaintEffect).
 """
 
@@ -31,7 +31,7 @@ _SPEC: Final = (
 )
 _FACTS: Final = (
     *("attributes", "capacity", "consumesCounters", "taints", "allowMultipleAllocations", *_PLACE),
-    # Not looked into: what happens after the devices were chosen.
+    # Not read: they apply after the devices were chosen.
     *("bindsToNode", "bindingConditions", "bindingFailureConditions"),
     "nodeAllocatableResourceMappings",
 )

@@ -1,4 +1,4 @@
-"""What drivers offer: ResourceSlices and their devices, whatever API version they came in."""
+"""ResourceSlices and their devices, independent of the API version."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +10,7 @@ DeviceId = tuple[str, str, str]  # driver, pool, device
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """Why a device should not be taken; effect NoSchedule, NoExecute, or None, which only tells."""
+    """A taint of a device; effect NoSchedule, NoExecute, or None, which only informs."""
 
     key: str
     value: str = ""
@@ -23,7 +23,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a request for part of a capacity is rounded (CapacityRequestPolicy).
+    """Rounding of a request for part of a capacity (CapacityRequestPolicy).
 
     Attributes:
         default: what a request that does not ask consumes; None for all of it.

@@ -1,4 +1,4 @@
-"""What a claim, a template and a class are here, whatever API version they were written in."""
+"""Claims, templates and classes, independent of the API version."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -97,7 +97,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpec:
-    """`spec` of a claim; `configs` are validated where they are ours."""
+    """`spec` of a claim; `configs` are validated where they are this driver's."""
 
     requests: tuple[Request, ...] = ()
     constraints: tuple[Constraint, ...] = ()
@@ -121,7 +121,7 @@ class ResourceClaim:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaimTemplate:
-    """What a pod's own claim is made from; namespace is "" where the document does not say."""
+    """The template of a pod's own claim; namespace is "" where the document has none."""
 
     namespace: str
     name: str
@@ -146,7 +146,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class OtherObject:
-    """An object of another kind in the same file, which is not looked into."""
+    """An object of another kind in the same file, which is not read."""
 
     kind: str
     name: str

@@ -1,7 +1,7 @@
-"""Objects that make pods, of any API: which claims their pods have, and which containers list them.
+"""Objects of any API that make pods: the claims of their pods, and the containers that list them.
 
-A pod's spec is found by its containers, so Jobs, StatefulSets, MPIJobs, JobSets and kinds that are
-not known yet are read alike. Their server checks the rest of them.
+A pod's spec is found by its containers, so Jobs, StatefulSets, MPIJobs, JobSets and unknown kinds
+are read alike. Their server checks the rest of them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ class PodContainer:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """What counts of a pod's spec; path is where it stands in its document."""
+    """The claims and containers of a pod's spec; path is its place in the document."""
 
     path: str
     claims: tuple[PodClaimEntry, ...] = ()

@@ -1,13 +1,13 @@
 """ResourceSlices of this node.
 
-layout.py         which device is in which slice
+layout.py         assignment of devices to slices
 documents.py      slices as JSON, in each version of the API
-diff.py           what must be written
-rejections.py     what the server did not take, or left away
-feature_probe.py  which features the server has
-schedule.py       when to write
-notices.py        what is told
-controller.py     all of it put to work
+diff.py           writes that the server needs
+rejections.py     devices that the server refused, and fields that it dropped
+feature_probe.py  features that the server has
+schedule.py       rate limit and back-off
+notices.py        events of this room
+controller.py     the loop
 """
 
 from dra_shim.resourceslice.controller import Publisher

@@ -1,13 +1,13 @@
-"""Keeps the node's ResourceSlices on the server as the node offers them.
+"""The ResourceSlice controller: keeps the node's slices on the server up to date.
 
 Rules:
 1. A pass reads the Node and the slices, plans from both, and writes. It keeps no copy that may be
-   stale; the mirror only tells when somebody else changed something.
-2. A device that the server does not take is left out, told, and tried again when it changed.
-3. While nothing changes, nothing is read and nothing is written, but for what 4 asks.
-4. A feature is missing when the probe shows it, or what became of a write: another server may have
-   answered, or the same one after its gate was closed. It is looked for again with the first news
-   after an hour, or without any within two.
+   stale; the informer only reports that another writer changed something.
+2. A device that the server refuses is left out, reported, and retried when it changed.
+3. While nothing changes, nothing is read and nothing is written, except for rule 4.
+4. A feature counts as missing when the probe, or the result of a write, shows it: another server
+   may have answered, or the same one after its gate was closed. It is probed again with the first
+   change after an hour, or without any within two.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class Publisher:
         Args:
             api: the server.
             node: the node's name.
-            notify: told what came of it; must not raise.
+            notify: called with each event; must not raise.
             timing: what its loops go by.
         """
         self._api = api
@@ -91,7 +91,7 @@ class Publisher:
         self._told: set[notices.Notice] = set()
 
     def offer(self, goods: Goods) -> None:
-        """Take what the node offers now; call it as often as you like."""
+        """Publish the node's current devices; may be called at any rate."""
         if goods != self._goods:
             self._goods = goods
             self._pace.news(self._clock())
@@ -127,7 +127,7 @@ class Publisher:
             self._look()
 
     def _look(self) -> None:
-        """See whether somebody else changed the slices."""
+        """Check whether another writer changed the slices."""
         if self._mirror.complete and self._expected is not None:
             seen = {
                 name: _seen(read_published(each)) for name, each in self._mirror.objects.items()
@@ -206,7 +206,7 @@ class Publisher:
     # ------------------------------------------------------------------- what cannot be published
 
     def _sound(self, goods: Goods) -> Goods:
-        """Return what is offered, without devices that the server refused as they are."""
+        """Return the devices, without those that the server refused in their present form."""
         offers = tuple(each for each in goods.offers if self._refused.get(each.name) != each)
         return Goods(offers, goods.counters)
 
@@ -221,7 +221,7 @@ class Publisher:
         return bool(faults)
 
     async def _known_to_server(self, pool: Pool, goods: Goods) -> Goods:
-        """Return what is offered, without what needs features that the server lacks."""
+        """Return the devices, without what needs features that the server lacks."""
         needed = goods.features
         hopeful = self._clock() - self._probed_at >= PROBE_S
         if needed - self._probed or (hopeful and needed & self._lacking):
@@ -232,7 +232,7 @@ class Publisher:
         return without(goods, needed & self._lacking)
 
     def _probe_due(self) -> float:
-        """Return when to look for what is missing, though nothing happens; inf if nothing is."""
+        """Return when to probe missing features without a change; inf if none is missing."""
         assert self._goods is not None, "something was offered"
         missed = self._goods.features & self._lacking
         return self._probed_at + PROBE_S * (1 + self._random()) if missed else inf
@@ -257,7 +257,7 @@ class Publisher:
             return frozenset()
         return missing_after(answer, features)
 
-    # ------------------------------------------------------------------- telling
+    # ----------------------------------------------------------------- reporting
 
     def _tell_once(self, notice: notices.Notice) -> None:
         if notice not in self._told:
@@ -265,7 +265,7 @@ class Publisher:
             self._notify(notice)
 
     def _tell_missing(self, needed: frozenset[Feature]) -> None:
-        """Tell what is missed now; what is not needed any more is so until the server has it."""
+        """Report missing features; one that is not needed any more stays missing until served."""
         missed = (self._missed | needed) & self._lacking
         if missed != self._missed:
             self._missed = missed

@@ -1,12 +1,12 @@
-"""What must be written so that the server has the pool that we want.
+"""Slice writes: the requests that bring the server's pool to the desired one.
 
 Rules:
 1. Consumers see only the highest generation, and only if all its slices are there. A change of one
    slice keeps the generation; a change of several, or of their number, is a new one, in all.
-2. Existing slices are changed, then missing ones created, then others removed: what is of an older
-   generation counts for nobody. Only a slice that is in the way of a name goes first.
-3. What the server made of what we sent counts as what we sent: fields that it dropped, or added,
-   are not fought over.
+2. Existing slices are changed, then missing ones created, then others removed: consumers ignore
+   slices of an older generation. Only a slice that blocks a name is removed first.
+3. The server's version of a sent slice counts as equal to it: fields that the server dropped, or
+   added, are not written again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from dra_shim.resourceslice.layout import Part
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What was sent of a slice, and what the server made of it; both settled."""
+    """A slice as sent, and as the server returned it; both settled."""
 
     sent: Spec
     kept: Spec

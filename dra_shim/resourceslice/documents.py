@@ -1,4 +1,4 @@
-"""Slices as the API server has them: written in each of its versions, and what counts of them read.
+"""Slice documents: written in each version of the API, and read as far as the controller needs.
 
 Origin: k8s.io/api/resource v1, v1beta2, v1beta1 (devices under `basic`).
 """
@@ -24,7 +24,7 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What all slices of a pool say.
+    """Fields common to all slices of a pool.
 
     Attributes:
         node: its node's name, and its own.
@@ -80,7 +80,7 @@ def read_published(document: Document) -> Published:
 
 
 def settled(spec: Spec) -> Spec:
-    """Return what a spec says, whoever wrote it: without times of taints and without emptiness."""
+    """Return a spec in comparable form: without times of taints and without empty fields."""
     found: Spec = _settled(spec)
     return found
 

@@ -1,8 +1,8 @@
-"""Which features a server has: it is shown a slice that nobody keeps, and asked what is left of it.
+"""Feature probe: a dry-run slice whose answer shows the features that a server has.
 
-A feature gate that is off makes a server drop fields without a word. What is left of an attribute
-that was a list it then refuses, and with it the slice: what such a refusal names is missing, and of
-the rest it tells nothing.
+A feature gate that is off makes a server drop fields silently. It then refuses the rest of an
+attribute that was a list, and with it the slice: the features that such a refusal names are
+missing, and it says nothing of the others.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,13 +1,13 @@
-"""Which device is in which slice of the pool.
+"""Slice layout: the assignment of devices to the slices of the pool.
 
 Rules:
 1. 128 devices a slice, 64 where one of them has taints or lists, or consumes counters; counters in
    slices of their own, 8 sets each. A pool without devices is one empty slice.
 2. A device stays in its slice as long as there is room: a change of few devices is a change of few
-   slices. A slice that must be smaller gives its last ones away. Only where the pool would keep
-   more slices than it needs at 64 each is it laid out anew, in the order of names.
-3. Slices have names of their own for good: the scheduler tries them in that order, and a slice
-   whose creation nobody heard of is found again.
+   slices. A slice that must shrink moves its last devices. Only where the pool would keep more
+   slices than it needs at 64 each is it laid out again, in the order of names.
+3. Slices have permanent names: the scheduler tries them in that order, and a slice whose creation
+   was not confirmed is found again.
 
 Origin: k8s.io/api/resource ResourceSliceSpec.
 """
@@ -35,7 +35,7 @@ _INDEX: Final = re.compile("[0-9]{3}")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one slice holds: devices, or what devices consume."""
+    """Content of one slice: devices, or the counters that devices consume."""
 
     name: str
     offers: tuple[Offer, ...] = ()
@@ -47,7 +47,7 @@ def laid_out(node: str, goods: Goods, before: Mapping[str, Sequence[str]]) -> tu
 
     Args:
         node: its name, and its pool's.
-        goods: what it offers.
+        goods: devices of the node.
         before: name of a slice → names of the devices in it, as they are published.
     """
     known = {each.name: each for each in goods.offers}

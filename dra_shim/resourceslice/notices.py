@@ -1,4 +1,4 @@
-"""What the publisher tells."""
+"""Events of the ResourceSlice controller."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dra_shim.pool import Feature
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The server has what the node offers.
+    """The server has the node's current devices.
 
     Attributes:
         devices: how many.
@@ -35,9 +35,9 @@ class DeviceRefused:
 
 @dataclass(frozen=True, slots=True)
 class FeaturesMissing:
-    """The server lacks features, so what needs them is not published; see goods.without.
+    """The server lacks features; what needs them is not published: see goods.without.
 
-    It is told when others are missing than before; none when all came that were.
+    It is reported when the missing ones change; none when all have come.
     """
 
     features: frozenset[Feature]

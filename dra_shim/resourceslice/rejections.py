@@ -1,4 +1,4 @@
-"""What a server did not take of a slice: which devices, or features; what it left away."""
+"""Rejections: devices or features of a slice that a server refused, and fields that it dropped."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -26,11 +26,11 @@ _DROPPED: Final[Mapping[str, Feature]] = {
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What is at fault.
+    """Devices and features that a server refused.
 
     Attributes:
         devices: name → why.
-        features: of which the server does not take our use.
+        features: whose use the server refuses.
     """
 
     devices: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ def faults_of(error: InvalidError, part: Part) -> Faults:
 
 
 def _is_list(offer: Offer, place: str) -> bool:
-    """Whether a place in a device is an attribute that we gave as a list.
+    """Whether a path in a device is an attribute that was sent as a list.
 
     A server without lists drops the values, and says of what is left that there is none.
     """

@@ -1,12 +1,12 @@
-"""When to look at the pool on the server again.
+"""Rate limit and back-off of the ResourceSlice controller.
 
 Rules:
-1. News are gathered for a moment, then acted upon at once. After that each write buys a rest, so
-   that whatever flaps, a node writes so many times a minute and no more.
-2. What others did to the slices is repaired later: a kubelet that starts removes them all, and an
-   old instance of ours may still be about.
-3. Trouble is tried again ever more rarely, and news do not hurry it.
-4. What the server lacked is looked for again though nothing happens, once it was said when.
+1. Changes are collected for a moment, then written at once. After that each write starts a delay,
+   so that a node with flapping devices writes a bounded number of times a minute.
+2. Changes that others made to the slices are repaired later: a kubelet that starts removes them
+   all, and an old instance of the shim may still be running.
+3. A failed pass is retried with back-off, and changes do not shorten it.
+4. Missing features are probed again without a change, once the controller set the time.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ LONGEST_LASTING_S: Final = 300.0
 
 
 class Pace:
-    """Knows when the next pass is due. Times are seconds of any one clock."""
+    """Schedule of passes: the time of the next one. Times are seconds of any one clock."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         """Begin with nothing to do; random gives 0 to 1."""
@@ -54,7 +54,7 @@ class Pace:
         self._drift = min(self._drift, now) if found else inf
 
     def again(self, at: float) -> None:
-        """Say when to look though nothing happened, inf for never; the next pass takes it in."""
+        """Set the time of a pass without a change, inf for none; the next pass resets it."""
         self._again = at
 
     def begin(self) -> None:
@@ -72,7 +72,7 @@ class Pace:
         Args:
             now: the time.
             writes: how many it tried.
-            lasting: whether somebody must do something about it.
+            lasting: whether an operator has to act.
             after_s: how long the server asked to be left alone.
         """
         first, longest = (

@@ -1,4 +1,4 @@
-"""The devices of the node: live, as `dranet-nri inventory --output json` has them, or as slices."""
+"""Device inputs: a live scan, the output of `dranet-nri inventory --output json`, or slices."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ def read_inventory(
 
     Args:
         path: the file.
-        azure_size: what Azure calls this node's size, "" if nobody knows.
+        azure_size: Azure's name of this node's size, "" if unknown.
         sysfs_root: where sysfs is mounted.
 
     Raises:

@@ -1,9 +1,9 @@
-"""The claims of one pod: from documents to named claims, and which container lists which.
+"""Claims of one pod: from documents to named claims, and the containers that list them.
 
 Rules:
-1. A claim belongs to its pod's namespace; a document that names none is taken to.
+1. A claim belongs to its pod's namespace; a document that names none is assumed to be in it.
 2. A template's claim is named after pod and template, so that the same pod finds it again, and
-   the pod knows it by the template's name.
+   the pod refers to it by the template's name.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Flags → frozen values, parsed once. A parser raises ArgumentTypeError, so argparse says which."""
+"""Common flags as frozen values, parsed once. A parser raises ArgumentTypeError for argparse."""
 
 import argparse
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from dranet_nri.settings import RUN
 
 STATE: Final = Path("/var/lib/dranet-nri")
 KUBELET_ROOT: Final = Path("/var/lib/kubelet")
-# Where distributions have theirs, for who does not find it.
+# The kubelet's directories of some distributions, for the remedy of a kubelet not found.
 KUBELET_ELSEWHERE: Final = (
     "k0s: /var/lib/k0s/kubelet, microk8s: /var/snap/microk8s/common/var/lib/kubelet"
 )
@@ -22,11 +22,11 @@ DEFAULT_NAMESPACE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where records are.
+    """Directories of the records.
 
     Attributes:
-        directory: ours; the records are in `allocations` below it.
-        run: the plugin's, read only to us.
+        directory: the shim's; the records are in `allocations` below it.
+        run: the plugin's, read-only.
     """
 
     directory: Path = STATE
@@ -34,7 +34,7 @@ class State:
 
     @property
     def allocations(self) -> Path:
-        """Return the directory of our records."""
+        """Return the directory of the shim's records."""
         return self.directory / "allocations"
 
     @property
@@ -44,7 +44,7 @@ class State:
 
     @property
     def adopted(self) -> Path:
-        """Return the file that says that claims of before were looked for."""
+        """Return the file that marks the search for migrated claims as done."""
         return self.directory / "adopted"
 
     @property
@@ -55,7 +55,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """--container: a container lists a claim, by the name the pod knows it by, or one request."""
+    """--container: a container lists a claim, by its name in the pod, or one request."""
 
     claim: str
     entry: ContainerClaim
@@ -84,7 +84,7 @@ def add_shared_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def add_azure_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that tells what the PCIe tree of an Azure machine hides."""
+    """Add the flag that names the VM size, for what an Azure PCIe tree does not show."""
     parser.add_argument(
         "--azure-size", default="", metavar="SIZE",
         help="what Azure calls this node's size, as for 'dranet-nri inventory'",

@@ -1,4 +1,4 @@
-"""dranet's --feature-gates: which of its alpha features are wanted.
+"""Feature gates: dranet's --feature-gates, parsed into the requested alpha features.
 
 Origin: k8s.io/component-base/featuregate (the syntax), dranet pkg/features (the names).
 """
@@ -22,7 +22,7 @@ _WORDS: Final = {  # strconv.ParseBool
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """What is wanted.
+    """The requested alpha features.
 
     Attributes:
         lists: NUMA nodes are published as lists, to servers that take them.

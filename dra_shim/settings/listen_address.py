@@ -1,4 +1,4 @@
-"""Where the shim listens for people and Prometheus."""
+"""Listen address of the shim's HTTP server."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dranet_nri.errors import InvalidValueError
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen; "" as host is every address of the node."""
+    """A listen address; "" as host is every address of the node."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-"""How the daemon runs: the flags of `dra-shim run`, named as dranet's where it has them."""
+"""Settings of the daemon: the flags of `dra-shim run`, named as dranet's where it has them."""
 
 import argparse
 import math
@@ -55,7 +55,7 @@ _IDLE_GATE: Final = "devices in pods keep their attributes without it"
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How the daemon runs.
+    """Settings of the daemon.
 
     Attributes:
         node: the Kubernetes node's name.
@@ -70,7 +70,7 @@ class RunSettings:
         include, exclude: patterns of devices to publish, none for all, and never to publish.
         uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
         move_ipoib: IPoIB interfaces are given with their devices; False: they stay on the node.
-        rescan_s: the longest time between two looks at the whole node, in seconds.
+        rescan_s: the longest time between two full scans of the node, in seconds.
         first_valid_config: dranet's order of configurations.
         ignored: flags of dranet that were given and decide nothing, with why.
         log_json, verbose: log format and level.
@@ -97,7 +97,7 @@ class RunSettings:
 
 
 def add_access_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say where API server, kubelet and records are, and who we are."""
+    """Add the flags of API server, kubelet and record locations, and of the credentials."""
     add = parser.add_argument
     add("--kubeconfig", type=_file, metavar="FILE", help="default: the pod's service account")
     add(
@@ -184,7 +184,7 @@ def _ignored(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def without_dranet(words: Sequence[str]) -> list[str]:
-    """Return dranet's arguments as argparse takes them; ours stay as they are.
+    """Return dranet's arguments as argparse takes them; others stay as they are.
 
     Its program's name in front is dropped. Go takes long flags with one dash, too (package flag).
     """

@@ -1,18 +1,18 @@
-"""Claim status and Events: what the node's records say, told to the cluster.
+"""Claim status and Events, from the node's records.
 
 text.py          text and times as the API takes them
-conditions.py    what is true of each device, from the two records of its claim
-reasons.py       what happened, for the owner of a pod or a claim to read
-summary.py       what the records of a claim come to: a status, occurrences, or nothing yet
+conditions.py    conditions of each device, from the two records of its claim
+reasons.py       event specs for the owner of a pod or a claim
+summary.py       summary of a claim's records: a status, event specs, or nothing yet
 apply_patch.py   status.devices as a server-side apply, if the server has something else
-events.py        occurrences as Events
-correlator.py    what is to be posted, and how much a subject may have
-workqueue.py     which claim is to be written, and when
-notices.py       what is told
-record_watch.py  both directories of records, followed
+events.py        event specs as Events
+correlator.py    events to post, and the rate of each subject
+workqueue.py     claims whose status is to be written, and when
+notices.py       events of this room
+record_watch.py  both directories of records, watched
 claim_writer.py  the writer of claim status
 recorder.py      the poster of Events
-controller.py    all of it put to work
+controller.py    the loop
 """
 
 from dra_shim.status.controller import StatusReporter

@@ -1,12 +1,13 @@
-"""The server-side apply that brings a claim's status.devices up to date.
+"""Server-side apply of a claim's status.devices.
 
 Rules:
-1. All our devices in one document: what an apply leaves out, it takes away. Of another node's
-   nothing is compared and nothing applied: a claim may have moved there. Both at once a claim never
-   has, for a server drops what is told of devices that are no longer allocated to it
+1. One document has all devices of this driver: an apply removes what it leaves out. Devices of
+   another node are neither compared nor applied: a claim may have moved there. A claim never has
+   devices of both, because a server drops the status of devices that are no longer allocated to it
    (dropDeallocatedStatusDevices, pkg/registry/resource/resourceclaim).
-2. Nothing is applied that the server has already. Times that it has of an unchanged status stay.
-3. Only devices of the claim's allocation: of any other a server refuses the whole document.
+2. A status that the server already has is not applied. The server's times of an unchanged status
+   stay.
+3. Only devices of the claim's allocation: a server refuses the whole document for any other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,7 +54,7 @@ def claim_document(
 
 
 def is_kept(document: Document, answer: Document) -> bool:
-    """Whether a server that took a document knows status.devices; where not, it drops it."""
+    """Whether a server that accepted a document kept status.devices; an old one drops it."""
     sent = _object(document.get("status")).get("devices")
     return not sent or bool(_entries(answer))
 
@@ -114,7 +115,7 @@ def _network(data: NetworkData) -> Object:
 
 
 def _entries(claim: Document) -> Entries:
-    """Return what the server has of our devices."""
+    """Return the server's entries of this driver's devices."""
     found = _objects(_object(claim.get("status")).get("devices"))
     return {
         (str(each.get("pool")), str(each.get("device")), str(each.get("shareID") or "")): each

@@ -1,11 +1,11 @@
-"""Keeps what claims' status.devices say of our devices true.
+"""Claim status writer: keeps this driver's entries of status.devices true.
 
 Rules:
 1. One writer, one document a claim, one request at a time.
-2. A claim is read before it is written: whether it is the one that was meant, what is allocated to
-   it, what its status says already. So a restart writes nothing, and nothing has to be remembered.
-3. What fails is tried again until it is accepted, or the claim is gone. What the server does not
-   take is told once, and left until there is something else to say.
+2. A claim is read before it is written, for its UID, its allocation and its present status. So a
+   restart writes nothing, and the writer has no state.
+3. A failed write is retried until it is accepted, or the claim is gone. A status that the server
+   refuses is reported once, and not retried until it changes.
 """
 
 from math import inf
@@ -48,7 +48,7 @@ class ClaimWriter:
         Args:
             api: the server.
             node: the node's name.
-            notify: told what came of it; must not raise.
+            notify: called with each event; must not raise.
             timing: what it goes by.
         """
         self._api = api

@@ -1,4 +1,4 @@
-"""What is true of each device of a claim, from the two records of it.
+"""Conditions of each device of a claim, from the claim's two records.
 
 Names of conditions and reasons are dranet's where it has them (its Ready, NetworkReady and
 RDMALinkReady, which it only ever sets to True).
@@ -76,7 +76,7 @@ class DeviceStatus:
 
     @property
     def key(self) -> Key:
-        """Return what tells it from other entries of ours."""
+        """Return the key of the entry among this driver's entries."""
         return self.pool, self.device, self.share_id
 
 
@@ -106,7 +106,7 @@ def held_message(earlier: ObjectRef, waiting: str) -> str:
 
     Args:
         earlier: the pod that has ended.
-        waiting: who waits, as a person calls it.
+        waiting: the waiting pod, by namespace and name.
     """
     return (
         f"was prepared for pod {earlier}, which has ended, and the kubelet asks nothing for"
@@ -128,10 +128,10 @@ def failure_reason(attachment: Attachment) -> str:
 def device_statuses(
     allocation: Allocation, attachment: Attachment | None, waiting: tuple[ObjectRef, ...] = ()
 ) -> tuple[DeviceStatus, ...]:
-    """Return what is true of each device, each once: what is handed over before what looks on.
+    """Return the status of each device, each once: exclusive devices before observed ones.
 
     Args:
-        allocation: our record of the claim.
+        allocation: the shim's record of the claim.
         attachment: the plugin's.
         waiting: later pods that wait for the claim in vain.
     """
@@ -151,7 +151,7 @@ def device_statuses(
 
 @dataclass(frozen=True, slots=True)
 class _Outlook:
-    """What holds for all devices of the claim that are handed over; reason "" if all is well."""
+    """State of all exclusive devices of the claim; reason "" if all is well."""
 
     reason: str = ""
     message: str = ""

@@ -1,7 +1,7 @@
-"""Tells the cluster what the node's records say: claim status, and Events.
+"""The status controller: reports the node's records to the cluster as claim status and Events.
 
-The plugin has no credentials. What it records, and what preparing notes, is told here within
-seconds; what passes by itself meanwhile is not.
+The plugin has no credentials. What the plugin records, and what Prepare reports, is written to the
+server within seconds; a state that passes meanwhile is not.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class _Known:
 
     Attributes:
         passing_since: when it was first seen on its way; inf while it is not.
-        again: when to look at it once more.
+        again: when to check it again.
     """
 
     claim: ObjectRef
@@ -55,7 +55,7 @@ class StatusReporter:
             api: the server.
             state: where records are.
             node: the node's name.
-            notify: told what came of it; must not raise.
+            notify: called with each event; must not raise.
             timing: what its loops go by.
         """
         self._state = state
@@ -121,7 +121,7 @@ class StatusReporter:
             self._writer.want(known.claim, found.devices, found.patience_s)
 
     def _with_waiting(self, known: _Known) -> Standing:
-        """Add who waits in vain, as long as it is recorded for the pod that this was told of."""
+        """Add the pod that waits in vain, while the claim is recorded for the reported pod."""
         stranded, allocation = self._stranded.get(known.claim.uid), known.standing.allocation
         if stranded is None or allocation is None or allocation.pod.uid != stranded.pod.uid:
             return known.standing

@@ -1,10 +1,10 @@
-"""Occurrences that are still to be posted, and how many a subject may have posted.
+"""Event correlator: events that are still to be posted, and the rate limit of each subject.
 
 Rules:
-1. The same thing again before it is posted is a larger count.
-2. A subject may have 25 posted at once, then one in five minutes, as client-go has it. What is over
-   that waits; nothing is lost, but the space is bounded.
-3. What was told is not told again; the last 4096 things are remembered.
+1. A repeated event that is not posted yet increases its count.
+2. A subject may have 25 posted at once, then one in five minutes, as in client-go. Events above
+   that wait; none is lost, but the space is bounded.
+3. A posted event is not posted again; the last 4096 are remembered.
 """
 
 from collections import OrderedDict
@@ -52,7 +52,7 @@ class _Bucket:
 
 @dataclass(slots=True)
 class Backlog:
-    """What is to be posted. Times are seconds of any one clock."""
+    """Events to post. Times are seconds of any one clock."""
 
     overflow: Callable[[], None]
     _waiting: OrderedDict[Key, Waiting] = field(default_factory=OrderedDict)

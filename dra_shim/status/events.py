@@ -3,8 +3,8 @@
 events.k8s.io/v1 would forbid a count and make the text immutable; both are kept in one place.
 
 Rules:
-1. An event's name is made from what happened to whom, so that a restart finds it again.
-2. The same thing again is a larger count, not another event.
+1. An event's name is derived from its reason and subject, so that a restart finds it again.
+2. A repeated event is a larger count, not another event.
 """
 
 from hashlib import sha256
@@ -20,13 +20,13 @@ _HEX: Final = 16  # digits of the name's last part
 
 
 def event_name(occurrence: Occurrence) -> str:
-    """Return the name of the event that tells it."""
+    """Return the name of the event."""
     digest = sha256("\0".join(occurrence.key).encode()).hexdigest()[:_HEX]
     return f"{occurrence.subject.name[: MAX_NAME - _HEX - 1].rstrip('-.')}.{digest}"
 
 
 def new_event(occurrence: Occurrence, count: int, api_version: str, node: str) -> Object:
-    """Return the event that tells it for the first time.
+    """Return the event in its first form.
 
     Args:
         occurrence: what happened.
@@ -57,7 +57,7 @@ def new_event(occurrence: Occurrence, count: int, api_version: str, node: str) -
 
 
 def counted(event: Document, occurrence: Occurrence, count: int) -> Object | None:
-    """Return the event with so many more occurrences, None if it tells them already.
+    """Return the event with so many more occurrences, None if its count has them already.
 
     Args:
         event: as the server has it.

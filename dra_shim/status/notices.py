@@ -1,4 +1,4 @@
-"""What the reporter tells."""
+"""Events of the status controller."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dranet_nri.model import ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A claim's status says what is true of so many devices of ours; 0: they were withdrawn."""
+    """A claim's status is up to date for so many devices of this driver; 0: they were withdrawn."""
 
     claim: ObjectRef
     devices: int
@@ -17,7 +17,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class ClaimGone:
-    """There is no such claim any more, so nobody reads its status."""
+    """The claim does not exist any more, so its status is not written."""
 
     claim: ObjectRef
 
@@ -49,7 +49,7 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class EventLost:
-    """An event was not posted, and will not be; why is told once until one is posted."""
+    """An event was dropped; the reason is reported once until one is posted."""
 
     reason: str
 

@@ -1,7 +1,7 @@
-"""What happened to a pod or a claim that its owner should read, before it is an Event.
+"""Event specs: what the owner of a pod or a claim should read, before it is an Event.
 
-Reasons are dranet's where it has them. Where a pod is known it is the pod's: that is where people
-look; what keeps a claim from any pod is the claim's.
+Reasons are dranet's where it has them. An event about a known pod is the pod's, because users read
+those first; an event about a claim that no pod can use is the claim's.
 """
 
 from dataclasses import dataclass
@@ -35,9 +35,9 @@ class Occurrence:
     Attributes:
         kind: "Pod" or "ResourceClaim".
         subject: the object.
-        at: Unix seconds; the same thing at the same time is told once.
-        once: it is told once however often it happens.
-        warning: whether somebody should do something about it.
+        at: Unix seconds; the same thing at the same time is reported once.
+        once: it is reported once however often it happens.
+        warning: whether a user should act.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Occurrence:
 
 
 def of_notice(notice: Notice, now_s: float) -> tuple[Occurrence, ...]:
-    """Return what preparing tells its users by this notice."""
+    """Return the event specs of a Prepare notification."""
     match notice:
         case Prepared(claim, pod, gated=False):
             text = (
@@ -79,7 +79,7 @@ def of_notice(notice: Notice, now_s: float) -> tuple[Occurrence, ...]:
 
 
 def of_attachment(attachment: Attachment, now_s: float) -> tuple[Occurrence, ...]:
-    """Return what the plugin's record of a claim tells its pod."""
+    """Return the event specs of the plugin's record of a claim, for its pod."""
     told = [
         _of_pod(attachment.pod, DEVICE_WARNING, f"{name}: {warning}", now_s, once=True)
         for each in attachment.devices
@@ -97,7 +97,7 @@ def of_attachment(attachment: Attachment, now_s: float) -> tuple[Occurrence, ...
 def of_delay(
     allocation: Allocation, attachment: Attachment | None, now_s: float
 ) -> tuple[Occurrence, ...]:
-    """Return what a pod is told whose claim waits for long."""
+    """Return the event spec of a pod whose claim waits for long."""
     text = f"claim {allocation.claim.name}: {pending_message(allocation, attachment)}"
     return (_of_pod(allocation.pod, PENDING, text, now_s, once=True),)
 

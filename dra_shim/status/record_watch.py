@@ -1,8 +1,8 @@
-"""The records of all claims, ours and the plugin's, as they change. Nothing is written.
+"""Record watch: the records of all claims, the shim's and the plugin's, as they change; read only.
 
 Rules:
-1. A record that cannot be used proves nothing: its claim is left as it was.
-2. Reading is a few small files now and then, so it is done in between, not on a thread.
+1. A record that cannot be used proves nothing: its claim is left unchanged.
+2. Reading takes a few small files now and then, so it runs on the event loop, not on a thread.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ Changed = Callable[[Mapping[str, Standing]], None]
 async def follow(
     state: State, known: Iterable[str], changed: Changed, timing: Timing = REAL
 ) -> NoReturn:
-    """Tell what is recorded of claims, first of all, then of those whose records change.
+    """Report the records of all claims, then those of claims whose records change.
 
     Args:
         state: where records are.
-        known: UIDs of claims of which is told first of all as well, recorded or not.
-        changed: told by claim UID; must not raise.
+        known: UIDs of claims that are reported first as well, recorded or not.
+        changed: called with the claim UID; must not raise.
         timing: what it goes by.
 
     Raises:
@@ -60,7 +60,7 @@ async def follow(
 
 @contextmanager
 def _heard(descriptors: Iterable[int], stir: Callable[[], None]) -> Iterator[None]:
-    """Stir while there is something to read from a descriptor."""
+    """Wake while a descriptor is readable."""
     loop = asyncio.get_running_loop()
     numbers = tuple(descriptors)
     for number in numbers:

@@ -1,11 +1,11 @@
-"""Posts what happened as Events, sparingly.
+"""Event recorder: posts Events, at a limited rate.
 
 Rules:
-1. Whatever becomes of an event, nothing else waits for it.
-2. A server that does not answer, or not us, is asked again: one that has just started refuses
-   everybody. What it will not have is dropped, and told once.
-3. What cannot be posted is tried again after the others, and not for ever: a webhook for one
-   namespace may be what does not answer.
+1. The result of posting an event delays no other work.
+2. A server that does not answer, or rejects the credentials, is tried again: a server that has just
+   started refuses everybody. An event that the server refuses is dropped, and reported once.
+3. A failed event is retried after the others, and not for ever: the cause may be a webhook for one
+   namespace that does not answer.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ class EventPoster:
         Args:
             api: the server.
             node: the node's name.
-            notify: told what came of it; must not raise.
+            notify: called with each event; must not raise.
             timing: what it goes by.
         """
         self._api = api
@@ -66,7 +66,7 @@ class EventPoster:
         self._lost: set[str] = set()  # why, since one was posted
 
     def add(self, occurrences: Iterable[Occurrence]) -> None:
-        """Take what happened, to be posted soon; the same again is no news."""
+        """Queue an event to be posted soon; a repeated one is not queued again."""
         for each in occurrences:
             if self._backlog.add(each):
                 self._alarm.stir()

@@ -1,9 +1,9 @@
-"""What the records of a claim come to, when they have said the same for so long.
+"""Summary of a claim's records that have been unchanged for some time.
 
 Rules:
-1. What passes in a moment is not written: neither an attach at work, nor a pod that is torn down.
-   What was written before stays until there is something to say.
-2. What should have passed and did not is said.
+1. A transient state is not written: neither an attach in progress, nor a pod that is torn down.
+   The previous status stays until there is another one.
+2. A state that should have passed and did not is written.
 """
 
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ NEWS_S: Final = 3600.0  # events are kept that long (--event-ttl); older failure
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of one claim.
+    """Records of one claim, and the pods that wait for it in vain.
 
     Attributes:
-        allocation: our record, None where there is none.
+        allocation: the shim's record, None where there is none.
         attachment: the plugin's, None where there is none.
         waiting: pods that wait in vain for what is recorded for an earlier one.
     """
@@ -44,12 +44,12 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to write and tell.
+    """The status to write and the events to post.
 
     Attributes:
-        devices: what status.devices shall say of ours; None to leave it as it is.
+        devices: this driver's entries of status.devices; None to leave them unchanged.
         patience_s: for how long to wait with that for something newer.
-        again_s: at which age to look again, inf if only news change anything.
+        again_s: at which age to check again, inf if only an event changes anything.
     """
 
     devices: tuple[DeviceStatus, ...] | None
@@ -62,7 +62,7 @@ def verdict(standing: Standing, age_s: float, now_s: float) -> Verdict:
     """Return what records come to.
 
     Args:
-        standing: the records, and who waits in vain.
+        standing: the records, and the pods that wait in vain.
         age_s: for how long the claim has been on its way; see `Standing.is_passing`.
         now_s: Unix seconds.
     """

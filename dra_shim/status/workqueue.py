@@ -1,9 +1,9 @@
-"""Which claim's status is to be brought up to date, and when.
+"""Work queue of claim status: the claims to update, and the time of each.
 
 Rules:
-1. The last state wins: a claim waits once, for whatever its records say when its turn comes.
-2. A write buys its claim a rest, so that records which change all the time are a write in 5 s.
-3. What hinders one claim delays that one; a server that does not answer delays all.
+1. The last state wins: a claim is queued once, and its turn reads the current records.
+2. A write starts a delay of its claim, so that records that change all the time are a write in 5 s.
+3. An error of one claim delays that claim; a server that does not answer delays all.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Job:
     Attributes:
         devices: what its status shall say.
         due: when to see to that; inf while or once it was seen to.
-        not_before: rests until then, whatever the news.
+        not_before: rests until then, whatever changes.
         failures: in a row, of this claim alone.
     """
 
@@ -59,7 +59,7 @@ class Agenda:
         return max(first, self._silent_until)
 
     def want(self, claim: ObjectRef, devices: Devices, now: float, patience_s: float) -> None:
-        """Take what a claim's status shall say, to be seen to after that much patience."""
+        """Queue the status of a claim, to be written after this delay."""
         job = self._jobs.get(claim.uid)
         if job is None:
             job = self._jobs[claim.uid] = Job(claim, devices)
@@ -84,7 +84,7 @@ class Agenda:
             self.forget(job)
 
     def put_off(self, job: Job, until: float) -> None:
-        """End with a claim until then, whatever the news."""
+        """Postpone a claim until then, also if it changes."""
         job.due = job.not_before = until
 
     def forget(self, job: Job) -> None:
@@ -97,7 +97,7 @@ class Agenda:
         Args:
             job: the claim.
             now: the time.
-            lasting: whether somebody must do something about it.
+            lasting: whether an operator has to act.
         """
         first, longest = (
             (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)

@@ -1,10 +1,10 @@
 """Metrics and health over HTTP, for both processes: the plugin listens on nothing.
 
-metrics.py            what the shim counts, fed by what its rooms tell
-process_collector.py  our process
-plugin_metrics.py     the plugin's own numbers and its heartbeat, read from its directory
-healthz.py            whether we are alive, and ready
-pages.py              what is served under which path
+metrics.py            the shim's metrics, counted from notifications of its rooms
+process_collector.py  metrics of this process
+plugin_metrics.py     the plugin's own metrics and its heartbeat, read from its directory
+healthz.py            liveness and readiness
+pages.py              pages by path
 server.py             HTTP
 """
 

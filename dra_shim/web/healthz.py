@@ -1,9 +1,9 @@
-"""Whether the shim is alive, and ready: what probes ask.
+"""Liveness and readiness of the shim, for probes.
 
 Rules:
-1. Alive is who answers as a kubelet would be answered, through the names of our sockets: that
-   passes the event loop, both servers and the file system. What no restart can help is left out.
-2. Ready is who is registered and has published once.
+1. Liveness is an answer as the kubelet would get it, through the names of the sockets: that tests
+   the event loop, both servers and the file system. Failures that no restart repairs do not count.
+2. Readiness is a registration, and one complete publication.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ class Checks:
 
     Attributes:
         answers: says what is wrong with the answers that a kubelet gets, "" if nothing is.
-        unregistered: says why the kubelet does not know us, "" if it does.
+        unregistered: returns why the plugin is not registered, "" if it is.
         published: whether the server had everything at least once.
     """
 

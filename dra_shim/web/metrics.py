@@ -1,6 +1,6 @@
-"""What the shim counts, fed by what its rooms tell.
+"""Metrics of the shim, counted from notifications of its rooms.
 
-Names and labels are dranet's where it has them; ours begin with dra_shim_.
+Names and labels are dranet's where it has them; the others begin with dra_shim_.
 """
 
 import time
@@ -23,7 +23,7 @@ RESULTS: Final = ("prepared", "prepared_ungated", "unprepared", "orphan_dropped"
 
 
 class CallCounts:
-    """What the kubelet asks for, and what became of each claim."""
+    """Metrics of the kubelet's calls, and of the result for each claim."""
 
     def __init__(self) -> None:
         """Begin at 0."""
@@ -93,7 +93,7 @@ class CallCounts:
                 assert_never(notice)
 
     def on_kubelet(self, notice: kubeletplugin.Notice) -> None:
-        """Count what became of our sockets and our registration."""
+        """Count the events of the sockets and of the registration."""
         match notice:
             case kubeletplugin.Registered():
                 self._registered.set(int(not notice.reason))
@@ -108,11 +108,11 @@ class CallCounts:
 
 
 class ServerCounts:
-    """What the API server has of the node's devices.
+    """Metrics of the node's devices on the API server.
 
     Attributes:
         published: whether it had all of them at least once.
-        errors: requests that failed, whoever made them.
+        errors: requests that failed, by any worker.
     """
 
     def __init__(self, wall: Callable[[], float]) -> None:
@@ -149,7 +149,7 @@ class ServerCounts:
         )
 
     def offers(self, rdma: int) -> None:
-        """Take in how many devices with RDMA the node offers."""
+        """Set the number of published devices with RDMA."""
         self._rdma = rdma
 
     def on_slices(self, notice: resourceslice.Notice) -> None:
@@ -174,7 +174,7 @@ class ServerCounts:
 
 
 class StatusCounts:
-    """What became of claim status and Events."""
+    """Metrics of claim status and Events."""
 
     def __init__(self, errors: Counter) -> None:
         """Begin at 0; errors counts requests that failed, by part and kind."""
@@ -213,7 +213,7 @@ class StatusCounts:
 
 
 class NodeCounts:
-    """What is seen of the node, and how our own parts are."""
+    """Metrics of the node's scans, and of the shim's workers."""
 
     def __init__(self) -> None:
         """Begin at 0."""
@@ -273,7 +273,7 @@ class NodeCounts:
 
 
 class Metrics:
-    """The shim's numbers: calls, server, status, node. Each takes what its rooms tell."""
+    """The shim's metrics: calls, server, status, node. Each counts notifications of its rooms."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         """Begin at 0; wall gives Unix seconds."""

@@ -1,7 +1,6 @@
-"""What is served under which path.
+"""Pages by path.
 
-Whoever asks for a verdict while it is being reached gets the same one: strangers cannot multiply
-what it takes.
+Clients that request a check while it runs get the same result: strangers cannot multiply its cost.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The plugin's numbers and heartbeat, read from its directory, which is mounted read-only."""
+"""The plugin's metrics and heartbeat, read from its directory, which is mounted read-only."""
 
 import os
 import re
@@ -15,13 +15,13 @@ from dranet_nri.state.heartbeat import Heartbeat
 
 METRICS: Final = "metrics.prom"
 _LIMIT: Final = 1 << 20  # bytes; some 30 KiB are usual
-# Its own names only, so that its file can neither spoil ours nor say them twice.
+# The plugin's names only, so that its file can neither break nor duplicate the shim's metrics.
 _PLAUSIBLE: Final = re.compile(r"(?:(?:# (?:HELP|TYPE) )?dranet_(?:nri|driver_nri)_[^\n]+\n)*")
 
 
 @dataclass(frozen=True, slots=True)
 class PluginSigns:
-    """What the plugin of this node shows of itself.
+    """Heartbeat and metrics that the plugin of this node wrote.
 
     Attributes:
         run: its directory.

@@ -1,4 +1,4 @@
-"""This process in numbers, under the names that all of Prometheus's clients use for them."""
+"""Process metrics, under the names that all of Prometheus's clients use for them."""
 
 import os
 from pathlib import Path

@@ -1,13 +1,13 @@
-"""A small HTTP/1.1 server for pages that are made when they are asked for. h11 speaks HTTP.
+"""A small HTTP/1.1 server for pages that are made on request. h11 speaks HTTP.
 
-It listens on the node's own network, so anybody may knock.
+It listens on the node's own network, so any client may connect.
 
 Rules:
-1. A request has few seconds and few bytes, and its answer few seconds to leave.
-2. A newcomer too many takes the place of a connection that waits for its client: first of one that
-   was served, and of those the one that has read or asked nothing for longest. So the kubelet's
-   probe is answered whatever others do.
-3. A page that fails is a 500 without the reason, which goes to the log, and ends nothing.
+1. A request has few seconds and few bytes, and its answer few seconds to be sent.
+2. A connection above the limit replaces one that waits for its client: first one that was served,
+   and of those the one that was idle for longest. So the kubelet's probe is answered regardless of
+   other clients.
+3. A page that fails is a 500 without the reason, which is logged; the server continues.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from dra_shim.settings.listen_address import Address
 REQUEST_S: Final = 30.0  # for a request to arrive
 ANSWER_S: Final = 5.0  # for an answer to leave
 MAX_CONNECTIONS: Final = 256
-# Accepted in one turn of the loop, fewer than the seats: whoever has sent its request is read
-# before its place can be taken.
+# Accepted in one turn of the loop, fewer than the maximum of connections: a request that was sent
+# is read before its connection can be replaced.
 _AT_ONCE: Final = 16
 _WAITING: Final = 1024  # connections that the kernel holds meanwhile
 MAX_HEAD: Final = 16 << 10  # bytes
@@ -36,7 +36,7 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is answered."""
+    """An HTTP answer."""
 
     text: str
     status: int = 200
@@ -55,7 +55,7 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class PageFailed:
-    """A page could not be made; who asked was told no more than that."""
+    """A page could not be made; the client got no reason."""
 
     path: str
     cause: Exception
@@ -81,7 +81,7 @@ class WebServer:
         Args:
             address: where to listen; port 0 for any that is free.
             pages: path → what makes the page.
-            notify: told where it listens, port and all, and what failed.
+            notify: called with the listen address, and with failures.
             request_s: seconds for a request to arrive.
             answer_s: seconds for an answer to leave.
         """
@@ -176,7 +176,7 @@ class _Talk:
 
     @property
     def standing(self) -> tuple[bool, float]:
-        """What it has against those who take its place: lower goes first."""
+        """The rank against eviction by a new connection: lower is evicted first."""
         return not self._served, self._since
 
     async def run(self) -> None:
@@ -200,7 +200,7 @@ class _Talk:
             self._http.start_next_cycle()
 
     async def _next_request(self) -> h11.Request | None:
-        """Return what is asked for, None if nobody asks any more. A body is not waited for."""
+        """Return the next request, None at the end of the connection. A body is not read."""
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA:

@@ -1,4 +1,4 @@
-"""What a pod may not have, for somebody else has it."""
+"""Conflicts between pods: claims and devices that another claim or pod owns."""
 
 from collections.abc import Callable, Container, Sequence
 from fnmatch import fnmatchcase
@@ -18,7 +18,7 @@ def refuse_held(
     """Refuse devices and claims that another claim or pod still holds.
 
     Args:
-        pod: who is to get them.
+        pod: their next owner.
         claims: what it is to get.
         records: of all claims.
         live: ids of the sandboxes that live.
@@ -47,7 +47,7 @@ def refuse_guest(pod: Pod, claims: tuple[Allocation, ...], handlers: Sequence[st
     before plugins are called; a NIC that comes later is not in the guest.
 
     Args:
-        pod: who is to get them.
+        pod: their next owner.
         claims: what it is to get.
         handlers: patterns of the handlers of such RuntimeClasses.
 
@@ -75,7 +75,7 @@ def refuse_unusable(
     Args:
         claims: what a pod is to get.
         damages: the attachment records that cannot be used.
-        allocation: returns what is allocated to a claim (UID), for records that don't tell.
+        allocation: returns what is allocated to a claim (UID), for records that lack it.
 
     Raises:
         UnusableRecordError: it is the record of one of the claims.
@@ -98,7 +98,7 @@ def refuse_unusable(
 
 
 def _named(damage: Damage, allocated: Allocation | None) -> tuple[tuple[str, str], ...]:
-    """Return name and share id of what may be away from home for the claim."""
+    """Return name and share id of each device of the claim that may not be restored."""
     if damage.broken.devices is not None:
         return damage.broken.devices
     devices = moved(allocated) if allocated else ()

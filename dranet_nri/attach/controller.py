@@ -1,13 +1,12 @@
-"""Bring whole pods' devices in and home: who may, in which order, one job a device.
+"""The attach controller: it attaches and detaches the devices of whole pods.
 
 Rules:
-1. Work on one device is done by one job at a time, and a retry waits until the device of the
-   previous sandbox is home. A job runs on a thread of its own, so that a kernel call that hangs
-   holds up nobody else.
-2. The gate (CDI spec) is open only while the record says ATTACHED; closing comes first. One that
-   can't be closed keeps no NIC in a dead pod, but none comes into a new one either.
-3. A record that still says where a device is, is never overwritten by another sandbox's.
-4. The namespace is held from the attach until the devices are home, and not a moment longer.
+1. One job at a time works on a device. A retry waits until the device of the previous sandbox is
+   restored. A job has a thread of its own, so that a kernel call that hangs blocks no other job.
+2. The gate (CDI spec) is open only while the record says ATTACHED; it is closed first. A gate that
+   cannot be closed keeps no NIC in a dead pod, but blocks the next attach.
+3. A record that says where a device is, is never overwritten with the record of another sandbox.
+4. The network namespace is referenced from the attach until the devices are restored, no longer.
 """
 
 import asyncio
@@ -138,7 +137,7 @@ class Attacher:
             if not claims:
                 return
             if pod.sandbox_id not in self.live:
-                # Not recorded: the pod was not refused anything, and the claim may be home already.
+                # Not recorded: the pod was not refused, and the claim may be restored already.
                 raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
                 refuse_held(pod, claims, self.attachments.all(), self.live)
@@ -190,7 +189,7 @@ class Attacher:
         previous: Mapping[str, Attachment],
         but: NetnsId | None = None,
     ) -> None:
-        """Let namespaces go that no record of the claims may tell of any more."""
+        """Release namespaces that no record of the claims references any more."""
         before = {previous[each.claim.uid].netns for each in claims if each.claim.uid in previous}
         for netns in before - {but}:
             self.holding.end_if_home(netns)
@@ -211,10 +210,10 @@ class Attacher:
                 self.log.warning("attached, but", pod=str(pod), device=name, reason=warning)
 
     async def _supersede(self, pod: Pod, claims: tuple[Allocation, ...]) -> None:
-        """Bring home what an older sandbox of the pod, or an older allocation, still has.
+        """Restore devices that an older sandbox of the pod, or an older allocation, still has.
 
         Raises:
-            NotHomeError: it is not home yet. Its record says where it is and stays as it is.
+            NotHomeError: it is not restored yet. Its record says where it is and stays unchanged.
         """
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)
@@ -246,7 +245,7 @@ class Attacher:
     # ------------------------------------------------------------------- detach
 
     async def detach(self, attachment: Attachment) -> None:
-        """Bring one claim's devices home, as far as possible now; not if they came in meanwhile."""
+        """Restore one claim's devices, as far as possible now; not if attached meanwhile."""
         async with self._locks.of(each.device.name for each in attachment.devices):
             current = self.attachments.get(attachment.claim.uid)
             if current is None or current.sandbox_id != attachment.sandbox_id:
@@ -282,7 +281,7 @@ class Attacher:
     async def verify(self, attachment: Attachment, allocation: Allocation | None) -> None:
         """Keep an attached claim as its record says: namespace held, devices in it, gate open.
 
-        A device that left its pod behind our back closes the gate and is attached anew; so does an
+        A device that left its pod otherwise closes the gate and is attached again; so does an
         RDMA device that is away while all share it. Device files follow when their numbers change.
         Of a claim that was released, or given other devices, the gate stays as it is.
         """

@@ -1,8 +1,8 @@
-"""What each device of a pod shall become: its allocation over what is observed.
+"""The desired state of each device of a pod: its allocation merged with the observed state.
 
 Rules:
-1. A device's snapshot is taken here, once, before anything is done to it.
-2. Nothing is changed here.
+1. The snapshot of a device is taken here, once, before any operation on the device.
+2. This module changes nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ from dranet_nri.plan.restore import MAKES_NONE
 from dranet_nri.plan.route_conflicts import beside_each_other
 
 MAX_NAMED: Final = 3  # routes in a warning
-# linux/if.h. The kernel gives accept_dad -1 to whoever arrives so, for good (ipv6_add_dev).
+# linux/if.h. The kernel sets accept_dad of a link that arrives so to -1, for good (ipv6_add_dev).
 IFF_NOARP: Final = 0x80
 
 
@@ -75,7 +75,7 @@ class Target:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the pod was given it, and has some of it still: a driver made the rest anew."""
+        """Whether the pod had it before, and still has some of it: a driver made the rest again."""
         there = self.observed.rdma.pod
         left = self.observed.pod is not None or any(same(link, there) for link in self.record.rdma)
         return left and self.record.was_given
@@ -116,7 +116,7 @@ class Target:
             refused: what of it the kernel refused, see may_lack.
 
         Raises:
-            KernelError: the kernel could not tell the files, or an RDMA device is gone.
+            KernelError: the kernel did not return the files, or an RDMA device is gone.
             RefusedError: containers could not use its RDMA device.
         """
         link = session.pod_link(self.network.name) if self.network else None
@@ -163,8 +163,8 @@ def look(session: Session, device: AttachedDevice, *, bare: bool = False) -> Obs
 
     Args:
         session: of the pod.
-        device: what to look for.
-        bare: without its configuration in the pod, which neither its way home nor a sweep needs.
+        device: to find.
+        bare: without its configuration in the pod, which neither its restore nor a resync needs.
 
     Raises:
         KernelError: the kernel could not be read.
@@ -196,12 +196,12 @@ def _with_programs(session: Session, host: LinkState | None) -> LinkState | None
 
 
 def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
-    """Return the devices that are handed over; adminAccess results only look on."""
+    """Return the devices that the pod gets; adminAccess results only observe."""
     return tuple(each for each in allocation.devices if not each.admin_access)
 
 
 def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
-    """Return the record of the device, or share, with what is known of it if it is not home."""
+    """Return the record of the device, or share, with its known facts if it is not restored."""
     fresh = AttachedDevice(wanted.request, wanted.device, share_id=wanted.share_id)
     for device in before.devices if before else ():
         if device.identity == wanted.identity and not device.home:
@@ -211,7 +211,7 @@ def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevic
 
 
 def warned(record: AttachedDevice) -> AttachedDevice:
-    """Return the record with what it says of host routes that nobody will give back."""
+    """Return the record with warnings of host routes that will not be restored."""
     routes = record.snapshot.unrestorable if record.snapshot else ()
     if not routes:
         return record
@@ -279,7 +279,7 @@ def _require_distinct(kind: str, names: list[str]) -> None:
 def _beside_each_other(
     session: Session, targets: tuple[Target, ...], beside: tuple[Attachment, ...]
 ) -> tuple[Target, ...]:
-    """Return the targets with routes of their own: the kernel tells what the others have."""
+    """Return the targets with distinct routes: those of other devices come from the kernel."""
     seen = [each.observed for each in targets]
     seen += (look(session, each) for record in beside for each in record.devices if each.touched)
     networks = [each.network or PodNetwork("") for each in targets]
@@ -378,7 +378,7 @@ def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> 
     defaults = {("mpls", "input"): "0"}  # of whoever arrives (mpls_add_dev), with no file for it
     defaults |= {(each.family, each.key): each.value for each in session.default_sysctls()}
     lost = (
-        # What has no default is no sysctl of this kernel, though it may be told; or it is a secret.
+        # Without a default it is no sysctl of this kernel, though netlink may have it; or secret.
         each
         for each in host.sysctls
         if each.secret

@@ -1,14 +1,13 @@
-"""Run plans on the kernel and keep the record of it.
+"""The executor: it runs plans in the kernel and keeps the attachment records.
 
 Rules:
-1. The record says *intent* before the first operation and the result after the last one. Between
-   the two the kernel is the journal: a restart observes and finishes or undoes.
-2. A snapshot is taken once and carried from record to record until the device is verified home,
-   so a second attach can't overwrite it with emptiness.
-3. All devices of a pod are attached, or none is: on a failure every one is planned home, but
-   for those that the pod was given before and has: containers that run there may use them.
-4. Everything here runs on one thread, without waiting for anything but the kernel, and for a
-   moment its drivers.
+1. The record contains the *intent* before the first operation and the result after the last one.
+   Between the two the kernel is the journal: a restart observes, and completes or undoes.
+2. A snapshot is taken once and carried from record to record until the device is verified on the
+   host, so that a second attach cannot overwrite it with an empty one.
+3. All devices of a pod are attached, or none. After a failure every device is restored, except
+   those that the pod had before and still has: running containers may use them.
+4. All of this runs in one thread, which waits only for the kernel and, briefly, its drivers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,7 +40,7 @@ ATTACH_FAILED: Final = "NetworkDeviceAttachFailed"  # dranet's event reason
 
 
 class Journal(Protocol):
-    """Where attachments are recorded, durable enough to survive this process."""
+    """Store of attachments, durable enough to survive this process."""
 
     def put(self, attachment: Attachment) -> None:
         """Replace the claim's record. Must be atomic."""
@@ -62,10 +61,10 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Undone:
-    """What became of the devices of an attach that failed.
+    """State of the devices of an attach that failed, after the undo.
 
     Attributes:
-        away: identities of those that are not home.
+        away: identities of those that are not restored.
         failures: why, of those that should be.
     """
 
@@ -119,7 +118,7 @@ class Executor:
             The records, one a claim, all of phase ATTACHED.
 
         Raises:
-            AttachError: an operation failed; what was brought in is home again, and recorded.
+            AttachError: an operation failed; what was attached is restored, and recorded.
             RefusedError: the wanted state cannot be had; nothing was done, and recorded.
             InvalidValueError: the record would break a rule, as too many routes do; the same.
         """
@@ -223,7 +222,7 @@ class Executor:
         return replace(record, phase=Phase.ATTACHED, devices=devices, failure=None)
 
     def _undo(self, session: Session, targets: tuple[Target, ...]) -> _Undone:
-        """Plan every device home that the pod was not given before, last first."""
+        """Plan the restore of every device that the pod did not have before, last first."""
         away: set[tuple[str, str]] = set()
         failures: list[str] = []
         for target in reversed(targets):
@@ -247,7 +246,7 @@ class Executor:
         message: str,
         undone: _Undone | None = None,
     ) -> None:
-        """Record the failure; with undone, also which devices are home again.
+        """Record the failure; with undone, also which devices are restored.
 
         Raises:
             OSError: a record could not be written; the others are.
@@ -274,7 +273,7 @@ class Executor:
     # ----------------------------------------------------------------------- the way back
 
     def detach(self, attachment: Attachment, *, netns_alive: bool) -> Attachment:
-        """Bring the claim's devices home, as far as the kernel lets them.
+        """Restore the claim's devices, as far as the kernel lets them.
 
         Args:
             attachment: the claim's record.
@@ -282,12 +281,12 @@ class Executor:
                 kernel itself returns hardware and destroys virtual devices.
 
         Returns:
-            The new record: phase HOME when every device is verified home, else DETACHING.
+            The new record: phase HOME when every device is verified on the host, else DETACHING.
         """
         if attachment.phase is not Phase.DETACHING:
             attachment = replace(attachment, phase=Phase.DETACHING)
-            # A disk that is full must not keep a NIC in a dying pod: the record there says whose
-            # it is, and a restart looks where it is before it trusts that.
+            # A disk that is full must not keep a NIC in a dying pod: the record there names its
+            # owner, and a restart observes the device before it trusts that.
             with suppress(DranetError, OSError):
                 self._journal.put(attachment)
         try:
@@ -307,7 +306,7 @@ class Executor:
         return self._detached(attachment, devices, returns)
 
     def verify(self, attachment: Attachment, allocation: Allocation | None) -> Attachment | None:
-        """Look whether every device of the record is in its pod's namespace, which is held.
+        """Check that every device of the record is in its pod's namespace, which is referenced.
 
         Args:
             attachment: the claim's record, of phase ATTACHED.

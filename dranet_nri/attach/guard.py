@@ -1,10 +1,10 @@
 """Safety check at attach: refuses a device that the inventory would not publish now.
 
 Rules:
-1. The rules are those of the inventory. A record tells what was published once: since then the
-   host may have put something on the NIC, and who writes records is trusted with nothing else.
-2. What is in its pod already is not judged again.
-3. Where the default route is missing for a moment, the uplinks of the last look count.
+1. The rules are those of the inventory. A record names what was published once; since then the
+   host may use the NIC, and a writer of records is trusted with nothing else.
+2. A device that is in its pod is not checked again.
+3. While the default route is missing for a moment, the uplinks of the previous scan count.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from dranet_nri.plan.kernel import Session
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The host as it was when it was looked at.
+    """The host at the time of the scan.
 
     Attributes:
         facts: what it showed.
@@ -59,7 +59,7 @@ class Guard:
     _uplinks: Uplinks | None = None
 
     def look(self, session: Session) -> Judged:
-        """Look at the host.
+        """Scan the host.
 
         Raises:
             KernelError: it cannot be read.
@@ -71,5 +71,5 @@ class Guard:
 
 
 def came_home_late(host: LinkState | None, snapshot: LinkState | None) -> bool:
-    """Whether the link is one that we moved and that waits for its own name on the host."""
+    """Whether the plugin moved the link, and it waits for its own name on the host."""
     return host is not None and snapshot is not None and is_spare(host.link.name)

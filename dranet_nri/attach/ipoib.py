@@ -1,9 +1,9 @@
-"""IP-over-InfiniBand children: what a claim with `interface.type: IPoIB` makes of its device.
+"""IP-over-InfiniBand children: links made for claims with `interface.type: IPoIB`.
 
 Rules:
-1. The device stays on the host, its RDMA devices with it, so that several pods can have children.
-2. In shared mode the pod gets the RDMA device's files as well. In exclusive mode nobody could open
-   them there: the pod has IP over InfiniBand, and a warning says so.
+1. The device and its RDMA devices stay on the host, so that several pods can have children.
+2. In shared mode the pod gets the RDMA device's files as well. In exclusive mode the pod could not
+   open them: it has IP over InfiniBand only, and a warning says so.
 """
 
 from collections.abc import Callable, Collection
@@ -101,7 +101,7 @@ def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int 
 
 
 def _rdma_name(session: Session, device: Device) -> str:
-    """Return what its RDMA device is called now; one that was made anew may have another name."""
+    """Return the current name of its RDMA device; one that was made again may have another name."""
     published = device.rdma_devices
     here = [link.name for link in session.rdma(KnownRdma(device.key, published)).host]
     return next((name for name in (*published, *here) if name in here), next(iter(published), ""))
@@ -127,7 +127,7 @@ def _parent(session: Session, wanted: AllocatedDevice, device: AttachedDevice) -
 
 
 def remove_strays(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple[str, ...]:
-    """Delete links on the host that we made for pods which are gone.
+    """Delete links on the host that the plugin made for pods which are gone.
 
     The kernel returns them to the host when a pod's namespace dies, at a time of its own.
 

@@ -1,4 +1,4 @@
-"""One lock a device, so that work on it is done by one job at a time."""
+"""Device locks: one lock per device, so that one job at a time works on it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """What is told of a job that waits for long.
+    """The event of a job that waits for long.
 
     Attributes:
         after_s: how long, in seconds.
-        tell: called once, with what it waits for ("a, b").
+        tell: called once, with the devices that it waits for ("a, b").
     """
 
     after_s: float
@@ -32,7 +32,7 @@ class DeviceLocks:
 
     @asynccontextmanager
     async def of(self, names: Iterable[str], late: Late | None = None) -> AsyncIterator[None]:
-        """Hold every lock. Of those who wait for a device, the first who can go on does."""
+        """Hold every lock. Of the waiters for a device, the first that can continue does."""
         wanted = frozenset(names)
         if self._taken.isdisjoint(wanted):
             self._taken.update(wanted)

@@ -1,7 +1,7 @@
-"""What the plugin counts.
+"""Metrics of the plugin: hooks, attach and detach work, current state.
 
-Names and labels are dranet's where it has them, so that its dashboards work; ours begin with
-dranet_nri_. Everything is counted on the event loop.
+Names and labels are those of dranet where it has them, so that its dashboards work; the others
+begin with dranet_nri_. All counting happens on the event loop.
 """
 
 import time
@@ -92,7 +92,7 @@ class HookCounts:
 
 
 class WorkCounts:
-    """What is done with devices.
+    """Metrics of the work on devices.
 
     Attributes:
         stuck: threads that the kernel keeps, by their work.
@@ -190,7 +190,7 @@ class WorkCounts:
 
 
 class Standing:
-    """How things are now."""
+    """Gauges of the current state."""
 
     def __init__(self) -> None:
         """Know nothing yet."""
@@ -234,8 +234,8 @@ class Standing:
 
         Args:
             records: of all claims.
-            serving: whether we are registered and synchronised.
-            pending: claims that are neither home nor wholly attached.
+            serving: whether the plugin is registered and synchronised.
+            pending: claims that are neither restored nor wholly attached.
             unusable: allocation records that cannot be used and are in the way.
             stuck: threads that the kernel keeps.
         """

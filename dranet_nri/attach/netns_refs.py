@@ -1,6 +1,6 @@
-"""How long the namespaces of pods are held: until our devices are home, and not a moment longer.
+"""References to the network namespaces of pods, held until their devices are restored.
 
-A held namespace never dies, and what is in it would be stuck there.
+A referenced namespace is never destroyed, and the devices in it would stay there.
 """
 
 from dataclasses import dataclass, field
@@ -29,17 +29,17 @@ class Holding:
         self._unlinked.pop(netns, None)
 
     def end_if_home(self, netns: NetnsId) -> None:
-        """Let the namespace go once no device of ours is in it."""
+        """Release the namespace once no allocated device is in it."""
         if not any(each.netns == netns and each.is_away for each in self.attachments.all()):
             self.end(netns)
 
     def end_if_late(self, netns: NetnsId) -> None:
-        """Let the namespace go if the kernel shall empty it: we have not for too long."""
+        """Release the namespace if the kernel has to empty it: restores failed for too long."""
         if self._patience_ended(netns) and self._returns_all(netns):
             self.end(netns)
 
     def _patience_ended(self, netns: NetnsId) -> bool:
-        """Whether only our descriptor has kept the namespace alive for too long.
+        """Whether only the plugin's descriptor has kept the namespace alive for too long.
 
         Once it is let go, the kernel returns the hardware in it to the host by itself.
         """

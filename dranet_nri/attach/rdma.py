@@ -1,11 +1,12 @@
-"""What becomes of a device's RDMA devices in a pod: they move with it or are shared; their files.
+"""RDMA devices of a pod: moved with the NIC or shared, and their device files.
 
 Rules:
-1. The kernel's mode decides, the operator may demand one: it is read anew for every pod, because
-   it is the machine's and not ours to set.
-2. Where they move (exclusive mode), they are recorded before anything is done, as the snapshot is.
-3. Where they are shared they stay, and the containers get files. That isolates nothing, and is
-   said aloud.
+1. The kernel's mode decides; the operator may require one. The mode is read for every pod, because
+   it is a setting of the machine, not of the plugin.
+2. RDMA devices that move (exclusive mode) are recorded before the first operation, as the snapshot
+   is.
+3. RDMA devices that are shared stay on the host, and containers get device files. That isolates
+   nothing, and a warning says so.
 """
 
 from collections.abc import Callable
@@ -66,7 +67,7 @@ _STANDING: Final = frozenset({SHARED_MODE_WARNING, IP_ONLY_WARNING, NO_ADDRESS_W
 
 @dataclass(frozen=True, slots=True)
 class RdmaOptions:
-    """What the operator chose.
+    """The operator's RDMA settings.
 
     Attributes:
         mode: the mode that the machine must be in, None: any.
@@ -83,7 +84,7 @@ def with_rdma(
     """Return the device's record with the RDMA devices that go with it into the pod.
 
     Raises:
-        RefusedError: they can't be had as they are wanted; the text tells the remedy.
+        RefusedError: they can't be had as they are wanted; the text has the remedy.
     """
     if not wanted.device.rdma_devices:
         return device
@@ -144,7 +145,7 @@ def require_mode(name: str, mode: RdmaMode | None, demanded: RdmaMode | None) ->
 def require_alone(
     session: Session, device: Device, rdma: tuple[RdmaLink, ...], lost: tuple[str, ...]
 ) -> None:
-    """Refuse a move that takes more from the host than was claimed: nobody would give it back.
+    """Refuse a move that takes more from the host than was claimed: it would not be restored.
 
     Args:
         session: of the pod.
@@ -238,7 +239,7 @@ def _interfaces(session: Session, device: Device) -> tuple[str, ...]:
 
 
 def _known(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
-    """Return the RDMA devices as they were on the host; those made anew since, as they are there.
+    """Return the RDMA devices as they were on the host; those made since, as they are there.
 
     One of two may be in the pod already while the other one is made anew.
     """

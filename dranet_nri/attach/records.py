@@ -1,4 +1,4 @@
-"""The attachment records, shared by the event loop and the threads that do kernel work."""
+"""Attachment records shared by the event loop and the threads that do kernel work."""
 
 import threading
 
@@ -11,7 +11,7 @@ class SharedAttachments:
     """An AttachmentStore that one thread uses at a time."""
 
     def __init__(self, store: AttachmentStore) -> None:
-        """Guard store, which nobody else may use from now on."""
+        """Guard store, which has no other user from now on."""
         self._store = store
         self._guard = threading.Lock()
 

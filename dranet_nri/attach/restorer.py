@@ -1,7 +1,7 @@
 """Restoration of devices on the host: runs the plans and verifies the result.
 
 Rules:
-1. One thing that can't be restored must not keep the rest from coming home, nor one device others.
+1. A setting that cannot be restored blocks neither the rest of the device nor other devices.
 2. All devices of a claim are moved before any is verified: a route may need several of them.
 """
 
@@ -28,7 +28,7 @@ Refused = list[tuple[Op, KernelError]]
 
 @dataclass(frozen=True, slots=True)
 class WayHome:
-    """Brings devices home.
+    """Restores devices on the host.
 
     Attributes:
         boot: returns seconds of CLOCK_BOOTTIME.
@@ -37,9 +37,9 @@ class WayHome:
     boot: Callable[[], int]
 
     def all(self, session: Session, attachment: Attachment, *, alive: bool) -> list[Return]:
-        """Run the way home of each device, last in, first out, then look where they are.
+        """Restore each device, last in, first out, then check where they are.
 
-        A route may need another one of them. One device's trouble must not keep others away.
+        A route may need another one of them. One device's error must not block others.
         """
         devices, patient = attachment.devices, is_patient(attachment.failure)
         moves = [_tried(each, partial(self._move, session, each)) for each in devices[::-1]]
@@ -54,7 +54,7 @@ class WayHome:
         ]
 
     def one(self, session: Session, device: AttachedDevice) -> Return:
-        """Run the plan home. Return whether the device is verified home, and why not."""
+        """Run the restore plan. Return whether the device is verified on the host, and why not."""
         return self._arrived(session, device, self._move(session, device), alive=True, patient=True)
 
     def _arrived(
@@ -66,7 +66,7 @@ class WayHome:
         alive: bool,
         patient: bool,
     ) -> Return:
-        """Return whether the device is verified home, and why not.
+        """Return whether the device is verified on the host, and why not.
 
         See how_far for what is missing in a namespace that is no longer alive, and for patience.
         """
@@ -79,7 +79,7 @@ class WayHome:
         return AtHome(device.snapshot, elapsed, device.rdma, child=bool(device.child))
 
     def _move(self, session: Session, device: AttachedDevice) -> Refused:
-        """Run the plan home, and what follows where it ends early. Return what failed.
+        """Run the restore plan, and the rest where it ends early. Return the failures.
 
         Such a beginning is tried twice: a net device that it makes is restored at once.
         """
@@ -96,7 +96,7 @@ class WayHome:
                 try:
                     session.apply(op)
                 except KernelError as error:
-                    # One thing that can't be restored must not keep the rest from coming home.
+                    # A setting that cannot be restored must not block the others.
                     failed.append((op, error))
         return failed
 

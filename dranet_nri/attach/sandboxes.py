@@ -1,8 +1,8 @@
-"""The sandboxes that live, as the runtime tells of them.
+"""Live pod sandboxes, as the runtime reports them.
 
 Rules:
-1. Of a pod's sandboxes one lives: the one that was heard of last.
-2. The runtime's list has no order, and CRI-O's tells no processes.
+1. One sandbox of a pod is live: the latest one that the runtime reported.
+2. The runtime's list has no order, and CRI-O's list has no process ids.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -78,7 +78,7 @@ class Sandboxes:
         self._by_uid.setdefault(pod.uid, {})[pod.sandbox_id] = pod
 
     def leave(self, sandbox_id: str) -> None:
-        """Note that the sandbox has ended; fine if nobody knew it."""
+        """Note that the sandbox has ended; an unknown one is fine."""
         pod = self._live.pop(sandbox_id, None)
         if pod is not None:
             of_pod = self._by_uid[pod.uid]

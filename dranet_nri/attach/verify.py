@@ -1,4 +1,4 @@
-"""Whether what a pod was given is still in it."""
+"""Verification of attached devices. Run by every reconcile."""
 
 from dataclasses import replace
 

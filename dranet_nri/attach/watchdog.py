@@ -1,11 +1,10 @@
-"""Work in the kernel for claims: what is said and recorded where it hangs, or ends in a surprise.
+"""The watchdog of kernel work: jobs that hang or fail unexpectedly are logged and recorded.
 
 Rules:
-1. A thread that the kernel keeps is left behind. Its devices stay locked, for it may go on at any
-   time; everything else goes on without it.
-2. What the work raises and is of ours, it has recorded itself; anything else is recorded here.
-3. So is a gate that cannot be opened or closed, for as long as that is so, beside what else went
-   wrong.
+1. A thread that hangs in the kernel is abandoned. Its devices stay locked, because the thread may
+   continue at any time; all other work continues.
+2. The job itself records the package's own errors; any other error is recorded here.
+3. A gate that cannot be opened or closed is recorded as long as it is so, beside other errors.
 """
 
 import asyncio
@@ -190,11 +189,11 @@ class Overseer:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a repair is of.
+    """Subject of a repair.
 
     Attributes:
         name: for people; the pod and the claim that come after may have the same.
-        key: tells it from all others.
+        key: unique among subjects.
     """
 
     name: str
@@ -208,7 +207,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Something to put right, or to look whether it is.
+    """A repair, or a check whether one is needed.
 
     Attributes:
         failed: what the log says of it if it fails.
@@ -229,7 +228,7 @@ class Repairs:
     _at_work: dict[tuple[str, str], asyncio.Task[bool]] = field(default_factory=dict)
 
     async def done(self, repairs: Iterable[Repair], patience_s: float, moment_s: float) -> bool:
-        """Do repairs in turn. One that hangs in the kernel is left to itself, and not begun again.
+        """Do repairs in turn. One that hangs in the kernel is abandoned, and not started again.
 
         So there are as many threads as repairs that hang, however often they are asked for.
 

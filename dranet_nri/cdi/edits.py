@@ -1,8 +1,8 @@
-"""What a container gets once its NICs are in the pod: one decision, two encodings.
+"""Container edits of an attached claim: one decision, encoded for NRI and for CDI.
 
 `edits` decides for the NRI adjustment, `cdi_spec` writes the same for the container runtime's CDI
-(Container Device Interface), where a spec that does not exist yet is the gate that holds the
-container back. `metadata` is the file of KEP-5304 through which a pod learns its devices.
+(Container Device Interface), where a missing spec is the gate that blocks the container.
+`metadata` is the file of KEP-5304 that describes a pod's devices to it.
 """
 
 import json
@@ -44,7 +44,7 @@ _NOT_CDI: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass(frozen=True, slots=True)
 class EditOptions:
-    """What the operator chose.
+    """The operator's settings of container edits.
 
     Attributes:
         memlock: RLIMIT_MEMLOCK in bytes for containers with an RDMA device, None to leave it.
@@ -74,7 +74,7 @@ def cdi_ids(allocation: Allocation) -> tuple[tuple[str, str], ...]:
 
 
 def gated_requests(allocation: Allocation) -> tuple[str, ...]:
-    """Return the requests whose devices are handed over; adminAccess results only look on."""
+    """Return the requests whose devices the pod gets; adminAccess results only observe."""
     return tuple(
         dict.fromkeys(each.request for each in allocation.devices if not each.admin_access)
     )

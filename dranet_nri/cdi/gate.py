@@ -1,10 +1,10 @@
-"""The gate's files: the CDI spec that lets a claim's containers start, and its metadata files.
+"""Gate files: the CDI spec without which a claim's containers cannot start, and metadata files.
 
 Rules:
 1. Open: metadata first, spec last. Close: spec first.
-2. Both live on tmpfs, so that a reboot closes every gate.
-3. Opening an open gate rewrites only what changed.
-4. What a crash left is cleared away at the next start; no one but us names files like ours.
+2. Both are on tmpfs, so that a reboot closes every gate.
+3. Opening an open gate rewrites only files that changed.
+4. The next start removes the files of a crash; only this plugin gives files such names.
 """
 
 import shutil
@@ -31,11 +31,11 @@ READABLE: Final = 0o644  # a non-root container reads its metadata, the runtime 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Where the files are written.
+    """The gate's directories.
 
     Attributes:
         cdi_dir: a directory the runtime reads CDI specs from.
-        metadata_dir: our directory of metadata files, at the same path on the host.
+        metadata_dir: the plugin's directory of metadata files, at the same path on the host.
     """
 
     fs: Fs
@@ -47,7 +47,7 @@ class Gate:
         return self.cdi_dir / f"{_PREFIX}{claim_uid}.json"
 
     def open(self, allocation: Allocation, attachment: Attachment, options: EditOptions) -> bool:
-        """Write the claim's files; none where it only looks on (adminAccess).
+        """Write the claim's files; none where it only observes (adminAccess).
 
         Returns:
             Whether it was closed.
@@ -69,7 +69,7 @@ class Gate:
         return closed
 
     def is_open(self, allocation: Allocation) -> bool:
-        """Whether the claim's containers may start; one that only looks on has no gate."""
+        """Whether the claim's containers may start; one that only observes has no gate."""
         return not gated_requests(allocation) or self.spec_path(allocation.claim.uid).exists()
 
     def close(self, claim_uid: str) -> None:
@@ -90,7 +90,7 @@ class Gate:
         return ""
 
     def clear(self, attached: Collection[str]) -> None:
-        """Remove what a crash left: files half written, and those of claims that nobody has.
+        """Remove what a crash left: partial files, and files of claims that no longer exist.
 
         Args:
             attached: UIDs of the claims that have an attachment record.

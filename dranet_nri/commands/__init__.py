@@ -1,1 +1,1 @@
-"""One file a verb of the command line."""
+"""Commands of `dranet-nri`, one module per verb."""

@@ -1,8 +1,10 @@
-"""The verb `doctor`: what of this node keeps pods from their devices, and what to do about it.
+"""The verb `doctor`: problems of this node that keep devices from pods, with remedies.
 
 Rules:
-1. It changes nothing. Devices are opened for a moment, each in a child process, unless told not to.
-2. What it cannot know it does not judge: a configuration file may be overridden, a switch may drop.
+1. It changes nothing. Devices are opened for a moment, each in a child process, unless a flag
+   forbids it.
+2. It does not judge what it cannot know: a configuration file may be overridden, a switch may drop
+   packets.
 """
 
 import argparse
@@ -63,7 +65,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Look at the node and print what was found; 1 if something is bad.
+    """Check the node and print the findings; 1 if something is bad.
 
     Raises:
         KernelError: the kernel refused a dump.
@@ -91,7 +93,7 @@ def runtime_findings(seen: Checkup, socket: Path, verdict: Verdict) -> Iterator[
     """Yield whether the plugin serves the runtime, and if not, whether NRI is on.
 
     Args:
-        seen: what was looked at.
+        seen: the facts.
         socket: where the runtime's NRI socket should be.
         verdict: what the plugin's heartbeat means.
     """
@@ -112,7 +114,7 @@ def findings(rdma: Sequence[RdmaDevice], seen: Checkup) -> Iterator[Finding]:
 
     Args:
         rdma: the RDMA devices on the host.
-        seen: what else was looked at.
+        seen: the other facts.
     """
     yield _mode(rdma, seen.mode)
     for device in rdma:
@@ -160,13 +162,13 @@ def verbs_of(
     seen: Checkup,
     ask: Callable[[str], VerbsDevice | VerbsFailure] | None,
 ) -> tuple[list[VerbsDevice | VerbsFailure], list[Finding]]:
-    """Return what devices told that were opened, and what is to be said of it.
+    """Return the facts of opened devices, and the findings about them.
 
     None is opened where /dev is a container's own: a healthy one would seem broken.
 
     Args:
         rdma: the RDMA devices on the host.
-        seen: what was looked at.
+        seen: the facts.
         ask: opens a device by its name; None where pyverbs is not installed.
     """
     if seen.own_dev:
@@ -179,7 +181,7 @@ def verbs_of(
 def verbs_findings(
     probed: Sequence[VerbsDevice | VerbsFailure], *, installed: bool
 ) -> Iterator[Finding]:
-    """Yield what opened devices told.
+    """Yield the findings of opened devices.
 
     Args:
         probed: one for each device.

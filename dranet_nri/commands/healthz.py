@@ -1,4 +1,4 @@
-"""`dranet-nri healthz`: whether the plugin on this node is alive, for exec probes."""
+"""The verb `healthz`: liveness and readiness of the plugin on this node, for exec probes."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The verb `inventory`: what this node has for pods, and what it keeps for itself and why."""
+"""The verb `inventory`: the node's devices for pods, those withheld, and the reasons."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""`dranet-nri run`: the daemon."""
+"""The verb `run`: the daemon."""
 
 import argparse
 import asyncio
@@ -19,7 +19,7 @@ def main(args: argparse.Namespace) -> int:
 
     Raises:
         InvalidValueError: a flag's value is not usable.
-        OSError: a directory of ours can't be used.
+        OSError: a directory of the shim can't be used.
     """
     settings = settings_from(args)
     with patient_stderr():

@@ -1,6 +1,6 @@
-"""`dranet-nri status`: which pod holds which device, and whether the plugin is at work.
+"""The verb `status`: the pod of each device, and the state of the plugin.
 
-It asks nobody: records and heartbeat are files.
+It sends no request: records and heartbeat are files.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def _rows(
 
 
 def _away(record: Attachment) -> str:
-    """Return where to look for a device of a pod that has ended without it on the host."""
+    """Return the hint for a device that is not on the host though its pod has ended."""
     return (
         "it is not back on the host; if that lasts, a process keeps the network namespace that it"
         f" is in (the pod's was {record.netns.inode}): lsns --type net lists them; end that process"

@@ -1,1 +1,1 @@
-"""Parts that both daemons are made of."""
+"""Components that both daemons use."""

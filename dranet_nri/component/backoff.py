@@ -1,4 +1,4 @@
-"""How long to wait before what failed is tried again: twice as long each time, up to a limit."""
+"""Exponential back-off: the delay before a retry, doubled each time up to a limit."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ def pause_after(failures: int, first_s: float, longest_s: float, random: float =
         first_s: the pause after one without any before; doubles with each.
         longest_s: no pause is longer.
         random: 0 to 1, for half of the pause to all of it, so that those who failed together do
-            not come again together. 1 where nobody else asks for the same.
+            not retry together. 1 where there is no other client.
     """
     whole_s = min(first_s * 2.0 ** min(failures, _MOST_DOUBLINGS), longest_s)
     return whole_s * (0.5 + random / 2)

@@ -1,7 +1,7 @@
-"""A command line as a table of verbs.
+"""Command-line program: a table of verbs.
 
-A verb is imported when it is asked for: a probe that runs every few seconds must stay light, and
-whoever types a verb shall not wait for all the others.
+A verb's module is imported when it is used: a probe that runs every few seconds must stay light,
+and a command must not wait for the imports of all others.
 """
 
 import argparse
@@ -27,7 +27,7 @@ class Verb(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a program is called, and what it can do.
+    """A program's name and its verbs.
 
     Attributes:
         name: as it is typed.

@@ -1,4 +1,4 @@
-"""Time as the shim's loops have it, and waiting for what may become due earlier meanwhile."""
+"""Clock and timers of the shim's loops, with a wait that ends early when work becomes due."""
 
 import asyncio
 import random as random_module
@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a loop goes by; a test brings its own.
+    """Clock, sleep and random source of a loop; a test passes its own.
 
     Attributes:
         clock: seconds that only go up.
@@ -39,17 +39,17 @@ class Alarm:
         self._stirred = asyncio.Event()
 
     def stir(self) -> None:
-        """Have the time looked at again."""
+        """Wake the loop, so that it computes its due time again."""
         self._stirred.set()
 
     async def until(self, due: Callable[[], float]) -> None:
-        """Return when it is due; asked again with each stir, inf for never."""
+        """Return when it is due; due is called again at each wake-up, inf for never."""
         while (left_s := due() - self._clock()) > 0:
             self._stirred.clear()
             await self._stir_or(left_s)
 
     async def stirred(self, longest_s: float) -> None:
-        """Return after a stir, or so many seconds; inf for a stir only."""
+        """Return after a wake-up, or so many seconds; inf for a wake-up only."""
         await self._stir_or(longest_s)
         self._stirred.clear()
 

@@ -1,11 +1,11 @@
-"""Files that others read while we write them: old or new, never half; and reading theirs.
+"""Atomic file writes, so that readers get the old or the new content; and reads of such files.
 
 Rules:
 1. A writer stages a hidden file beside the target and renames it. Readers skip names that
    start with a dot, and a staged name never ends in .json or .yaml.
 2. One writer per target at a time.
-3. A reader trusts a directory entry only after it looked at what it opened.
-4. Only what is soon written again is ever written over, and only where there is room for no more.
+3. A reader trusts a directory entry only after it checked the file that it opened.
+4. Only files that are soon written again are overwritten in place, and only without free space.
 """
 
 import errno
@@ -140,7 +140,7 @@ def read_record_bytes(directory: int, name: str, limit: int, owner: int | None =
         owner: uid that must own the file; None for any.
 
     Raises:
-        StateCorruptError: it is not a file that our writer makes.
+        StateCorruptError: it is not a file of this package's writer.
         FileNotFoundError: there is no such entry.
         OSError: it could not be read now.
     """

@@ -1,6 +1,7 @@
-"""What a verb says on a terminal: lines, tables, and a doctor's findings.
+"""Terminal output of the verbs: lines, tables, and the findings of `doctor`.
 
-Names and reasons are others' words: what a terminal would act on, or cannot show, is escaped.
+Names and reasons come from others: characters that a terminal would interpret, or cannot show, are
+escaped.
 """
 
 import sys
@@ -11,7 +12,7 @@ from typing import TextIO
 
 
 class Grade(StrEnum):
-    """How good or bad a finding is."""
+    """Severity of a finding."""
 
     OK = "ok"
     NOTE = "note"
@@ -36,7 +37,7 @@ def shown(text: str) -> str:
 
 
 def say(*lines: str, to: TextIO | None = None) -> None:
-    """Print lines, each of them as one; to standard output unless told."""
+    """Print lines, each of them as one; to standard output by default."""
     for line in lines:
         print(shown(line), file=to or sys.stdout)
 

@@ -1,4 +1,4 @@
-"""structlog, configured in this one place, and a standard error that stops nobody.
+"""structlog configuration, and a standard error whose reader blocks no thread.
 
 Events are short constant phrases, facts are keys, so that grep and a dashboard both work.
 """
@@ -26,7 +26,7 @@ LAST_WORDS_S: Final = 2.0  # for what still waits when the process ends
 
 
 class Outlet(io.BufferedIOBase):
-    """A descriptor written to by a thread: who reads it slowly, or not at all, holds up no other.
+    """A descriptor written to by a thread, so that a slow reader blocks no other thread.
 
     What finds no room is dropped, and so is all that follows until the rest is written. A line
     in the place of the gap says how many lines it had.
@@ -39,7 +39,7 @@ class Outlet(io.BufferedIOBase):
 
         Args:
             fd: where to write; it stays open.
-            gap: returns the line that tells of so many lost ones.
+            gap: returns the line that reports so many lost ones.
             retry_s: how long to rest after a write that failed.
         """
         super().__init__()
@@ -122,7 +122,7 @@ def _lines(data: bytes) -> int:
 
 @contextmanager
 def patient_stderr() -> Iterator[None]:
-    """Let nothing that writes to standard error wait for who reads it: neither log nor traceback.
+    """Keep writers to standard error from waiting for its reader: log and tracebacks.
 
     At the end what waits is written, for two seconds at most.
     """
@@ -171,5 +171,5 @@ def logger(room: str) -> structlog.typing.FilteringBoundLogger:
 
 
 def trace_of(error: Exception) -> Exception | None:
-    """Return what to log as exc_info: an error that nobody thought of, for it may be a bug."""
+    """Return what to log as exc_info: an unexpected error, because it may be a bug."""
     return None if isinstance(error, DranetError | OSError) else error

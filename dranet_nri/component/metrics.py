@@ -1,12 +1,12 @@
-"""What is counted and measured, and the text in which Prometheus reads it.
+"""Metrics, and their text for Prometheus.
 
 The text is its exposition format 0.0.4 (prometheus.io, "Exposition formats").
 
 Rules:
-1. Counting is an addition: hooks that must answer at once do it.
+1. Counting is an addition: hooks that must answer at once count too.
 2. One thread counts and makes the text.
-3. The values of a label are few. What is known beforehand is there from the start, as 0: else
-   nobody sees the first time that something happens.
+3. A label has few values. Known values are present from the start, as 0: otherwise the first
+   increment of a series is invisible.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from math import inf, isinf, isnan
 from typing import Final
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-# Prometheus's own default, which dranet uses: from a move without waits to a runtime's patience.
+# Prometheus's own default, which dranet uses: from a move without waits to a runtime's timeout.
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 Values = tuple[str, ...]  # of the labels, in their order
@@ -48,7 +48,7 @@ class Family(ABC):
 
 
 class Counter(Family):
-    """What only grows."""
+    """A value that only grows."""
 
     def __init__(
         self, name: str, text: str, labels: Values = (), known: Iterable[Values] = ((),)
@@ -74,7 +74,7 @@ class Counter(Family):
 
 
 class Gauge(Family):
-    """What is so now."""
+    """A current value."""
 
     def __init__(self, name: str, text: str, labels: Values = ()) -> None:
         """Know nothing yet."""
@@ -96,7 +96,7 @@ class Gauge(Family):
 
 
 class Histogram(Family):
-    """How long things took."""
+    """Durations by upper bound."""
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
-"""What a daemon is made of, kept at work: a part that fails is begun anew, the others go on.
+"""Supervisor of a daemon's workers: a worker that fails is restarted, the others continue.
 
-One fault in what tells the API server of a claim, say, must not keep the node from preparing pods.
+One fault in the worker that reports a claim to the API server, for example, must not keep the node
+from preparing pods.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ STEADY_S: Final = 300.0  # at work that long, a part's next failure counts as it
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A loop that runs until it is cancelled; it can be begun again after it failed."""
+    """A loop that runs until it is cancelled; it can be restarted after it failed."""
 
     name: str
     run: Callable[[], Awaitable[object]]
@@ -25,7 +26,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PartFailed:
-    """A part ended, which none should, and is begun anew after that many seconds."""
+    """A worker ended, which none should, and is restarted after that many seconds."""
 
     name: str
     cause: Exception
@@ -47,7 +48,7 @@ class Parts:
 
         Args:
             parts: all of them, by different names.
-            notify: told of each failure; must not raise.
+            notify: called with each failure; must not raise.
             clock: monotonic seconds.
             sleep: waits that many seconds of it.
         """

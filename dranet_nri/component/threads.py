@@ -1,4 +1,4 @@
-"""Threads for work that may hang: each job gets its own, and a stuck one can be left behind."""
+"""Threads for work that may hang: one per job, so that a hung one can be abandoned."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ class _Worker(threading.Thread, Generic[T]):
         self.future: asyncio.Future[T] = self._loop.create_future()
 
     def run(self) -> None:
-        """Do the work, and have the loop told."""
+        """Do the work, and notify the loop."""
         try:
             tell: Callable[[], None] = partial(self.future.set_result, self._work())
         except BaseException as error:  # noqa: BLE001 - handed to the caller, whatever it is
@@ -45,7 +45,7 @@ class _Worker(threading.Thread, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long work may take before somebody is told; it goes on.
+    """Time after which work that goes on is reported as hung.
 
     Attributes:
         ended: called on the event loop with the step that the thread is at.
@@ -56,7 +56,7 @@ class Patience:
 
 
 def now_doing(step: object) -> None:
-    """Note what this thread does next; the step prints itself, if anybody asks."""
+    """Note what this thread does next; the step prints itself in a log line."""
     worker = threading.current_thread()
     if isinstance(worker, _Worker):
         worker.doing = step

@@ -1,16 +1,17 @@
-"""The claim's opaque parameters: parse, validate, merge, and write them back.
+"""Opaque parameters of a claim: parsing, validation, merge and encoding.
 
 json_cursor.py     a cursor over JSON that collects every violation with its path
 json_text.py       JSON text → plain values, duplicate keys remembered
 scalars.py         one string → one canonical value (address, MAC, interface name …)
-network.py         document → NetworkConfig, or every rule it breaks
+network.py         document → NetworkConfig, or every violation
 rdma.py            the `rdma` and `ipoib` blocks; the partition key of a port's table
+ethtool.py         the `ethtool` block: offload features and private flags
 address_ranges.py  an address of this node's in place of a range
 unsupported.py     fields of dranet's that are checked, then refused
-device_rules.py    what a device or node cannot do of a configuration; what to warn of
-clashes.py         what several devices of a pod would have, and one can
+device_rules.py    parameters that a device or node cannot apply; warnings
+clashes.py         names and addresses that several devices of a pod cannot share
 encode.py          NetworkConfig → canonical JSON
-merge.py           which entries of a claim apply to a request, and how they merge
+merge.py           the entries of a claim that apply to a request, merged
 """
 
 from dranet_nri.config.address_ranges import lease_addresses

@@ -1,8 +1,8 @@
-"""An address out of a range of this node's, in place of one that the claim spells out.
+"""Address ranges: a free address of this node's range replaces the range in `addresses`.
 
-`interface.addresses` may hold "10.9.1.16-10.9.1.63/24": each device gets the first address of the
-range that no pod of the node has, with that prefix length. Nodes do not know of each other, so
-each needs a range of its own.
+`interface.addresses` may contain "10.9.1.16-10.9.1.63/24": each device gets the first address of
+the range that no pod of the node has, with that prefix length. Nodes do not coordinate, so each
+needs a range of its own.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

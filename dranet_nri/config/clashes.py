@@ -1,4 +1,4 @@
-"""Names and addresses that several devices of one pod would have.
+"""Name and address clashes among several devices of one pod.
 
 Rules:
 1. In a pod a name is that of one interface, and of one RDMA device.

@@ -1,4 +1,4 @@
-"""What a configuration asks of a device that the device, or its node, cannot do."""
+"""Device rules: parameters that a device or its node cannot apply."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -187,6 +187,6 @@ def char_kinds(config: NetworkConfig, default: tuple[CharKind, ...]) -> tuple[Ch
 
 
 def missing_warning(rdma_device: str, missing: Sequence[CharKind]) -> str:
-    """Return what to tell where kinds of device files that were asked for do not exist."""
+    """Return the warning of requested kinds of device files that do not exist."""
     listed = ", ".join(f"{kind} ({_SOURCES[kind]})" for kind in missing)
     return f"{rdma_device}: no device file of kind {listed}; the containers go without"

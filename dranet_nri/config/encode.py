@@ -1,4 +1,4 @@
-"""NetworkConfig back into the JSON that claims carry: canonical, without what was not given."""
+"""Encoding of NetworkConfig as the JSON that claims carry: canonical, without absent fields."""
 
 import json
 from collections.abc import Iterator

@@ -1,6 +1,7 @@
 """`ethtool` of the opaque parameters: offload features and private flags of the interface.
 
-Which of them a device has is known where it is; a name is only held to the kernel's form here.
+Only the form of a name is checked here, by the kernel's rules; the attach checks that the device
+has the feature.
 """
 
 from typing import Final

@@ -2,7 +2,7 @@
 
 Rules:
 1. Nothing is coerced: "9000" is not 9000, true is not 1, 1.0 is not 1.
-2. A field whose value is null counts as not given, as the Go decoders of Kubernetes have it.
+2. A field whose value is null counts as absent, as in the Go decoders of Kubernetes.
 3. A violation reads "path: value: rule and remedy"; `Findings.lines` puts them in document order.
 """
 
@@ -111,8 +111,8 @@ class Node:
         """Return the given fields by name; complain about unknown and repeated ones.
 
         Args:
-            known: names that are told to who gives another one.
-            refused: names that are returned as well, for their own complaint, and told to nobody.
+            known: names that the violation of another name lists.
+            refused: names that are returned as well, for their own violation, and not listed.
         """
         found: dict[str, Node] = {}
         for name, node in self.entries().items():
@@ -165,7 +165,7 @@ class Node:
         """Return a string that is one of allowed or refused, or complain of the others.
 
         Args:
-            allowed: words that are told to who gives another one.
+            allowed: words that the violation of another word lists.
             refused: words that are returned as well, see fields.
         """
         text = self.text()

@@ -1,4 +1,4 @@
-"""JSON text into plain Python values, without losing what the standard parser forgives."""
+"""JSON text as plain Python values, with the duplicate keys that the standard parser accepts."""
 
 import json
 from collections import Counter

@@ -1,13 +1,13 @@
-"""Which configurations of a claim apply to a request, and what they add up to.
+"""Merge of a claim's configuration entries for one request.
 
 Rules:
-1. An entry applies if it is for our driver and names the request, its main request, or nothing.
-2. Later beats earlier: the class first, then the claim. Of one origin, what names the subrequest
-   ("req/sub") beats what names the main request or nothing.
+1. An entry applies if it is for this driver and names the request, its main request, or no request.
+2. Later entries win: the class first, then the claim. Within one origin, an entry that names the
+   subrequest ("req/sub") wins over one that names the main request or none.
 3. Interface fields merge one by one, and an explicit zero or false counts. Lists (addresses,
-   routes, rules, neighbors) replace: who gives a list gives all of it.
-4. Without parameters an entry says nothing.
-5. Each entry must be valid alone, and the merged whole again.
+   routes, rules, neighbors) replace: an entry with a list replaces the whole list.
+4. An entry without parameters is ignored.
+5. Each entry must be valid alone, and so must the merged result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from dranet_nri.model import DRIVER_NAME, NetworkConfig
 
 
 class ConfigSource(StrEnum):
-    """Who wrote an entry (k8s.io/api/resource, AllocationConfigSource)."""
+    """Origin of an entry (k8s.io/api/resource, AllocationConfigSource)."""
 
     CLASS = "FromClass"
     CLAIM = "FromClaim"

@@ -1,10 +1,10 @@
-"""The opaque parameters of driver dra.net → `NetworkConfig`, or every rule they break.
+"""Parser of the opaque parameters of driver dra.net: a `NetworkConfig`, or every violation.
 
 Rules:
 1. Fields, types and limits are those of dranet, so that existing claims work unchanged.
-2. What the kernel is certain to refuse at attach is refused here.
+2. Values that the kernel is certain to refuse at attach are refused here.
 3. A field that this version does not apply is refused, never accepted and ignored.
-4. `addresses: []` is not the same as no `addresses`: it asks for an interface without any.
+4. `addresses: []` is not the same as no `addresses`: it requests an interface without any.
 """
 
 from collections.abc import Callable, Mapping

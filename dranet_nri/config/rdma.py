@@ -1,4 +1,4 @@
-"""`rdma` and `interface.ipoib` of the parameters, and the partition key that follows."""
+"""`rdma` and `interface.ipoib` of the parameters, and the resulting partition key."""
 
 import re
 from collections.abc import Sequence

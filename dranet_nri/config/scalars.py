@@ -1,6 +1,6 @@
-"""One string of a document into its canonical form. Each parser raises InvalidValueError.
+"""Scalar parsers: one string of a document → its canonical form, or InvalidValueError.
 
-Messages carry only the rule and the remedy; who knows the path and the value puts them in front.
+Messages contain only the rule and the remedy; the caller puts the path and the value before them.
 """
 
 import re

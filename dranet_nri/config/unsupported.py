@@ -1,7 +1,7 @@
-"""Fields of dranet's contract that this version does not apply.
+"""Fields of dranet's parameters that this version does not apply.
 
-They are held to dranet's rules first, so that the user learns everything at once, and then refused.
-A value that only spells out the default is accepted, because nothing is left undone.
+They are checked by dranet's rules first, so that the user gets every violation at once, and then
+refused. A value that only states the default is accepted, because it changes nothing.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""The plugin process: everything put together, and the loops that run until it is stopped."""
+"""The plugin process: components, and the loops that run until it is stopped."""
 
 import asyncio
 import gc
@@ -64,7 +64,7 @@ VIRTUAL: Final = "/devices/virtual/"  # where devices without hardware are, driv
 
 
 def is_worth_a_look(events: Collection[DeviceEvent], plugin: Plugin) -> bool:
-    """Whether events may be about devices of ours.
+    """Whether events may be about devices of the plugin.
 
     One appears that may be missing: it may have come home. An RDMA device appears: a driver's
     reload gives device files other numbers. What a pod has disappears: it is lost to the pod. Of
@@ -115,7 +115,7 @@ class SystemClock:
 
 @dataclass(slots=True)
 class Bell:
-    """Says when to reconcile: at once for news, after a growing delay for trouble, else sweep.
+    """Reconcile timer: at once after an event, with back-off after an error, else periodically.
 
     Trouble that a round meets itself is for its result to tell. What the kernel announces during a
     round may be about a device that it has looked at already, or an echo of its own work: a look
@@ -146,7 +146,7 @@ class Bell:
             self._ring(FIRST_DELAY_S)
 
     def announced(self) -> None:
-        """Say that the kernel announced what may be trouble; a round at work may have missed it."""
+        """Note that a kernel event may need a repair; a round in progress may have missed it."""
         self._announced = self._began is not None
         self.trouble()
 
@@ -159,7 +159,7 @@ class Bell:
         return None if self._began is None else self.clock() - self._began
 
     async def wait(self) -> None:
-        """Return when it is time to look."""
+        """Return when a reconcile is due."""
         while (left_s := self.left_s()) > 0:
             self._rung.clear()
             with suppress(TimeoutError):
@@ -206,7 +206,7 @@ class Daemon:
         self._bell = Bell(settings.sweep_s)
 
     async def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, or until the runtime that launched us is gone.
+        """Serve until SIGTERM or SIGINT, or until the runtime that launched the plugin is gone.
 
         The lock and the records are let go by the process's end, not here: a thread in the kernel
         may still be at work, and the next instance must not begin before it is gone.
@@ -229,12 +229,12 @@ class Daemon:
         self._log.info("stopped")
 
     async def _acquired(self, lock: PluginLock, stop: asyncio.Event) -> bool:
-        """Wait for the lock; False if told to stop first."""
+        """Wait for the lock; False if stopped first."""
         if lock.try_acquire():
             return True
         self._log.warning("another instance runs on this node, waiting for it to end")
         while not stop.is_set():
-            # Another process's flock tells nobody when it is let go.
+            # No event reports the release of another process's flock.
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), LOCK_POLL_S)
             if lock.try_acquire():
@@ -266,7 +266,7 @@ class Daemon:
         return Plugin(attacher, allocations, logger("plugin"), self._bell.news, boot_id())
 
     def _clear(self, gate: Gate, attachments: SharedAttachments) -> None:
-        """Remove what a crash left of the gate's files; that it can't be keeps nobody from work."""
+        """Remove gate files of a crash; a failure blocks no other work."""
         try:
             gate.clear({each.claim.uid for each in attachments.all()})
         except OSError as error:
@@ -312,19 +312,19 @@ class Daemon:
         connection.close()
 
     def _devices_changed(self, events: DeviceEvents, rdma: RdmaListener, plugin: Plugin) -> None:
-        """Look soon after what events tell."""
+        """Schedule a reconcile soon after events."""
         found = tuple(events.pending())
         rdma.follow()
         if is_worth_a_look(found, plugin):
             self._bell.announced()
 
     def _rdma_changed(self, plugin: Plugin, events: Collection[RdmaEvent]) -> None:
-        """Look soon when RDMA devices come or go."""
+        """Schedule a reconcile soon when RDMA devices appear or disappear."""
         if {event.kind for event in events} & COMING_OR_GOING and plugin.has_rdma():
             self._bell.announced()
 
     def _rdma_unheard(self, error: KernelError) -> None:
-        """Say so. What would have been told, device events tell as well, or a sweep sees it."""
+        """Log it. Device events, or the next periodic reconcile, report the same changes."""
         self._log.warning("RDMA events are not heard", reason=str(error))
 
     async def _repair(self, plugin: Plugin) -> None:
@@ -378,7 +378,7 @@ class Daemon:
 
 
 def _count(plugin: Plugin, hook: str, pod: Pod, outcome: Outcome, seconds: float) -> None:
-    """Count a hook; one of a pod without claims has its turn, too, where nobody knows that."""
+    """Count a hook; one of a pod without claims waits its turn too if that is not known."""
     if outcome == "success" and not plugin.has_claims(pod.uid):
         outcome = "noop"
     plugin.attacher.meter.hooks.answered(hook, outcome, seconds)

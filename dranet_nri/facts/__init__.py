@@ -1,1 +1,1 @@
-"""What the host shows now, as plain values. Reads only, and needs no privilege."""
+"""Host facts, read from the kernel as plain values. Reads only, and needs no privilege."""

@@ -1,4 +1,4 @@
-"""Whether this is an Azure machine, and where its GPUs are."""
+"""Azure facts: detection of an Azure machine, and the PCI domains of its GPUs."""
 
 import re
 from pathlib import Path
@@ -13,11 +13,11 @@ _GPU: Final = re.compile(r"pci:v0000(10DE|1002)d.*bc(03|12)sc.*")
 
 
 def azure_host(sysfs: Path, size: str = "") -> AzureHost | None:
-    """Return what tells the machine's PCIe layout, None if it is not Azure's.
+    """Return the facts of the machine's PCIe layout, None if it is not Azure's.
 
     Args:
         sysfs: where sysfs is mounted.
-        size: what Azure calls its size, "" if nobody knows; DMI does not tell it.
+        size: Azure's name of its size, "" if unknown; DMI does not have it.
     """
     with Folder(sysfs) as folder:
         if not size and folder.text("class/dmi/id/chassis_asset_tag") != _ASSET_TAG:

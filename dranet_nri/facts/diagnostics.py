@@ -1,4 +1,4 @@
-"""What `doctor` looks at beside the inventory: RDMA mode, files, modules, limits, the runtime."""
+"""Facts for `doctor` beside the inventory: RDMA mode, files, modules, limits, runtime settings."""
 
 import os
 import re
@@ -32,7 +32,7 @@ _RELEASE: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the host's files are."""
+    """Paths of the host's files."""
 
     sysfs: Path = Path("/sys")
     proc: Path = Path("/proc")
@@ -44,10 +44,10 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """What was found.
+    """Facts for `doctor`.
 
     Attributes:
-        kernel: major and minor version, (0, 0) if not told.
+        kernel: major and minor version, (0, 0) if unknown.
         mode: None where there is no RDMA device, or no RDMA in the kernel.
         files: RDMA device -> those of KINDS that the kernel has for it.
         unlinked: paths of character devices that the kernel has and /dev has not.
@@ -80,7 +80,7 @@ def look(rdma: Sequence[RdmaDevice], places: Places) -> Checkup:
         places: where the host's files are.
 
     Raises:
-        KernelError: the kernel refused to tell the RDMA mode.
+        KernelError: the kernel did not return the RDMA mode.
     """
     found = {each.name: in_sysfs(places.sysfs, each.name, KINDS) for each in rdma}
     paths = sorted({char.path for chars in found.values() for char in chars})

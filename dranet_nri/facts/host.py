@@ -1,4 +1,4 @@
-"""Facts of the node as a whole: its boot, its name, and the words of the PCI ID database."""
+"""Facts of the node as a whole: its boot, its name, and the names of the PCI ID database."""
 
 import functools
 import os
@@ -31,7 +31,7 @@ def boot_id(path: Path = _BOOT_ID) -> str:
 def node_name(override: str = "", environ: Mapping[str, str] = os.environ) -> str:
     """Return the Kubernetes node's name.
 
-    It is the override, else what the manifests tell in $NODE_NAME, else the host name in lower
+    It is the override, else $NODE_NAME, which the manifests set, else the host name in lower
     case.
     """
     return override or environ.get("NODE_NAME") or os.uname().nodename.lower()

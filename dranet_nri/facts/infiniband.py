@@ -1,10 +1,11 @@
 """RDMA devices (Documentation/ABI/stable/sysfs-class-infiniband).
 
 Rules:
-1. sysfs tells all it can, so that a device reads the same with and without NETLINK_RDMA. Netlink
-   adds what only it knows: index, protocol, sub-devices, the net device of a port.
-2. A device that goes while it is read is left out whole. What a driver does not tell is empty.
-3. Words are taken only in the form that the kernel gives them.
+1. Every fact that sysfs has is read from it, so that a device reads the same with and without
+   NETLINK_RDMA. Netlink adds only index, protocol, sub-devices and the net device of a port.
+2. A device that disappears while it is read is left out whole. A fact that a driver does not show
+   is empty.
+3. Words are accepted only in the form that the kernel gives them.
 """
 
 import re
@@ -43,7 +44,7 @@ _PROTOCOLS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What NETLINK_RDMA tells of the devices of a namespace.
+    """NETLINK_RDMA facts of the devices of a namespace.
 
     Attributes:
         devices: by name.
@@ -55,7 +56,7 @@ class Told:
 
 
 def told(sysfs: Path) -> Told:
-    """Return what the kernel tells by netlink, nothing where sysfs shows no RDMA device.
+    """Return the netlink facts, empty where sysfs shows no RDMA device.
 
     Args:
         sysfs: where a sysfs of the calling thread's network namespace is mounted.
@@ -78,10 +79,10 @@ def told(sysfs: Path) -> Told:
 
 
 def told_again(before: Told, names: Collection[str]) -> Told:
-    """Return what was told, the ports of some devices asked again.
+    """Return the netlink facts, with the ports of some devices read again.
 
     Args:
-        before: what was told last.
+        before: the previous facts.
         names: of those devices.
 
     Raises:
@@ -106,7 +107,7 @@ def rdma_devices_again(
         sysfs: where sysfs is mounted.
         before: what was read last.
         names: of those to be read; one that is gone is left out.
-        told: what netlink said a moment ago.
+        told: the latest netlink facts.
     """
     with Folder(sysfs / "class/infiniband") as folder:
         read = (_device(folder, each.name, told) if each.name in names else each for each in before)
@@ -118,7 +119,7 @@ def rdma_devices(sysfs: Path, told: Told | None = None) -> tuple[RdmaDevice, ...
 
     Args:
         sysfs: where sysfs is mounted.
-        told: what netlink said a moment ago, None if it was not asked.
+        told: the latest netlink facts, None if there are none.
     """
     with Folder(sysfs / "class/infiniband") as folder:
         read = (_device(folder, name, told or Told()) for name in folder.names())
@@ -176,7 +177,7 @@ def _device(folder: Folder, name: str, told: Told) -> RdmaDevice | None:
 
 
 def _protocol(node_type: str, ports: tuple[RdmaPort, ...]) -> str:
-    """Return the protocol as the kernel would tell it (OPA, which looks like ib, apart)."""
+    """Return the protocol as the kernel would name it (OPA, which looks like ib, apart)."""
     return _PROTOCOLS.get((node_type, ports[0].link_layer), "") if ports else ""
 
 
@@ -220,7 +221,7 @@ def _pkeys(folder: Folder, port: str) -> Iterator[int]:
 def _netdevs(folder: Folder, name: str, number: int, told: Told, *, alone: bool) -> tuple[str, ...]:
     """Return the names of the port's net devices.
 
-    GIDs, often hundreds, are read only where nothing else tells.
+    GIDs, often hundreds, are read only where no other fact is enough.
     """
     said = told.ports.get((name, number))
     if said:

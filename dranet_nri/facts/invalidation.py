@@ -1,4 +1,4 @@
-"""What events say must be read again."""
+"""Invalidation of host facts: the facts that kernel events make stale."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _RDMA: Final = frozenset({"infiniband", "infiniband_verbs"})
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What may be different.
+    """Facts that may have changed.
 
     Attributes:
         links: ifindexes; a link's addresses and filters are meant as well.
@@ -46,7 +46,7 @@ NOTHING: Final = Touched()
 
 
 def touched_by(events: Iterable[Event]) -> Touched:
-    """Return what some events touch. Of net devices rtnetlink tells, so that udev's are nothing."""
+    """Return what some events touch. rtnetlink reports net devices; udev's events are ignored."""
     links: set[int] = set()
     found = NOTHING
     for event in events:

@@ -40,7 +40,7 @@ class SeenLink:
 
     Attributes:
         port_name: IFLA_PHYS_PORT_NAME, "" if the driver gives none.
-        pinned: IFLA_NETNS_IMMUTABLE (Linux 6.14 and later tell).
+        pinned: IFLA_NETNS_IMMUTABLE (Linux 6.14 and later).
         unreadable: why it could not be read, "" if it could.
     """
 

@@ -1,7 +1,7 @@
-"""What rtnetlink announces of links, addresses, routes and filters; see netlink.events.
+"""rtnetlink events of links, addresses, routes and filters; see linux/netlink/multicast.py.
 
 Rules:
-1. An event says which link it is about, and no more. It is heard without privilege.
+1. An event names the link that it is about, and no more. It needs no privilege.
 2. Of routes only default routes count. A node that speaks BGP announces hundreds of thousands.
 """
 
@@ -28,7 +28,7 @@ _ROUTE: Final = Struct("=BBBBBBBBI")  # family, dst len, src len, tos, table, â€
 
 
 class NetEventKind(Enum):
-    """What an event is about."""
+    """Subject of an event."""
 
     LINK = auto()
     ADDRESS = auto()

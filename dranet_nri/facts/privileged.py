@@ -1,4 +1,4 @@
-"""Facts of the host's network namespace that only a privileged process can read; see insight."""
+"""Facts of the host's network namespace that need privilege to read: see state/tcx.py."""
 
 import os
 from contextlib import closing
@@ -18,14 +18,14 @@ def look() -> Insight:
     """Return what there is now.
 
     Raises:
-        KernelError: the kernel could not be asked; EPERM: we may not ask.
+        KernelError: the request failed; EPERM: the privilege is missing.
         OSError: there is no /proc.
     """
     return Insight(bpf.tcx_names(), _above())
 
 
 def look_if_allowed() -> Insight:
-    """Return what the kernel tells us, which of programs is nothing where we may not ask."""
+    """Return what the kernel shows; without the privilege, no programs."""
     return Insight(_programs_if_allowed(), _above())
 
 

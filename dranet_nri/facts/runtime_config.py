@@ -1,6 +1,6 @@
-"""What the container runtimes' own settings say of NRI and CDI.
+"""NRI and CDI settings in the configuration files of containerd and CRI-O.
 
-Files that a file imports are not read, so what is found here may be overridden.
+Imported files are not read, so the values found here may be overridden.
 """
 
 import tomllib
@@ -18,7 +18,7 @@ _NRI_PLUGIN: Final = "io.containerd.nri.v1.nri"
 
 @dataclass(frozen=True, slots=True)
 class ContainerdFile:
-    """What containerd's configuration file says.
+    """Settings in containerd's configuration file.
 
     Attributes:
         version: of the file's format; 3 belongs to containerd 2.
@@ -38,7 +38,7 @@ class ContainerdFile:
 
 @dataclass(frozen=True, slots=True)
 class CrioFiles:
-    """What CRI-O's configuration files say.
+    """Settings in CRI-O's configuration files.
 
     Attributes:
         nri: whether they switch it on, None if they do not say.

@@ -1,10 +1,10 @@
-"""One pass over what the host shows, the inventory that follows from it, and further passes.
+"""The scanner: one pass over the host, the facts that it found, and incremental passes.
 
 Rules:
-1. A further pass reads what was heard of before it began, and what is not announced by itself:
-   routes that go with their link, links on top of links.
-2. What was not read again, or reads the same, is the same object as before.
-3. After trouble everything is read.
+1. A further pass reads what events before it made stale, and what the kernel does not announce:
+   routes that disappear with their link, links on top of links.
+2. A value that was not read again, or reads the same, is the same object as before.
+3. After an error the next pass reads everything.
 """
 
 from collections import deque
@@ -48,7 +48,7 @@ def scan(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> Inventory:
 
     Args:
         sysfs_root: where a sysfs of the same namespace is mounted.
-        azure_size: what Azure calls this machine's size, "" if nobody knows.
+        azure_size: Azure's name of this machine's size, "" if unknown.
 
     Raises:
         KernelError: a netlink dump failed.
@@ -62,7 +62,7 @@ def read_host(sysfs_root: Path = sysfs.SYSFS, azure_size: str = "") -> HostFacts
 
     Args:
         sysfs_root: where a sysfs of the same namespace is mounted.
-        azure_size: what Azure calls this machine's size, "" if nobody knows.
+        azure_size: Azure's name of this machine's size, "" if unknown.
 
     Raises:
         KernelError: a netlink dump failed.
@@ -77,7 +77,7 @@ class KnownLinks:
 
     Attributes:
         filters: names of BPF classifiers.
-        insight: of them, what only a privileged process sees.
+        insight: those that need privilege to read.
     """
 
     seen: dict[int, links.SeenLink] = field(default_factory=dict)
@@ -110,10 +110,10 @@ class KnownLinks:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the last scan saw.
+    """Facts of the last scan.
 
     Attributes:
-        told: what netlink told of RDMA devices.
+        told: netlink facts of RDMA devices.
     """
 
     facts: HostFacts
@@ -132,7 +132,7 @@ class Scanner:
 
         Args:
             sysfs_root: where a sysfs of the same namespace is mounted.
-            azure_size: what Azure calls this machine's size, "" if nobody knows.
+            azure_size: Azure's name of this machine's size, "" if unknown.
 
         Raises:
             InvalidValueError: nothing is known of the size.
@@ -154,8 +154,8 @@ class Scanner:
         """Return what there is; one thread at a time.
 
         Args:
-            whole: read everything, whatever was heard of.
-            insight: what only a privileged process sees now, None if nobody can tell.
+            whole: read everything, not only what events made stale.
+            insight: current facts that need privilege to read, None if unknown.
 
         Raises:
             KernelError: a netlink dump failed.
@@ -251,13 +251,13 @@ def host_facts(
     *,
     told: infiniband.Told | None = None,
 ) -> HostFacts:
-    """Return what the kernel told by netlink together with what sysfs tells.
+    """Return the netlink facts joined with those of sysfs.
 
     Args:
         sysfs_root: where sysfs is mounted.
         seen: every link of the namespace.
         routes: the default routes.
-        told: what netlink tells of RDMA devices, None if it was not asked.
+        told: netlink facts of RDMA devices, None if there are none.
     """
     rdma = infiniband.rdma_devices(sysfs_root, told)
     functions = _functions(sysfs_root, rdma)

@@ -1,4 +1,4 @@
-"""PCI functions and net devices as sysfs shows them (Documentation/ABI/testing/sysfs-bus-pci)."""
+"""PCI functions and net devices in sysfs (Documentation/ABI/testing/sysfs-bus-pci)."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ _MODALIAS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class NetParent:
-    """Where a net device hangs in the device tree.
+    """Place of a net device in the device tree.
 
     Attributes:
         bus, parent: its parent device ("virtio", "virtio3"), "" if it has none.
@@ -82,7 +82,7 @@ def pci_addresses(sysfs: Path) -> frozenset[str]:
 
 
 def net_parent(folder: Folder, link: Link) -> NetParent:
-    """Return where the net device hangs; all defaults, and virtual, if nothing tells.
+    """Return the parent of a net device; all defaults, and virtual, if sysfs has none.
 
     The device tree is the same in every network namespace, class/net is not: what netlink says
     of the parent counts, so that a net device is recognised even if this sysfs hides it. Kernels
@@ -121,7 +121,7 @@ def numa_near(sysfs: Path) -> tuple[tuple[int, ...], ...]:
 
 
 def _socket(folder: Folder, node: int) -> int:
-    """Return the socket of a node's first CPU, -1 if it has none or nothing tells."""
+    """Return the socket of a node's first CPU, -1 if it is unknown."""
     cpu = re.match("[0-9]+", folder.text(f"node/node{node}/cpulist"))
     return folder.number(f"cpu/cpu{cpu[0]}/topology/physical_package_id", -1) if cpu else -1
 

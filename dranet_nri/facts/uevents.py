@@ -1,13 +1,13 @@
-"""Kernel events of devices that come, go or change their name, for an event loop.
+"""Kernel events of devices that appear, disappear or are renamed, for an event loop.
 
 Rules:
-1. Events come straight from the kernel, so no udev daemon is needed; rules of the host's udev
+1. Events come directly from the kernel, so no udev daemon is needed; rules of the host's udev
    may still rename a device after its event.
-2. Events only say that something happened. What is there now is for a scan to tell. One whose
-   names cannot be decoded stands for whatever it was: look at everything.
+2. An event only says that something changed; a scan reads the current state. An event whose
+   names cannot be decoded stands for any change: everything is read.
 3. Net and RDMA events are those of the network namespace in which the source was opened. Files of
-   RDMA devices (infiniband_verbs) and PCI functions have none: of theirs every namespace is told,
-   whichever the device is in (uevent_net_broadcast_untagged, lib/kobject_uevent.c).
+   RDMA devices (infiniband_verbs) and PCI functions have no namespace: their events reach every
+   namespace (uevent_net_broadcast_untagged, lib/kobject_uevent.c).
 """
 
 import errno
@@ -29,7 +29,7 @@ class DeviceEvent:
 
     Attributes:
         action: "add", "remove", "move", "change", "bind", …; OVERFLOW if events were lost, or
-            cannot be told from others.
+            cannot be distinguished from others.
         subsystem: "net", "infiniband", "infiniband_verbs" or "pci"; "" for an overflow.
         name: of the device in its subsystem ("eth0", "mlx5_0", "uverbs0", "0000:8a:00.0").
         path: below /sys, as the kernel names it.

@@ -1,11 +1,11 @@
-"""What only an open verbs context tells of an RDMA device, asked of pyverbs where it is installed.
+"""RDMA device facts that need an open verbs context, read through pyverbs where it is installed.
 
 Rules:
-1. A context counts as a user of the device: it holds up the driver's unload and an RDMA move. Each
-   is opened in a child process of its own and is gone when that ends. For `doctor` only.
+1. A context counts as a user of the device: it blocks the driver's unload and an RDMA move. Each
+   is opened in a child process of its own and is closed when that ends. For `doctor` only.
 2. pyverbs is optional. It comes with the distribution (Debian: python3-pyverbs), never from PyPI,
    and fits that distribution's own Python alone.
-3. The child knows nothing but its argument: this file, run as a module.
+3. The child has no input but its argument: this file, run as a module.
 """
 
 import importlib.util
@@ -38,12 +38,12 @@ _ODP_SUPPORT: Final = 1  # IBV_ODP_SUPPORT
 
 @dataclass(frozen=True, slots=True)
 class VerbsPort:
-    """What a context tells of a port.
+    """Facts of a port from a verbs context.
 
     Attributes:
-        active_mtu, max_mtu: bytes of payload in a packet, 0 if not told.
-        lanes: how many the link uses, 0 if not told.
-        lane_mbps: of each lane, Mbit/s, 0 if not told.
+        active_mtu, max_mtu: bytes of payload in a packet, 0 if unknown.
+        lanes: how many the link uses, 0 if unknown.
+        lane_mbps: of each lane, Mbit/s, 0 if unknown.
         gids, pkeys: sizes of the tables.
     """
 
@@ -58,14 +58,14 @@ class VerbsPort:
 
 @dataclass(frozen=True, slots=True)
 class VerbsDevice:
-    """What a context tells of a device.
+    """Facts of a device from a verbs context.
 
     Attributes:
         max_qp, max_cq, max_mr: how many of each there can be.
         max_qp_wr: work requests of a queue.
         max_mr_size: bytes of one memory region.
         atomic: "none", "device" (among the device's own users), "global", "" if unknown.
-        on_demand_paging: None where the kernel does not tell.
+        on_demand_paging: None where the kernel has no answer.
     """
 
     name: str
@@ -81,7 +81,7 @@ class VerbsDevice:
 
 @dataclass(frozen=True, slots=True)
 class VerbsFailure:
-    """Why a device could not be asked."""
+    """Reason why a device could not be opened or queried."""
 
     name: str
     reason: str
@@ -93,7 +93,7 @@ def is_installed() -> bool:
 
 
 def probe(name: str, timeout_s: float = TIMEOUT_S) -> VerbsDevice | VerbsFailure:
-    """Open the device for a moment in a child process and return what it tells.
+    """Open the device for a moment in a child process and return its facts.
 
     Args:
         name: of the RDMA device ("mlx5_0").
@@ -196,7 +196,7 @@ def _ports(context: object, count: int) -> Iterator[VerbsPort]:
 
 
 def _main(name: str) -> int:
-    """Print what the device tells, or the reason why it does not."""
+    """Print the device's facts, or the reason why there are none."""
     try:
         from pyverbs.pyverbs_error import PyverbsError
     except ImportError as error:

@@ -1,1 +1,1 @@
-"""NRI events: what each means, and which containers are not created."""
+"""NRI event handlers and the admission of containers."""

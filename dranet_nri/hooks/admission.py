@@ -1,4 +1,4 @@
-"""Which containers must not be created: what they list, or carry, is not in their own sandbox."""
+"""Admission of containers: a claim or device file of another sandbox refuses the container."""
 
 from collections.abc import Collection
 

@@ -1,14 +1,14 @@
-"""The hooks: what each NRI event means for the pods that claim NICs.
+"""NRI hook handlers for pods with network devices.
 
 Rules:
-1. A pod without an allocation is answered at once, without a task or a thread, and never refused.
-2. Wanted = allocation and live sandbox. Devices leave a pod only when its sandbox or namespace
-   is gone; an allocation that disappears is no reason.
-3. A failed attach, whatever it failed with, is answered with an error three times a pod, and
-   never where the runtime keeps records of rejected sandboxes; else the sandbox is accepted and
-   the gate holds its containers.
-4. While an allocation cannot be read, the pods that are not known to have any are let pass: the
-   gate holds the containers of a claim, and its NICs are attached once it can be read.
+1. A pod without an allocation is answered at once, without a task or thread, and never refused.
+2. Desired state = allocation and live sandbox. Devices leave a pod only when its sandbox or network
+   namespace is gone; an allocation that disappears is no reason.
+3. A failed attach, of whatever cause, is answered with an error three times per pod, and never
+   where the runtime keeps records of rejected sandboxes; otherwise the sandbox is accepted and the
+   gate blocks its containers.
+4. While an allocation cannot be read, pods that are not known to have one are accepted: the gate
+   blocks the containers of a claim, and its NICs are attached once the allocation can be read.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ MAX_REJECTIONS: Final = 3
 
 @dataclass(slots=True)
 class Plugin:
-    """What the runtime's events do. One instance, on one event loop."""
+    """Handler of the runtime's events. One instance, on one event loop."""
 
     attacher: Attacher
     allocations: AllocationReader
@@ -60,7 +60,7 @@ class Plugin:
     # ------------------------------------------------------------------- hooks
 
     def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
-        """Whether the hook has nothing to do with us: the path of every ordinary pod.
+        """Whether the hook is about a pod without claims: the path of every ordinary pod.
 
         It is not known where an allocation could not be read: it may be this pod's.
         """
@@ -70,7 +70,7 @@ class Plugin:
     def may_refuse(self, pod: Pod, container: Container | None = None) -> bool:
         """Whether the hook may be answered with an error; a sandbox's refusals are counted.
 
-        A container of ours always: it must not start without what it lists.
+        A container with claims always: it must not start without what it lists.
         """
         if not self._is_ours(pod, container):
             return False
@@ -80,13 +80,13 @@ class Plugin:
         return self.may_reject and self.rejections[pod.uid] <= MAX_REJECTIONS
 
     async def run_pod_sandbox(self, pod: Pod, deadline: float) -> None:  # noqa: ARG002 - the answer's time is the connection's business
-        """Attach the pod's NICs. Where we may reject a sandbox, what keeps us from it is raised.
+        """Attach the pod's NICs. Where a sandbox may be rejected, a failure is raised.
 
         Raises:
             RefusedError: the pod may not have them; the text says why and what to do.
             AttachError: the kernel refused; everything is undone.
             OSError: it could not be recorded.
-            Exception: nobody thought of it.
+            Exception: an unexpected error.
         """
         self.refresh()
         if not self.has_claims(pod.uid):
@@ -110,7 +110,7 @@ class Plugin:
             del self.rejections[pod.uid]
 
     async def stop_pod_sandbox(self, pod: Pod) -> None:
-        """Bring the sandbox's devices home. What can't be done now is repaired soon."""
+        """Restore the sandbox's devices on the host. What cannot be done now is repaired soon."""
         self.attacher.live.leave(pod.sandbox_id)
         await self.attacher.idle(pod.sandbox_id)
         held = self._attached_to(pod.sandbox_id)
@@ -235,11 +235,11 @@ class Plugin:
         yield Repair("stray links not removed", strays, self.attacher.remove_strays)
 
     def pending(self) -> int:
-        """Return how many claims are neither home nor attached with open gates, or not known."""
+        """Return the number of claims neither restored nor attached with open gates, or unknown."""
         return len(self.unsettled()) + bool(self._unread)
 
     def unsettled(self) -> tuple[Attachment, ...]:
-        """Return the records of claims that are neither home nor attached with open gates."""
+        """Return the records of claims that are neither restored nor attached with open gates."""
         return tuple(each for each in self.attacher.attachments.all() if not self._is_settled(each))
 
     def has_rdma(self) -> bool:
@@ -285,9 +285,9 @@ class Plugin:
             await self.attacher.verify(record, self.allocations.get(uid))
 
     def _is_wanted(self, record: Attachment) -> bool:
-        """Whether the sandbox lives: its namespace does, and the runtime, once asked, knows it.
+        """Whether the sandbox is live: its namespace is, and the runtime, once asked, lists it.
 
-        What is attached stays without its allocation; what is half done goes home.
+        What is attached stays without its allocation; what is half done is restored.
         """
         if record.phase is Phase.DETACHING:
             return False

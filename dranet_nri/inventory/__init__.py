@@ -1,4 +1,4 @@
-"""Which network devices this node has for pods: names, attributes, and what is unsafe to give."""
+"""The device inventory: the node's publishable network devices, their names and attributes."""
 
 from dranet_nri.inventory.attributes import (
     ATTRIBUTE_NAMES,

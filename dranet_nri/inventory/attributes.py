@@ -3,9 +3,10 @@
 Rules:
 1. Every string is cut to 64 bytes here and nowhere else: lists at a whole entry, others at a
    character. The API server refuses a whole slice for one string that is longer.
-2. A device has at most 32 attributes. Above that those of GOES_FIRST go, in its order, and only
-   as many as must. Names of dranet and of Kubernetes never go: with them alone it has 26 at most.
-3. Lists are sorted, so that what did not change is not published again.
+2. A device has at most 32 attributes. Above that those of GOES_FIRST are dropped, in its order, and
+   only as many as necessary. Names of dranet and Kubernetes are never dropped: with them alone a
+   device has 26 at most.
+3. Lists are sorted, so that an unchanged device is not published again.
 
 Origin: kubernetes-sigs/dranet pkg/apis (names), k8s.io/dynamic-resource-allocation
 deviceattribute (the resource.kubernetes.io names), KEP-4381 (limits).
@@ -105,7 +106,7 @@ _STANDARD_ADDRESS: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-
 
 
 def readable(text: str) -> str:
-    """Return what the kernel told with bytes that are no UTF-8, lone surrogates here, replaced."""
+    """Return the kernel's text with bytes that are no UTF-8, lone surrogates here, replaced."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
@@ -250,7 +251,7 @@ def _port_attributes(port: RdmaPort) -> Attributes:
 
 
 def _protocol(device: RdmaDevice, port: RdmaPort | None) -> str:
-    """Return the port's protocol: the kernel tells that of the first, mlx4 may have both."""
+    """Return the port's protocol: the kernel shows that of the first, mlx4 may have both."""
     layer = port.link_layer if port else ""
     if layer == "InfiniBand" and device.protocol == "roce":
         return "ib"

@@ -1,7 +1,7 @@
-"""Which GPUs sit beside which NIC on Azure, where the PCIe tree does not tell.
+"""GPU placement on Azure: the GPUs beside each NIC, where the PCIe tree does not show them.
 
 Hyper-V gives every passed-through device a PCI domain of its own, so that no NIC shares a root with
-a GPU. What the hardware looks like is published per VM size only, as topology files for NCCL.
+a GPU. The hardware layout is published per VM size only, as topology files for NCCL.
 
 Origin: Azure/azhpc-images, topology/ndv4-topo.xml and ndv5-topo.xml.
 """
@@ -16,7 +16,7 @@ from dranet_nri.inventory.host_facts import AzureHost
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the NIC of a PCI domain sits.
+    """NUMA node and GPUs of the NIC of a PCI domain.
 
     Attributes:
         numa_node: its NUMA node.

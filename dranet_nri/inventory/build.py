@@ -1,14 +1,14 @@
-"""From what a scan saw to what may be published.
+"""Inventory builder: from the facts of a scan to the devices that may be published.
 
 Rules:
 1. A PCI function is one device; its net device, if it is on the host, adds to it. While the net
    device is in a pod, the function stays with its own facts.
 2. Every further net device is a device of its own: another port of the function, a subfunction,
-   a virtual link. Each describes its own port of an RDMA device that several have; such a device
-   says so, because RDMA devices move as a whole.
+   a virtual link. Each describes its own port of an RDMA device that several have, and is marked
+   as sharing it, because RDMA devices move as a whole.
 3. An RDMA device is found by its place in the device tree, or by the net device that the kernel
-   names (rdma_owner.py), never by its GUID. Sub-devices (SMI) come after what they are part of.
-4. What is unsafe is listed with the reason. One unusable device never spoils the others.
+   names (rdma_owner.py), never by its GUID. Sub-devices (SMI) are listed after their parent.
+4. Unsafe links are listed with the reason. One unusable device never affects the others.
 """
 
 import re
@@ -48,7 +48,7 @@ _MULTI_PORT_DRIVERS: Final = frozenset({"cxgb3", "cxgb4", "mlx4_core"})
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What this node has for pods.
+    """Devices of this node: published, and withheld with the reason.
 
     Attributes:
         devices: publishable ones, sorted by name.
@@ -74,7 +74,7 @@ def inventory_from_facts(
 
     Args:
         facts: what a scan saw.
-        uplinks: of the same facts, where more is known of them than facts tell; None where not.
+        uplinks: of the same facts, where more is known than the facts have; None where not.
         include: patterns of links that are offered though something says that the node uses them.
         move_ipoib: False: IPoIB interfaces are no devices, nor part of any.
     """
@@ -109,7 +109,7 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
     A device whose net or RDMA device is not on the host keeps what was known of it; one that is
     on the host is taken as seen, and so is an RDMA device that all namespaces share. What the scan
     found unsafe stays out, but for a driver that is gone: a device that lacks its own is no danger,
-    and who holds it must hear of it.
+    and its owner must be notified.
 
     Args:
         inventory: of this moment.
@@ -206,7 +206,7 @@ def _ownerless(device: RdmaDevice) -> str:
 
 
 def _placed(facts: HostFacts) -> HostFacts:
-    """Return the facts with the NUMA nodes that only the table of an Azure size tells."""
+    """Return the facts with the NUMA nodes that only the table of an Azure size has."""
     table = placements(facts.azure)
 
     def placed(function: PciFunction) -> PciFunction:

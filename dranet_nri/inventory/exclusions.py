@@ -1,16 +1,16 @@
-"""Which links a pod must never get, because the node would lose its network.
+"""Links that a pod must never get, because the node would lose its network.
 
 Rules:
 1. The uplinks: see uplinks.py.
-2. Everything below an uplink carries it, everything above hangs on it; neither is published.
-   Below: IFLA_LINK's target, the slaves, and what a veth's or an Open vSwitch port's traffic
-   passes. Above: the master, and the links whose IFLA_LINK points here. Both are followed to
-   the end, but a path never turns: a second VLAN on the uplink's bond is neither above nor
+2. Every link below an uplink carries it, and every link above depends on it; neither is published.
+   Below: IFLA_LINK's target, the slaves, and the peer that a veth's or an Open vSwitch port's
+   traffic passes. Above: the master, and the links whose IFLA_LINK points here. Both are followed
+   to the end, but a path never turns: a second VLAN on the uplink's bond is neither above nor
    below the uplink, so pods may have it.
-3. The judgement uses what was just observed, and nothing remembered but uplinks.
-4. On Hyper-V a NIC is seen twice: the synthetic device, and behind it a VF (accelerated
-   networking). The VF is never published, neither enslaved, nor before the kernel has enslaved it,
-   nor as a bare RDMA device while its net device is missing.
+3. The rules use the current facts; only the uplinks are remembered.
+4. On Hyper-V a NIC appears twice: the synthetic device, and behind it a VF (accelerated
+   networking). The VF is never published: not enslaved, not before the kernel has enslaved it,
+   and not as an RDMA device without its net device.
 """
 
 from collections import defaultdict
@@ -225,7 +225,7 @@ def _a(word: str) -> str:
 
 
 def _lost(upper: Link, used: Collection[int]) -> str:
-    """Return what an upper link loses with the one below; "" for a VLAN that nobody uses."""
+    """Return what an upper link loses with the one below; "" for an unused VLAN."""
     if upper.kind in DELETED_WITH_LOWER:
         return f"carries {upper.name}, which the kernel deletes when it leaves"
     if upper.kind != CLOSED_WITH_LOWER:

@@ -1,6 +1,6 @@
 """Links that no pod may have, with the reason: one function for the inventory and for attach.
 
-The rules are those of exclusions.py and uplinks.py; here they are put together.
+The rules are those of exclusions.py and uplinks.py; this module combines them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,8 @@ def hazards(
     """Return ifindex -> reason for every link that must not be published.
 
     Args:
-        facts: what the host shows; of links, what outline() tells is enough.
-        uplinks: of the same facts, where more is known of them than facts tell; None where not.
+        facts: what the host shows; of links, the values of outline() are enough.
+        uplinks: of the same facts, where more is known than the facts have; None where not.
         include: patterns of links to which no heuristic applies.
     """
     links = [device.link for device in facts.netdevs]

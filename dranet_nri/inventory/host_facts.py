@@ -1,7 +1,7 @@
-"""What a scan of the host saw: the input of the inventory, as plain values.
+"""Facts of one host scan: the input of the inventory, as plain values.
 
-Nothing here is judged: whether a device may be published is decided from these values, at each
-scan anew.
+This module decides nothing: each scan decides anew from these values which devices may be
+published.
 """
 
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ UNKNOWN_NAME = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class PciFunction:
-    """One PCI function, by what sysfs tells of it (/sys/bus/pci/devices).
+    """One PCI function, from sysfs (/sys/bus/pci/devices).
 
     Attributes:
         address: "dddd:bb:dd.f", lower case.
         base_class: first byte of the class code; 2 is a network controller.
         driver: name of the bound kernel driver, "" if none is bound.
-        numa_node: -1 where the firmware does not tell.
+        numa_node: -1 where the firmware has none.
         root: first part of its path, the root complex ("pci0000:8c").
-        subsystem: subsystem device id, four lower-case hex digits, "" if not told.
+        subsystem: subsystem device id, four lower-case hex digits, "" if unknown.
         vendor_name, device_name: words of the PCI ID database.
         physical: address of the PF if this is a VF, "" otherwise.
         vf_limit, vf_count: how many VFs it can have, and has.
@@ -79,12 +79,12 @@ class RdmaPort:
     """One port of an RDMA device.
 
     Attributes:
-        state: "ACTIVE", "DOWN", "INIT", "ARMED", "" if not told.
+        state: "ACTIVE", "DOWN", "INIT", "ARMED", "" if unknown.
         rate: as sysfs words it ("200 Gb/sec (4X HDR)").
         link_layer: "InfiniBand" or "Ethernet"; others (EFA) have "Unknown".
         netdevs: names of the net devices it belongs to.
-        phys_state: "LinkUp", "Disabled", "Polling", …, "" if not told.
-        rate_gbps: Gbit/s, rounded down; 0 if not told.
+        phys_state: "LinkUp", "Disabled", "Polling", …, "" if unknown.
+        rate_gbps: Gbit/s, rounded down; 0 if unknown.
         lid, sm_lid: of an InfiniBand port, 0 while its subnet manager gave none.
         subnet_prefix, guid: halves of an InfiniBand port's first GID, "" elsewhere.
         pkeys: those of an InfiniBand port's table, in its order, without empty entries.
@@ -112,11 +112,11 @@ class RdmaDevice:
         bus, parent: its parent device ("pci", "0000:8a:00.0"), "" if it has none.
         pci: address of the nearest PCI function above it, "" if none.
         node_type: as sysfs words it ("CA", "RNIC", "unspecified").
-        node_guid: "0c42:a103:0065:5a1e", "" if not told.
-        sys_image_guid: the same for all devices of one card, "" if not told.
-        fw_version: "" if not told.
+        node_guid: "0c42:a103:0065:5a1e", "" if unknown.
+        sys_image_guid: the same for all devices of one card, "" if unknown.
+        fw_version: "" if unknown.
         protocol: of the first port, "ib", "roce", "iw", "usnic" or "opa"; "" for others (EFA).
-        index: RDMA_NLDEV_ATTR_DEV_INDEX, None where NETLINK_RDMA did not tell.
+        index: RDMA_NLDEV_ATTR_DEV_INDEX, None where NETLINK_RDMA has none.
         part_of: name of the RDMA device whose sub-device it is, "" if none.
     """
 
@@ -136,11 +136,11 @@ class RdmaDevice:
 
 @dataclass(frozen=True, slots=True)
 class AzureHost:
-    """What tells the PCIe layout of an Azure machine, where every device is alone in its domain.
+    """PCIe layout facts of an Azure machine, where every device is alone in its domain.
 
     Attributes:
         gpu_domains: PCI domains that have a GPU ("0001").
-        vm_size: as Azure calls it ("Standard_ND96isr_H100_v5"), "" where nobody told.
+        vm_size: as Azure calls it ("Standard_ND96isr_H100_v5"), "" where unknown.
     """
 
     gpu_domains: frozenset[str] = frozenset()

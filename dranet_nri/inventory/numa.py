@@ -1,4 +1,4 @@
-"""Which NUMA nodes are as near to a device as its own can be.
+"""NUMA nodes at the least distance from a device's own node, on the same socket.
 
 Origin: KEP-6072 and k8s.io/dynamic-resource-allocation/deviceattribute (numa_linux.go), whose lists
 these are; there the columns of a distance table count as numbers of nodes, here as the nodes that

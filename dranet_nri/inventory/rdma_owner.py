@@ -1,13 +1,14 @@
-"""Which RDMA devices are a NIC's: one rule for what is published and for what is attached.
+"""RDMA devices that belong to a NIC: one rule for the inventory and for attach.
 
 Rules:
-1. What hangs on the NIC's own parent is its: a subfunction's parent is a device of its own, not
-   the function that it is part of. A NIC whose net device is away is its function.
-2. Where nothing does, the kernel names the net device of a port: the RDMA device of an eRDMA is
-   on another function than its NIC.
-3. A software RDMA device hangs on nothing, and is of the net device that the kernel names as well.
-4. A virtual link on a NIC, and Hyper-V's synthetic side of one, are named by the NIC's RDMA device
-   too. Hardware is not theirs.
+1. RDMA devices below the NIC's own parent belong to it: a subfunction's parent is a device of its
+   own, not the function it is part of. For a NIC whose net device is not on the host, the parent is
+   its function.
+2. Without any below the parent, the kernel names the net device of a port: the RDMA device of an
+   eRDMA is on another function than its NIC.
+3. A software RDMA device has no parent, and also belongs to the net device that the kernel names.
+4. The NIC's RDMA device also names a virtual link on the NIC, and Hyper-V's synthetic device. An
+   RDMA device of hardware does not belong to those.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -26,7 +27,7 @@ def own_rdma(
 
     Args:
         key: of the NIC, its name "" where it has no net device.
-        devices: those that may be; name, bus and parent are looked at.
+        devices: those that may be; name, bus and parent are used.
         naming: returns the names of those of which a port has the NIC's net device. Asking may
             be dear: it is asked for those alone that this decides.
     """

@@ -1,14 +1,14 @@
-"""Which links are the node's own: without them it would lose its network, or the cluster the node.
+"""Uplinks: the links without which the node loses its network, or the cluster loses the node.
 
 Rules:
 1. The legs of the lowest-metric default route of table main, per family; instead of them, those
    that the administrator names (--uplink-interfaces). A route that a router advertised counts only
    where there is no other, and no link has an address of the Node: every rail of a fabric has one.
 2. The links that have an address of the Node, where the cluster knows it (`kubelet --node-ip`):
-   the default route may go elsewhere, or there may be none.
+   the default route may use another link, or be absent.
 3. Either may be missing for a moment: a lease ends, a driver is reloaded. While no link has a
    default route, the last ones that had keep their rank; likewise those with an address of the
-   Node. A link that was made anew is known by its name, or by the device that it is of.
+   Node. A link that was made anew is identified by its name, or by its parent device.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ def uplinks_of(
 
     Args:
         facts: what a scan saw.
-        node_addresses: those of the Node, as inet_ntop(3) writes them; none where nobody knows.
+        node_addresses: those of the Node, as inet_ntop(3) writes them; none where unknown.
         before: the uplinks of a moment ago, None at first.
         named: patterns of interfaces that are the uplinks, none to go by routes.
     """
@@ -96,7 +96,7 @@ def _reached(facts: HostFacts, node_addresses: Collection[str]) -> Iterator[tupl
 
 
 def _of(known: Link, links: Sequence[Link]) -> Sequence[Link]:
-    """Return the link as it is now, or those that may be what was made anew of it."""
+    """Return the current link, or those that may have been created in its place."""
     return [each for each in links if each.index == known.index] or [
         each
         for each in links

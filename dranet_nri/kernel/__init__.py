@@ -1,1 +1,1 @@
-"""The room with kernel power: netlink, namespaces and sysctls, one function a call."""
+"""The kernel adapter: netlink, network namespaces and sysctls, one function per request."""

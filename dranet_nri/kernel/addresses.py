@@ -44,7 +44,7 @@ IFA_F_HOMEADDRESS: Final = 0x10
 IFA_F_MANAGETEMPADDR: Final = 0x100
 IFA_F_NOPREFIXROUTE: Final = 0x200
 IFA_F_MCAUTOJOIN: Final = 0x400
-# What a creator may say; the rest (tentative, permanent, deprecated, …) is the kernel's to tell.
+# Flags that a creator may set; the kernel sets the others (tentative, permanent, deprecated, …).
 SETTABLE: Final = (
     IFA_F_NODAD
     | IFA_F_OPTIMISTIC

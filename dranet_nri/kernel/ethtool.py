@@ -1,8 +1,8 @@
 """Offload features and private flags of a link, over the kernel's generic netlink family "ethtool".
 
 Numbers are those of linux/ethtool_netlink.h and linux/genetlink.h; features need Linux 5.7.
-Features differ in number from kernel to kernel, and are known by name outside of this module. Every
-attach reads them: names and the family's number are asked for once, and sets come as bit masks.
+Feature numbers differ between kernels, so other modules use names. Every attach reads features:
+names and the family's number are requested once, and sets are bit masks.
 """
 
 import socket
@@ -56,7 +56,7 @@ def _once(what: str, ask: Callable[[], T]) -> T:
 
 
 class Ethtool:
-    """A socket of one namespace that speaks to the family."""
+    """A socket of one namespace for the family."""
 
     def __init__(self, sock: socket.socket) -> None:
         """Take an open socket of NETLINK_GENERIC over.

@@ -1,15 +1,15 @@
-"""Which of the links of two namespaces is the device.
+"""Link identification: the link of a device among the links of two namespaces.
 
 Rules:
-1. A parent identifies. Below one with several links their facts tell, the most stable ones
-   first: the port's number, the index in the pod, the permanent address, addresses, the name.
-2. What is left is the device if it is the only one; hardware made anew has nothing in common with
-   what it was. Of several none is: nobody guesses.
-3. A virtual device has nothing but names, and once it was touched, what it is known by. A link
-   that took its name on the host meanwhile is not it; one with a spare name there may be, and one
-   with another name in the pod.
-4. IPoIB links come and go with their RDMA device. When it moves, children are destroyed, wherever
-   they are, and the links of its other ports are made anew where it goes.
+1. A parent device identifies its link. Several links of one parent are distinguished by facts, the
+   most stable first: port number, index in the pod, permanent address, addresses, name.
+2. The remaining link is the device's if it is the only one; hardware made anew has nothing in
+   common with its recorded facts. Among several links none is guessed.
+3. A virtual device has only names, and the recorded facts once it was modified. A link that took
+   its name on the host meanwhile is another link; the device may have a spare name there, and
+   another name in the pod.
+4. IPoIB links come and go with their RDMA device. When it moves, the kernel destroys its children
+   in every namespace, and makes the links of its other ports anew in the target namespace.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ Place = tuple[Ns, Link]
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where the device is.
+    """Location of the device.
 
     Attributes:
         host, pod: its link there, None where it is not.
@@ -43,10 +43,10 @@ def locate(
     pod: Sequence[Link],
     known: Known | None = None,
 ) -> Located:
-    """Look for the device.
+    """Find the device.
 
     Args:
-        key: what to look for.
+        key: of the device to find.
         pod_name: its name in the pod as far as known, "" if unknown.
         host: every link of the host's namespace, with bus, parent and port filled in.
         pod: every link of the pod's namespace; empty if there is none.
@@ -115,7 +115,7 @@ def _at_home(key: DeviceKey, host: Sequence[Link], known: Known) -> tuple[Link, 
 def _virtual(
     homes: tuple[Link, ...], there: Link | None, pod: Sequence[Link], known: Known
 ) -> Located:
-    """Look for a virtual device that was touched.
+    """Find a virtual device that was modified.
 
     Args:
         homes: the links that are it on the host; it is none of several.
@@ -145,8 +145,8 @@ def _told(ns: Ns, link: Link) -> str:
 def lost_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
     """Return the names of links that are lost when the device's RDMA device leaves, sorted.
 
-    Only an InfiniBand link has any: its children and other ports. Children that we made don't
-    count: nobody has them any more, or they would not be on the host.
+    Only an InfiniBand link has any: its children and other ports. Children of the plugin don't
+    count: no pod has them any more, or they would not be on the host.
 
     Args:
         own: the device's link on the host, None if it is not there.

@@ -1,14 +1,16 @@
-"""Which of the RDMA devices of two namespaces are a device's.
+"""RDMA device identification: the RDMA devices of a device among those of two namespaces.
 
 Rules:
-1. On the host they are those that the inventory publishes for it, by its own rule. The net device
-   may be in the pod by then: of an RDMA device that all share, a port tells it to who asks there.
-2. What left the host is known wherever it is; it may be back before the net device it is told by.
-3. A software device whose net device nobody sees goes by its name.
-4. In a pod, where nobody remembers any and none is on the host (a record was lost, or another
-   driver moved them): of which a port has the device's net device; and where no port has one, as
-   with InfiniBand, those of its names.
-5. Sub-devices are no device's own, but named: one keeps the device that it is part of from moving.
+1. On the host they are those that the inventory publishes for the device, by the same rule. The net
+   device may be in the pod by then: a port of a shared RDMA device names it to a reader there.
+2. An RDMA device that left the host is found by its recorded facts in any namespace; it may return
+   before the net device that names it.
+3. A software device whose net device is in neither namespace is found by its name.
+4. In a pod without recorded RDMA devices, with none on the host (a record was lost, or another
+   driver moved them), they are those with a port that has the device's net device; where no port
+   has one, as with InfiniBand, those with the published names.
+5. Sub-devices belong to no device, but are reported: a sub-device keeps its RDMA device from
+   moving.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +26,7 @@ Seen = Sequence[types.RdmaDevice]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the namespaces show.
+    """RDMA devices and links that the namespaces show.
 
     Attributes:
         mode: whether each shows its own, or all.

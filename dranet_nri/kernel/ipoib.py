@@ -1,4 +1,4 @@
-"""IP-over-InfiniBand children: made on the host, known by their alias, deleted by us.
+"""IP-over-InfiniBand children: made on the host, identified by alias, deleted by the plugin.
 
 Numbers are those of linux/if_link.h.
 """
@@ -32,7 +32,7 @@ def add(netlink: Rtnetlink, what: str, op: AddIpoib) -> None:
     """Make the child, which may be there already, and give it its alias.
 
     Raises:
-        KernelError: the kernel refused; the text tells the remedy.
+        KernelError: the kernel refused; the text has the remedy.
     """
     mode = IPOIB_MODE_CONNECTED if op.connected else IPOIB_MODE_DATAGRAM
     data: list[tuple[str, Value]] = [("IFLA_IPOIB_MODE", mode)]
@@ -80,7 +80,7 @@ def observe_child(host: Space, pod: Space | None, alias: str) -> Observed:
 
 
 def children(host: Space) -> tuple[tuple[str, int], ...]:
-    """Return alias and ifindex of every link on the host that we made."""
+    """Return alias and ifindex of every link on the host that the plugin made."""
     links = links_from(host.links())
     return tuple((link.alias, link.index) for link in links if is_ours_on_host(link))
 

@@ -1,4 +1,4 @@
-"""Every operation that changes a link.
+"""Link operations: every request that changes a link.
 
 Numbers and structs are those of linux/if_link.h and linux/rtnetlink.h.
 """
@@ -114,7 +114,7 @@ def move(source: End, target: End, op: MoveLink) -> None:
 
 
 def _explained(error: KernelError, op: MoveLink) -> KernelError:
-    """Return the error with what to do about it, where the errno alone does not tell."""
+    """Return the error with its remedy, where the errno alone does not say it."""
     if error.code != EADDRNOTAVAIL or op.settings.mac is None:
         return error
     detail = (

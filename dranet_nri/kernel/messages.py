@@ -1,11 +1,11 @@
 """Message classes for requests, on pyroute2's codec.
 
-pyroute2 has classes for all of rtnetlink. Two of them don't take what we have to send: link-layer
-addresses of 20 bytes (InfiniBand), and GSO and GRO sizes for IPv4. All of them look for each field
+pyroute2 has classes for all of rtnetlink. Two of them cannot encode required values: link-layer
+addresses of 20 bytes (InfiniBand), and GSO and GRO sizes for IPv4. All of them search each field
 among the attributes first, which takes a third of the time.
 
-The package's own __init__ imports everything it has, above all a database: 180 modules, 9 MiB and
-0.1 s, none of which encodes a message. It runs once somebody asks the package for a name.
+The package's own __init__ imports all of pyroute2, including a database: 180 modules, 9 MiB and
+0.1 s, none of which encodes a message. It is imported when a name of the package is first used.
 """
 
 import sys
@@ -80,7 +80,7 @@ class IpoibInfo(nla):  # type: ignore[misc]
 
 
 class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
-    """struct ifinfomsg and the attributes that we set; numbers from linux/if_link.h."""
+    """struct ifinfomsg and the attributes that requests set; numbers from linux/if_link.h."""
 
     fields = ifinfmsg.fields
     nla_map = (
@@ -105,7 +105,7 @@ class LinkMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
 
 
 class NeighbourMessage(_Given, nlmsg):  # type: ignore[misc]  # pyroute2 is untyped
-    """struct ndmsg and the attributes that we set; numbers from linux/neighbour.h."""
+    """struct ndmsg and the attributes that requests set; numbers from linux/neighbour.h."""
 
     fields = ndmsg.fields
     nla_map = ((1, "NDA_DST", "ipaddr"), (2, "NDA_LLADDR", "cdata"))

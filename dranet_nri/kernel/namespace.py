@@ -1,4 +1,4 @@
-"""One network namespace that a session has open, and what a plan can ask of it."""
+"""One open network namespace of a session, and the requests of a plan in it."""
 
 import os
 from collections.abc import Collection
@@ -19,15 +19,15 @@ from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, prepare
 from dranet_nri.model import Link, LinkState, Ns, Rule, Sysctl, TcxProgram
 from dranet_nri.plan.routes import Slot
 
-# What links of a pod may have on the wire, or its routes: it may make any number of them, and each
-# takes thrice as much of our memory. Some 12,000 plain links.
+# Bytes of a dump of a pod's links or routes: a pod may make any number of them, and each takes
+# three times its size in this process. Some 12,000 plain links.
 MOST_IN_POD: Final = 16 << 20
 
 
 class Space:
     """A namespace with a socket for links, addresses and routes, and one for features.
 
-    What serves several devices of a pod alike is read once and told again, until something is
+    What serves several devices of a pod alike is read once and returned again, until something is
     changed: a node has hundreds of links.
 
     Attributes:
@@ -57,19 +57,19 @@ class Space:
         self._indexes: dict[str, int] = {}
 
     def forget(self) -> None:
-        """Read everything anew from now on, for something is about to change."""
+        """Drop everything that was read, because something is about to change."""
         self._links = None
         self._rules = None
 
     def forget_names(self) -> None:
-        """Look names up anew from now on, for a link is about to come, go or be renamed."""
+        """Drop the names that were read: a link is about to appear, disappear or be renamed."""
         self._indexes.clear()
 
     def links(self) -> tuple[Seen, ...]:
         """Return every link of the namespace.
 
         Raises:
-            KernelError: E2BIG, a pod has more than we look through.
+            KernelError: E2BIG, a pod has more than the limit.
         """
         if self._links is None:
             most = None if self.ns is Ns.HOST else MOST_IN_POD
@@ -112,7 +112,7 @@ class Space:
     def state(self, link: Link) -> LinkState:
         """Return everything of one link.
 
-        Of sysctls, a host's tell what a move resets, and a pod's what a claim can set.
+        Of sysctls, a host's are those that a move resets, and a pod's those that a claim can set.
         """
         links = self.links()
         names = {seen.index: seen.name for seen in links}
@@ -146,7 +146,7 @@ class Space:
         return (*first, *sysctls, *shown[len(first) :])
 
     def tcx(self, index: int) -> tuple[TcxProgram, ...] | None:
-        """Return what runs on a link by TCX; None where the kernel has none, or we may not ask."""
+        """Return a link's TCX programs; None without TCX in the kernel, or the privilege."""
         try:
             return run_inside(self.fd, lambda: bpf.programs_on(index))
         except KernelError as error:

@@ -1,9 +1,10 @@
-"""Network namespaces: who is who, and work inside them in threads that die there.
+"""Network namespaces: identity, and work inside them in threads that end there.
 
 Rules:
-1. Nothing here forks, and no thread that entered a namespace is ever used again. Nor is one left
-   behind: what it does may change something at any time, with descriptors that are others' by
-   then. Who has a deadline has a thread of its own that waits here, see overseer.py.
+1. This module never forks, and a thread that entered a namespace is never used again. No such
+   thread is abandoned: it may change something at any time, with descriptors that belong to others
+   by then. A caller with a deadline runs in a thread of its own, which waits here: see
+   attach/watchdog.py.
 2. A namespace's identity is its nsfs inode; a path is only a way to it.
 """
 
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Outcome(Generic[T]):
-    """What became of work in another thread: a value, or why there is none."""
+    """Result of work in another thread: a value, or the error."""
 
     value: T | None = None
     error: BaseException | None = None
@@ -125,7 +126,7 @@ def identify(path: str) -> NetnsId | None:
         unpinned it and a plain file remains, or the path was used again.
 
     Raises:
-        KernelError: the path cannot be looked at.
+        KernelError: the path cannot be opened.
     """
     fd = open_namespace(path)
     if fd is None:
@@ -139,11 +140,11 @@ def identify(path: str) -> NetnsId | None:
 def open_namespace(path: str) -> int | None:
     """Open the network namespace at path; None as for identify.
 
-    The file is looked at before it is opened for good, so that a fifo does not block and no
+    The file is checked before it is opened for good, so that a fifo does not block and no
     device is touched.
 
     Raises:
-        KernelError: the path cannot be looked at.
+        KernelError: the path cannot be opened.
     """
     try:
         looked = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -165,7 +166,7 @@ def open_namespace(path: str) -> int | None:
 
 
 def _on_nsfs(fd: int) -> bool:
-    """Whether fd is on nsfs. There is one instance of it, so its device number tells."""
+    """Whether fd is on nsfs. There is one instance of it, so its device number is enough."""
     status = os.fstat(fd)
     nsfs = os.stat(HOST_PATH).st_dev  # noqa: PTH116 (a path object would resolve the magic link)
     return stat.S_ISREG(status.st_mode) and status.st_dev == nsfs

@@ -1,4 +1,4 @@
-"""Where a device is, and everything about it there."""
+"""Observation of a device: its namespace, and its complete state there."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ def observe(
     *,
     bare: bool = False,
 ) -> Observed:
-    """Look for the device in both namespaces; arguments as for the port.
+    """Find the device in both namespaces; arguments as for the port.
 
     Raises:
         KernelError: a dump failed.
@@ -47,7 +47,7 @@ def observe(
     host_parents: Parents = {}
     pod_parents: Parents = {}
     if key.parent and not any(seen.parent[1] for seen in (*on_host, *in_pod)):
-        # Linux before 5.14 doesn't tell parents. The pod has no sysfs that we could ask.
+        # Linux before 5.14 shows no parents in netlink. The pod has no sysfs to read.
         host_parents = sysfs_parents(sys_root, on_host)
         own = own_names(_all(in_pod), pod_name, known)
         pod_parents = dict.fromkeys(own, (key.bus, key.parent))
@@ -102,7 +102,7 @@ def _candidates(
 
 
 def own_names(links: Sequence[Link], name: str, known: Known | None) -> set[str]:
-    """Return the names of links in the pod that may be the device, where no parents are told.
+    """Return the names of links in the pod that may be the device, where parents are unknown.
 
     Those of its index there; else its name, and InfiniBand links of its GUID, for the kernel names
     what it makes anew.
@@ -147,7 +147,7 @@ def _taken(links: tuple[Seen, ...], own: Link | None) -> frozenset[str]:
 
 
 def sysfs_parents(sys_root: str, links: tuple[Seen, ...]) -> Parents:
-    """Return the parents of the host's links, where the kernel tells none (before Linux 5.14)."""
+    """Return the parents of the host's links, where netlink has none (before Linux 5.14)."""
     parents: dict[str, tuple[str, str]] = {}
     for seen in links:
         device = Path(sys_root, "class/net", seen.name, "device")

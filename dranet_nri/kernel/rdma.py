@@ -1,11 +1,11 @@
-"""RDMA devices between the host's namespace and a pod's: where they are, moves, their files.
+"""RDMA devices of the host's and a pod's namespace: location, moves and device files.
 
 Rules:
-1. Everything is asked and sent by a thread inside the namespace that has the device: the kernel
-   compares the sender's namespace with the device's.
-2. What a device of the host hangs on, its sysfs tells. Which ones are a NIC's: see find_rdma.py.
-3. No lock of ours is held over a move: it may hang as long as the device's users do, and the
-   kernel lines moves up by itself.
+1. Every request is sent by a thread inside the namespace that has the device: the kernel compares
+   the sender's namespace with the device's.
+2. The parent of a host's RDMA device is read from sysfs. See find_rdma.py for those of a NIC.
+3. No lock is held during a move: a move may hang as long as the device has users, and the kernel
+   serializes moves itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def observe(host: int, pod: int | None, sys_root: str, known: KnownRdma) -> ObservedRdma:
-    """Look for the RDMA devices of a device.
+    """Find the RDMA devices of a device.
 
     Args:
         host, pod: descriptors of the namespaces, None if there is no pod's.
@@ -109,7 +109,7 @@ def move(source: int, target: int, what: str, index: int) -> None:
     """Move the device of that index; one that is there already counts as done.
 
     Raises:
-        KernelError: the kernel or the driver refused; the text tells the remedy.
+        KernelError: the kernel or the driver refused; the text has the remedy.
     """
 
     def send(rdma: RdmaSocket) -> None:
@@ -126,7 +126,7 @@ def rename(space: int, what: str, index: int, name: str) -> None:
     """Rename the device of that index where it is.
 
     Raises:
-        KernelError: the kernel refused; the text tells the remedy.
+        KernelError: the kernel refused; the text has the remedy.
     """
     _asked(space, what, lambda rdma: rdma.rename(what, index, name))
 

@@ -1,11 +1,11 @@
 """Routes (RTM_*ROUTE). Numbers and structs are those of linux/rtnetlink.h.
 
 Rules:
-1. What an address brings back by itself is not a route to restore: its connected route, and the
+1. Routes that an address brings back by itself are not restored: its connected route, and the
    local, broadcast and anycast routes that the kernel derives.
-2. A route that only shares destination, table and metric with the wanted one is another route. On
-   the host the wanted one is put behind it; in a pod that would change the way of its packets.
-3. What cannot be given back as it is, is told in words and never as a plainer route.
+2. A route that only shares destination, table and metric with the desired one is another route. On
+   the host the desired one is appended to it; in a pod that would change the path of its packets.
+3. A route that cannot be restored unchanged is reported, never restored as a simpler route.
 """
 
 import struct
@@ -221,7 +221,7 @@ def _encap(attrs: Mapping[int, bytes]) -> str:
 
 
 def _beyond_us(source: int, attrs: Mapping[int, bytes]) -> str:
-    """Return what a route has that we could not give back, "" if nothing."""
+    """Return what a route has that could not be restored, "" if nothing."""
     if RTA_NH_ID in attrs:
         return f"nexthop object {u32(attrs[RTA_NH_ID])}"
     if source:
@@ -371,7 +371,7 @@ def _request(index: int, route: Route, legs: Sequence[Leg]) -> bytes:
 
 
 def _as_told(route: Route) -> bytes:
-    """Return the attributes that go back as the kernel told them."""
+    """Return the attributes that are sent back as the kernel returned them."""
     metrics = bytes.fromhex(route.metrics)
     if route.mtu:
         metrics = attribute(RTAX_MTU, struct.pack("=I", route.mtu)) + metrics

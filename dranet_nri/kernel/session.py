@@ -1,10 +1,10 @@
-"""The kernel port on rtnetlink, namespaces and procfs.
+"""The kernel port on rtnetlink, network namespaces and procfs.
 
 Rules:
-1. A session has two sockets a namespace, opened by a thread that died in there.
-2. An op is one message that changes something; look-ups before and after it don't count.
-3. Between two ops a session tells links and rules as it read them first, and until a link moves
-   or is renamed, what number a name has.
+1. A session has two sockets per namespace, opened by a thread that ended in it.
+2. An operation is one message that changes something; requests that only read do not count.
+3. Between two operations a session returns links and rules as first read, and until a link moves
+   or is renamed, the first ifindex of a name.
 """
 
 import os
@@ -68,7 +68,7 @@ CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddIpoib | DelLink
 
 
 class NetlinkKernel:
-    """The kernel we run on. Safe to use from several threads; a session is one thread's."""
+    """The running kernel. Safe to use from several threads; a session is one thread's."""
 
     def __init__(
         self, *, host_path: str = HOST_PATH, proc_root: str = "/proc", sys_root: str = "/sys"
@@ -212,7 +212,7 @@ class NetlinkSession:
         return self._space(ns, what).ethtool.state(what, index)
 
     def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
-        """Return what runs on a link by TCX; None before Linux 6.6, or if we may not ask."""
+        """Return what runs on a link by TCX; None before Linux 6.6, or without the privilege."""
         return self._space(ns, f"ask for the TCX programs of link {index}").tcx(index)
 
     def rdma(self, known: KnownRdma) -> ObservedRdma:
@@ -234,7 +234,7 @@ class NetlinkSession:
         return ipoib.observe_child(host, self._spaces.get(Ns.POD), alias)
 
     def children(self) -> tuple[tuple[str, int], ...]:
-        """Return every link on the host that we made."""
+        """Return every link on the host that the plugin made."""
         return ipoib.children(self._space(Ns.HOST, "look for links that we made"))
 
     def pkeys(self, rdma_device: str, port: int) -> tuple[int, ...]:

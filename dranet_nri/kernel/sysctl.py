@@ -1,7 +1,7 @@
-"""Per-interface sysctls. /proc/sys/net shows the namespace of the thread that looks.
+"""Per-interface sysctls. /proc/sys/net shows the namespace of the thread that reads it.
 
 Rules:
-1. What reads or writes procfs runs inside a thread that entered the namespace
+1. Code that reads or writes procfs runs inside a thread that entered the namespace
    (netns.run_inside).
 2. Names come from records, so none may lead out of its directory.
 """
@@ -170,7 +170,7 @@ def check_root(proc_root: Path) -> None:
 
 
 class Defaults:
-    """What a link gets that enters a namespace: the values to which a move resets it.
+    """Sysctls of a link that enters a namespace: the values to which a move resets it.
 
     Its files stay open as long as it is there: to open one takes twenty times as long as to read
     it, and every attach reads them all. Safe to use from several threads.
@@ -267,9 +267,9 @@ def _opened(paths: Mapping[str, str]) -> _Files:
 
 
 def told(af_spec: bytes) -> tuple[Sysctl, ...]:
-    """Return what a move resets as the link's IFLA_AF_SPEC tells it, in the order of the table.
+    """Return the sysctls that a move resets, from the link's IFLA_AF_SPEC, in table order.
 
-    A family that the link lacks is left out. A key that the kernel lacks may be told as 0.
+    A family that the link lacks is left out. A key that the kernel lacks may be returned as 0.
     """
     families = attributes(af_spec)
     found: list[Sysctl] = []
@@ -292,7 +292,7 @@ def _as_in_file(key: str, value: int) -> str:
 
 
 def shown_by_files(proc_root: str, name: str, *, secret: bool) -> tuple[Sysctl, ...]:
-    """Return what a move resets of link name and IFLA_AF_SPEC doesn't tell; what is absent is not.
+    """Return the sysctls that a move resets and IFLA_AF_SPEC lacks; absent files are left out.
 
     Args:
         proc_root: as NetlinkKernel takes it.

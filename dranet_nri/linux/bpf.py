@@ -1,6 +1,6 @@
 """BPF programs that the kernel runs on links by TCX (Linux 6.6), which netlink does not show.
 
-Numbers are of linux/bpf.h. bpf(2) has neither a wrapper in libc nor one that Python ships.
+Numbers are those of linux/bpf.h. bpf(2) has no wrapper in libc, and Python ships none.
 """
 
 import ctypes
@@ -80,7 +80,7 @@ def tcx_names() -> dict[int, tuple[str, ...]]:
     """Return ifindex -> names of what runs by TCX, for links of the thread's network namespace.
 
     Links without a program are left out, so that it is empty on a kernel without TCX. A program
-    that has no name is told by its number.
+    without a name is returned by its number.
 
     Raises:
         KernelError: EPERM, it takes CAP_NET_ADMIN to ask and CAP_SYS_ADMIN to learn a name.
@@ -148,7 +148,7 @@ def _bpf(what: str, command: int, attr: bytes | ctypes.Array[ctypes.c_char]) -> 
         attr: union bpf_attr as far as it is used; a buffer where the kernel answers there.
 
     Raises:
-        KernelError: it failed; ENOSYS, we don't know its number on this machine.
+        KernelError: it failed; ENOSYS, its number on this machine is unknown.
     """
     number = _CALLS.get(platform.machine())
     if number is None:

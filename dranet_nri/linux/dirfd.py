@@ -1,7 +1,8 @@
-"""Reading of small files below one open directory, fast and without surprises.
+"""Reads of small files below one open directory.
 
-Devices come and go while we look: what cannot be read is "" or absent. Only a process that can open
-nothing is told so, or a node would seem to have no devices.
+Devices appear and disappear during a scan: a file that cannot be read is "" or absent. An error is
+raised only to a process that can open no file at all, because its node would seem to have no
+devices.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""What happened in a directory since last asked, through inotify (inotify(7)).
+"""Changes in a directory since the previous query, through inotify (inotify(7)).
 
 Rules:
-1. Asking costs one read(2) when nothing happened.
-2. A change made before the question is in the answer: the kernel queues the event inside the
-   rename itself. What cannot be told exactly is answered with "look at everything".
+1. A query costs one read(2) when nothing happened.
+2. A change made before the query is in its answer: the kernel queues the event inside the
+   rename itself. If events were lost, the answer is that everything may have changed.
 """
 
 import ctypes
@@ -51,7 +51,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What to look at again.
+    """Files to read again.
 
     Attributes:
         names: entries that came, went or changed.
@@ -98,7 +98,7 @@ class Watch:
             raise
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when drain has something to tell."""
+        """Return the descriptor that becomes readable when drain has changes."""
         return self._inotify
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class Watch:
         return Changes(everything=True) if everything else Changes(frozenset(names))
 
     def rearm(self) -> None:
-        """Look whether the path still leads to the watched directory; if not, take the new."""
+        """Check whether the path still leads to the watched directory; if not, watch the new."""
         if self.directory is None or not self._is_current(self.directory):
             self._arm()
 
@@ -169,7 +169,7 @@ class Watch:
                 if candidate != self._path:
                     step = self._path.relative_to(candidate).parts[0]
                     return not (candidate / step).is_dir()
-                # Watched before opened: if it is replaced in between, an event tells.
+                # Watched before opened: if it is replaced in between, there is an event.
                 self.directory = os.open(candidate, _OPEN_DIRECTORY)
                 return True
         raise StateError(f"{self._path}: neither it nor a directory above it can be watched")

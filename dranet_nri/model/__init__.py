@@ -1,9 +1,9 @@
 """Frozen values that cross rooms.
 
 Rules:
-1. A value from outside becomes one of these at the door, or an InvalidValueError.
-2. A device is known by what is stable (`DeviceKey`); names and indexes are observations.
-3. No value here touches the world.
+1. A value from outside is parsed into one of these, or raises InvalidValueError.
+2. A device is identified by stable facts (`DeviceKey`); names and indexes are observations.
+3. No value here does I/O.
 """
 
 from dranet_nri.model.claim import (

@@ -1,4 +1,4 @@
-"""Devices, what the shim allocates and what the plugin attaches."""
+"""Devices, allocations (written by the shim) and attachments (written by the plugin)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -87,7 +87,7 @@ class AllocatedDevice:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Return the device's name and the share's id, which tell shares of one device apart."""
+        """Return the device's name and the share's id, which distinguish shares of one device."""
         return self.device.name, self.share_id
 
     @property
@@ -106,13 +106,13 @@ class ContainerClaim:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What the shim records for one claim (allocations/<claim uid>.json).
+    """The shim's record of one claim (allocations/<claim uid>.json).
 
     Attributes:
         pod: the one pod that may use the claim.
         pod_claim_name: name of the claim in a template pod's spec, "" for a direct claim.
         containers: which containers list it; empty: none does, so every container gets it.
-        nonce: last part of the CDI ids, which tells claims of one name apart.
+        nonce: last part of the CDI ids, which distinguishes claims of one name.
         boot_id: of the boot in which it was recorded.
     """
 
@@ -126,7 +126,7 @@ class Allocation:
 
 
 class Phase(StrEnum):
-    """How far a claim's devices are."""
+    """Progress of a claim's devices."""
 
     INTENT = "intent"  # a plan was written, its result was not
     ATTACHED = "attached"  # all devices are in the pod, fully configured
@@ -164,7 +164,7 @@ class AttachedDevice:
     """One device of an attachment.
 
     Attributes:
-        snapshot: state on the host before we touched it; None until taken.
+        snapshot: state on the host before the first operation; None until taken.
         snapshot_s: when it was taken, seconds of CLOCK_BOOTTIME.
         pod_name: interface name in the pod, "" for a device without a netdev.
         pod_index: its ifindex there, 0 until it is attached.
@@ -178,7 +178,7 @@ class AttachedDevice:
         child: alias of the link that is made for the pod on this device, "" if none is.
         share_id: of a share of a multi-allocation device, which stays on the host; "" if it is
             the pod's alone.
-        home: verified back on the host and restored.
+        home: verified on the host and restored.
     """
 
     request: str
@@ -206,12 +206,12 @@ class AttachedDevice:
 
     @property
     def touched(self) -> bool:
-        """Whether something of it may be away from home."""
+        """Whether some of its state may not be restored."""
         return not self.home and (self.snapshot is not None or bool(self.rdma or self.child))
 
     @property
     def was_given(self) -> bool:
-        """Whether a pod once had it whole: what is told after success is kept until it is home."""
+        """Whether a pod once had it whole: facts after success are kept until it is restored."""
         return not self.home and bool(self.mtu or self.char_devices)
 
 
@@ -220,13 +220,13 @@ GATE_CLOSED: Final = "NetworkDeviceGateClosed"  # reason of one that is attached
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why the last try failed.
+    """Reason of the last failed try.
 
     Attributes:
         reason: CamelCase word for events and conditions ("NetworkDeviceAttachFailed").
         message: one line: which device, why, what to do.
         time: Unix seconds, of the last try that counted.
-        count: tries that failed for this pod, but for those that do not count (plan/patience.py).
+        count: tries that failed for this pod, but for those that do not count (plan/retry.py).
     """
 
     reason: str
@@ -237,7 +237,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What the plugin records for one claim (attachments/<claim uid>.json)."""
+    """The plugin's record of one claim (attachments/<claim uid>.json)."""
 
     claim: ObjectRef
     pod: ObjectRef
@@ -250,10 +250,10 @@ class Attachment:
 
     @property
     def is_away(self) -> bool:
-        """Whether a device was touched and is not verified home."""
+        """Whether a device was modified and is not verified on the host."""
         return any(each.touched for each in self.devices)
 
     @property
     def holds_devices(self) -> bool:
-        """Whether a device is in the pod, or was touched and is not verified home."""
+        """Whether a device is in the pod, or was modified and is not verified on the host."""
         return self.phase is Phase.ATTACHED or self.is_away

@@ -10,7 +10,7 @@ TENANT_PKEY: Final = 0  # stands for the one found in the port's table; no parti
 
 
 class IpoibMode(StrEnum):
-    """How IP travels over InfiniBand (IPOIB_MODE_*, linux/if_link.h)."""
+    """Transport of IP over InfiniBand (IPOIB_MODE_*, linux/if_link.h)."""
 
     DATAGRAM = "datagram"
     CONNECTED = "connected"

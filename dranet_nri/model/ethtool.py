@@ -1,10 +1,10 @@
-"""What `ethtool` switches on a net device: offload features and private flags."""
+"""`ethtool` switches of a net device: offload features and private flags."""
 
 from dataclasses import dataclass
 from typing import Final
 
-# What ethtool calls groups of features, and has called them: the names that they stand for, as
-# patterns (*: anything). ethtool(8), -K; the kernel knows the names alone.
+# Present and former names of feature groups in ethtool: the features that they stand for, as
+# patterns (*: anything). ethtool(8), -K; the kernel has the feature names only.
 _GROUPS: Final = (
     ("rx", "rx-checksumming", "rx-checksum"),
     ("tx", "tx-checksumming", "tx-checksum-*"),
@@ -26,7 +26,7 @@ FEATURE_ALIASES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """What is on and what is off, by name; each name once, sorted."""
+    """Switches that are on or off, by name; each name once, sorted."""
 
     on: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class EthtoolConfig:
 
 @dataclass(frozen=True, slots=True)
 class EthtoolState:
-    """What a net device has.
+    """Offload features and private flags of a net device.
 
     Attributes:
         features: those that can be changed, as they were asked for last ("wanted").

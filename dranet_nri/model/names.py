@@ -1,4 +1,4 @@
-"""Names and identifiers from outside, parsed at the door."""
+"""Names and identifiers from outside, parsed and checked."""
 
 import re
 from typing import Final
@@ -44,7 +44,7 @@ def is_representor(port_name: str) -> bool:
 
 
 def is_spare(name: str) -> bool:
-    """Whether a device at home may have the name while its own is taken."""
+    """Whether a device on the host may have the name while its own is taken."""
     return _SPARE.fullmatch(name) is not None
 
 

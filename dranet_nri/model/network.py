@@ -1,4 +1,4 @@
-"""The kernel's view: links, addresses, routes, rules, and where a device is."""
+"""Kernel network state: links, addresses, routes, rules, and the location of a device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dranet_nri.model.rdma import NO_RDMA, ObservedRdma
 
 
 class Ns(StrEnum):
-    """The two network namespaces a plan speaks of."""
+    """The two network namespaces of a plan."""
 
     HOST = "host"
     POD = "pod"
@@ -18,7 +18,7 @@ class Ns(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceKey:
-    """What a network device is known by, wherever it is.
+    """Stable identity of a network device, in any namespace.
 
     Attributes:
         bus: the parent's bus ("pci", "virtio", "vmbus"), "" for a virtual device.
@@ -42,8 +42,8 @@ DELETED_WITH_LOWER: Final = frozenset({"macsec", "vxlan"})
 # that again, without its routes and IPv6 addresses (vlan_device_event, net/8021q/vlan.c). A macvlan
 # or ipvlan link only loses its carrier.
 CLOSED_WITH_LOWER: Final = "vlan"
-# Kinds that may tell another link, and do not run over it: ends of a pair; tunnels without a lower
-# link; and IPoIB children, which the rules for their RDMA device are about.
+# Kinds that may name another link, and do not run over it: ends of a pair; tunnels without a lower
+# link; and IPoIB children, which the rules for their RDMA device cover.
 BESIDE_LOWER: Final = frozenset({"bareudp", "geneve", "gtp", "ipoib", "netkit", "veth", "vxcan"})
 SCOPE_LINK: Final = 253  # linux/rtnetlink.h
 ARPHRD_INFINIBAND: Final = 32  # linux/if_arp.h: IPoIB, parents and children
@@ -51,7 +51,7 @@ ARPHRD_INFINIBAND: Final = 32  # linux/if_arp.h: IPoIB, parents and children
 
 @dataclass(frozen=True, slots=True)
 class OffloadSizes:
-    """GSO and GRO limits in bytes; None where the kernel does not tell (linux/if_link.h)."""
+    """GSO and GRO limits in bytes; None where the kernel has none (linux/if_link.h)."""
 
     gso: int | None = None
     gro: int | None = None
@@ -60,7 +60,7 @@ class OffloadSizes:
 
 
 class XdpMode(StrEnum):
-    """Where a link runs an XDP program: its driver, the kernel's stack or its hardware."""
+    """Hook of an XDP program: the link's driver, the kernel's stack or the hardware."""
 
     NATIVE = "native"
     GENERIC = "generic"
@@ -77,7 +77,7 @@ class XdpProgram:
 
 @dataclass(frozen=True, slots=True)
 class IpoibState:
-    """How an IP-over-InfiniBand link works: IFLA_IPOIB_MODE and IFLA_IPOIB_UMCAST.
+    """State of an IP-over-InfiniBand link: IFLA_IPOIB_MODE and IFLA_IPOIB_UMCAST.
 
     Attributes:
         connected: connected mode, else datagram.
@@ -89,7 +89,7 @@ class IpoibState:
 
 
 class TcxSide(StrEnum):
-    """Which packets of a link a program sees by TCX."""
+    """Direction of the packets that a TCX program gets."""
 
     INGRESS = "ingress"
     EGRESS = "egress"
@@ -118,13 +118,13 @@ class Link:
         lower: ifindex of IFLA_LINK, of a VXLAN's underlay (IFLA_VXLAN_LINK), 0 if none or if it is
             in another namespace.
         bus, parent: see DeviceKey.
-        perm_mac: permanent address (IFLA_PERM_ADDRESS, Linux 5.6), "" if none is told.
-        dev_port: see DeviceKey; None where nobody looked, as in a pod, whose sysfs we don't have.
+        perm_mac: permanent address (IFLA_PERM_ADDRESS, Linux 5.6), "" if there is none.
+        dev_port: see DeviceKey; None where it was not read, as in a pod, which has no sysfs here.
         flags: those IFF_* bits that an administrator sets and a move keeps: NOARP, PROMISC,
-            ALLMULTI, MULTICAST. None, as in the two below: a record of before does not tell.
+            ALLMULTI, MULTICAST. None, as in the two below: an earlier record has none.
         group: IFLA_GROUP.
         xdp: what is attached.
-        ipoib: None where the kernel tells none, as of any link that is not IPoIB.
+        ipoib: None where the kernel shows none, as of any link that is not IPoIB.
     """
 
     index: int
@@ -209,9 +209,9 @@ class Route:
         expires_s: remaining lifetime in seconds, 0 none.
         preference: RTA_PREF of IPv6 (0 medium, 1 high, 3 low).
         tos: of the packets that it is for, 0 all; IPv4 only.
-        metrics: RTA_METRICS but the MTU (initcwnd, advmss, …) as the kernel tells them, in hex.
+        metrics: RTA_METRICS but the MTU (initcwnd, advmss, …) as the kernel returns them, in hex.
         realms: RTA_FLOW.
-        encap: RTA_ENCAP_TYPE and RTA_ENCAP as the kernel tells them, in hex; "" no tunnel.
+        encap: RTA_ENCAP_TYPE and RTA_ENCAP as the kernel returns them, in hex; "" no tunnel.
     """
 
     destination: str
@@ -326,7 +326,7 @@ class Sysctl:
 
     @property
     def secret(self) -> bool:
-        """Whether the value is nobody's to read: IPv6 addresses can be told from it (RFC 7217)."""
+        """Whether the value must not be shown: IPv6 addresses can be derived from it (RFC 7217)."""
         return self.key == "stable_secret"
 
 
@@ -336,9 +336,9 @@ class LinkState:
 
     As a snapshot of the host it serves both inheritance and restoration. `rules` are those of
     the namespace that belong to this device: by iif/oif, or by a table its routes use. `ethtool`
-    is None where nobody asked, and before Linux 5.7. `unrestorable` are
+    is None where it was not read, and before Linux 5.7. `unrestorable` are
     routes that could not be given back as they are, in words; none of them is among `routes`.
-    `tcx` are the programs that run on it; None where nobody asked, as in a pod, or may not.
+    `tcx` are the programs that run on it; None where not read, as in a pod, or not permitted.
     """
 
     link: Link
@@ -355,7 +355,7 @@ class LinkState:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Where one device is now.
+    """Current location of one device.
 
     Attributes:
         host: its state in the host's namespace, None if it is not there.
@@ -365,7 +365,7 @@ class Observed:
         rdma: where its RDMA devices are, if it has any.
         lost_with_rdma: names of other links on the host that are lost when its RDMA device moves:
             IPoIB children and other ports.
-        unclear: links that may be the device and can't be told apart; it counts as being nowhere
+        unclear: links that may be the device and can't be distinguished; it counts as being nowhere
             then, and not as gone.
     """
 

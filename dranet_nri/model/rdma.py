@@ -1,4 +1,4 @@
-"""RDMA devices as the kernel shows them, and where they are."""
+"""Kernel RDMA state: RDMA devices, and their location."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Final
 
 
 class RdmaMode(StrEnum):
-    """Whether RDMA devices belong to one network namespace or to all (rdma_netlink.h)."""
+    """Scope of RDMA devices: one network namespace or all (rdma_netlink.h)."""
 
     SHARED = "shared"
     EXCLUSIVE = "exclusive"
@@ -29,7 +29,7 @@ class RdmaLink:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRdma:
-    """Where the RDMA devices of one device are now.
+    """Current location of the RDMA devices of one device.
 
     Attributes:
         mode: None where the kernel has no RDMA.

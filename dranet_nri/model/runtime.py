@@ -1,4 +1,4 @@
-"""What NRI tells of pods and containers, and what we answer."""
+"""Runtime values: pods and containers from NRI, and the edits of a container."""
 
 from dataclasses import dataclass
 
@@ -62,7 +62,7 @@ class Rlimit:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What one container gets, before it is encoded as CDI or as an NRI adjustment."""
+    """Edits of one container, before they are encoded as CDI or as an NRI adjustment."""
 
     mounts: tuple[Mount, ...] = ()
     char_devices: tuple[CharDevice, ...] = ()

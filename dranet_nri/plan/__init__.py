@@ -1,1 +1,1 @@
-"""What must happen, as data: operations and the planner of wanted against observed."""
+"""Plans as data: the operations, and the planner from desired and observed state."""

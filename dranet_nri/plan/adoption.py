@@ -1,10 +1,10 @@
-"""A device that is found in a pod without a record: what the host must have had.
+"""Adoption of a device that is in a pod without a record: its host state is inferred.
 
 Rules:
-1. Its name, MTU and address were published, and stand in the allocation.
-2. What the claim configures is the claim's. The rest of what is in the pod was inherited, but for
-   XDP and TCX programs: one of the pod's that stayed would see what the next pods send.
-3. Of its RDMA devices the names were published. Nobody guesses which of several had which.
+1. Name, MTU and MAC address were published, and are in the allocation.
+2. Settings that the claim configures belong to the claim. All other state in the pod was inherited,
+   except XDP and TCX programs: a program of the pod that stayed would read later pods' packets.
+3. The names of its RDMA devices were published. Among several, none is guessed.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is missing of a wanted state: the parts of plans that both directions share."""
+"""Differences between desired and observed link state, shared by attach and restore plans."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from dranet_nri.plan.routes import interface_of
 def settings_of(link: Link) -> LinkSettings:
     """Return what a plan would set to make a link like this one.
 
-    The address of an IP-over-InfiniBand link is made of its queue pair and GUID: nobody sets it.
+    The address of an IP-over-InfiniBand link is made of its queue pair and GUID: it cannot be set.
     """
     return LinkSettings(
         mtu=link.mtu,

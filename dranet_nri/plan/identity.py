@@ -1,10 +1,10 @@
-"""What a device is known by, for its name and its address may be another's by now.
+"""Device identity: the stable facts by which a device is found again.
 
 Rules:
-1. Nobody can change the number of a port, nor a permanent address while its driver keeps the
-   device, nor an index while it stays in a namespace. Names and other addresses anybody may set.
-2. Hardware that its driver makes anew is born on the host, maybe with another permanent address.
-3. What is not told or was not recorded speaks neither for a link nor against it.
+1. Nobody can change a port number, nor a permanent address while the driver keeps the device, nor
+   an ifindex while the link stays in a namespace. Names and other addresses can be changed.
+2. Hardware that its driver creates anew appears on the host, maybe with another permanent address.
+3. A fact that is unknown or was not recorded counts neither for a link nor against it.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from dranet_nri.model import (
 )
 from dranet_nri.plan.rdma import same
 
-# Links of these kinds have their parent's address, so that it tells them from nothing.
+# Links of these kinds have their parent's address, so it does not distinguish them.
 BORROWED_ADDRESS: Final = frozenset({"vlan", "ipvlan", "ipvtap", "macsec"})
 _IPOIB_ADDRESS: Final = 59  # characters: flags and queue pair (4 bytes), then a GID (RFC 4391)
 _PORT_GUID: Final = 23  # characters: the last 8 bytes of the GID
@@ -58,8 +58,8 @@ class Known:
     def waits_as(self, link: Link) -> bool:
         """Whether a link on the host is the virtual device, under a name that it has meanwhile.
 
-        It came home with its address. Without one of its own its index has to do, which the kernel
-        keeps where it is free; where it is not, the name tells it, for that is made of it.
+        It returned with its address. Without one of its own its index identifies it, which the
+        kernel keeps where it is free; where it is not, the name does, which contains the index.
         """
         if link.kind != self.kind or not is_spare(link.name):
             return False
@@ -71,7 +71,7 @@ class Known:
     def is_named(self, link: Link) -> bool:
         """Whether a link of the right name in the pod is the virtual device.
 
-        Its name has to do while nobody knows its index there.
+        Its name identifies it while its index there is unknown.
         """
         return link.kind == self.kind and (not self.pod_index or link.mac in self.macs)
 
@@ -122,7 +122,7 @@ class Known:
             return False
         named = link.name == name
         if self.perm_mac and link.perm_mac:
-            # What was made anew while the device was away we gave its name there, no other.
+            # A link that was made again while the device was in the pod has the name set there.
             return bool(self.pod_index) or not named
         if self.index and not self.pod_index:
             return False
@@ -131,7 +131,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class KnownRdma:
-    """What the RDMA devices of a device are known by.
+    """Recorded identity of the RDMA devices of a device.
 
     Attributes:
         key: of the device.

@@ -1,15 +1,15 @@
 """Host configuration of a device that its pod inherits, best effort.
 
 Rules:
-1. What the pod cannot have is left out with a warning; the attach goes on. What the kernel refuses
-   later is left out then: see plan.lacking.
-2. Addresses become permanent, so those that somebody manages for a while stay: of router
-   advertisements, from which the pod's kernel makes its own, temporary and deprecated ones.
-3. A route is inherited only where it still makes sense with the pod's addresses: its source is one
-   of them and its gateway is on link. A default route of table main is never inherited, because
-   the pod's default route is the cluster network's; list it in `routes` to have it. Nor is one that
-   tunnels or goes over other devices: where that leads is the host's affair.
-4. Rules follow the tables whose routes came along.
+1. What the pod cannot have is left out with a warning; the attach continues. What the kernel
+   refuses later is left out then: see plan.lacking.
+2. Inherited addresses become permanent, so addresses with a managed lifetime stay: those of router
+   advertisements (the pod's kernel makes its own), temporary and deprecated ones.
+3. A route is inherited only where it fits the pod's addresses: its source is one of them and its
+   gateway is on link. A default route of table main is never inherited, because the pod's default
+   route is the cluster network's; a claim gets it by `routes`. Routes that tunnel or use other
+   devices are not inherited: their destination depends on the host.
+4. Rules follow the tables whose routes are inherited.
 """
 
 from collections.abc import Collection
@@ -39,7 +39,7 @@ Inherited = Address | Route | Rule | Neighbour
 
 @dataclass(frozen=True, slots=True)
 class OfHost:
-    """What goes along, and in words what does not."""
+    """Host state that the pod inherits, and in words the rest."""
 
     addresses: tuple[Address, ...]
     routes: tuple[Route, ...]

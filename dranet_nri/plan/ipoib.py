@@ -1,12 +1,11 @@
-"""Links that are made for a pod and end with it: IP-over-InfiniBand children.
+"""IP-over-InfiniBand children: links that are made for a pod and end with it.
 
 Rules:
-1. The parent stays on the host. The child is made there, under a name of ours, and moved: made in
-   another namespace than its parent's it has crashed kernels.
-2. It is known by its alias, wherever it is and whatever it is called; before it has one, by its
-   first name.
-3. A kernel whose namespace dies returns it to the host. So it is home when it is nowhere, and what
-   appears later without a record is a stray.
+1. The parent stays on the host. The child is made there, under a name of the plugin's, and moved:
+   making it in another namespace than its parent's has crashed kernels.
+2. Its alias identifies it, in any namespace and under any name; before it has one, its first name.
+3. A kernel whose namespace ends returns the child to the host. A child that exists nowhere is
+   restored, and one that appears later without a record is orphaned.
 """
 
 from dataclasses import dataclass
@@ -50,12 +49,12 @@ def first_name(alias: str) -> str:
 
 
 def is_ours(link: Link) -> bool:
-    """Whether we made a link of a pod, which may give its NIC any alias; most have no kind."""
+    """Whether the plugin made a pod's link. A pod may set any alias; most links have no kind."""
     return bool(link.kind) and link.alias.startswith(ALIAS)
 
 
 def is_ours_on_host(link: Link) -> bool:
-    """Whether we made a link of the host: there its parent is seen, and a port has none."""
+    """Whether the plugin made a host's link: its parent is visible there, a port has none."""
     return is_ours(link) and bool(link.lower)
 
 

@@ -1,4 +1,4 @@
-"""The port through which plans reach a kernel. Netlink implements it, and a fake for tests."""
+"""The kernel port of plans: protocols that netlink implements, and a fake in tests."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
@@ -40,7 +40,7 @@ class Session(Protocol):
         """Return where the device is and its full state there.
 
         Args:
-            key: what to look for. A device with a parent is matched by it in both
+            key: of the device to find. A device with a parent is matched by it in both
                 namespaces; a virtual one by its host name on the host, and by pod_name
                 inside the pod.
             pod_name: the interface name a plan gives or gave it in the pod; "" if unknown.
@@ -83,7 +83,7 @@ class Session(Protocol):
             but: ifindexes of links whose routes don't count.
 
         Raises:
-            KernelError: a dump failed; E2BIG, there are more routes than we look through.
+            KernelError: a dump failed; E2BIG, there are more routes than the limit.
         """
 
     def ethtool(self, ns: Ns, index: int) -> EthtoolState | None:
@@ -94,7 +94,7 @@ class Session(Protocol):
         """
 
     def tcx(self, ns: Ns, index: int) -> tuple[TcxProgram, ...] | None:
-        """Return what runs on a link by TCX; None before Linux 6.6, or if we may not ask.
+        """Return what runs on a link by TCX; None before Linux 6.6, or without the privilege.
 
         Raises:
             KernelError: ENODEV, there is no link of that index.
@@ -128,7 +128,7 @@ class Session(Protocol):
         """
 
     def children(self) -> tuple[tuple[str, int], ...]:
-        """Return alias and ifindex of every link on the host that we made.
+        """Return alias and ifindex of every link on the host that the plugin made.
 
         Raises:
             KernelError: a dump failed.
@@ -147,7 +147,7 @@ class Session(Protocol):
 
 
 class Kernel(Protocol):
-    """What the daemon needs of the kernel."""
+    """The kernel port of the daemon."""
 
     def identify(self, path: str) -> NetnsId | None:
         """Return the identity of the namespace at path, None if nothing (or no nsfs) is there."""

@@ -1,13 +1,13 @@
-"""Offload features and private flags: what a claim's names mean on a device, and what is missing.
+"""Offload features and private flags: the claim's names resolved on a device, and the difference.
 
 Rules:
 1. They are the device's own, and a move keeps them. They are switched on the host, before the
    device leaves and after it is back.
-2. A name of a feature wins over an alias that covers it.
-3. A feature that an alias names and that the device cannot change is left alone if it is as the
-   claim says: large receive offload that is off on a device without it.
-4. In the pod a feature must be at work, or not, as the claim says. At home it is asked for as it
-   was before; whether it then is at work is the device's affair.
+2. The name of a feature takes precedence over an alias that covers it.
+3. A feature that an alias covers and that the device cannot change is left alone if it has the
+   claimed value: large receive offload that is off on a device without it.
+4. In the pod a feature must be active or inactive as the claim says. On the host it is requested
+   as before; whether it then is active depends on the device.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,12 @@
-"""The closed union of operations a plan is made of.
+"""The closed union of operations of which a plan consists.
 
 Rules:
-1. An op is a frozen value that prints itself; it holds no handle and no observation but the
+1. An operation is a frozen, printable value; it has no handle and no observation except the
    ifindex of the link it moves.
-2. Doing an op twice is the same as doing it once.
-3. Ops name links by name in a namespace, except the ones that leave it, which use the ifindex
-   that was observed, so that a rename in between cannot make them hit another link. RDMA devices
-   are always known by index.
+2. Doing an operation twice is the same as doing it once.
+3. Operations name links by name in a namespace, except those that move a link out of it, which use
+   the observed ifindex, so that a rename in between cannot change the target. RDMA devices are
+   always identified by index.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from dranet_nri.model import (
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """What one RTM_NEWLINK may set besides name and namespace; None leaves it as it is.
+    """Link settings of one RTM_NEWLINK besides name and namespace; None leaves them as they are.
 
     For `flags` see Link; all of those bits become as they are given.
     """
@@ -355,7 +355,7 @@ class AddIpoib:
 
 @dataclass(frozen=True, slots=True)
 class DelLink:
-    """Delete a link that we made; one that is gone counts as done."""
+    """Delete a link that the plugin made; one that is gone counts as done."""
 
     ns: Ns
     index: int

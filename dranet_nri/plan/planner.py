@@ -1,13 +1,13 @@
-"""From wanted and observed to a plan. Attach, detach, repair and undo are this one function.
+"""The planner: from desired and observed state to a plan, for attach, detach, repair and undo.
 
 Rules:
-1. A plan of a state that is as wanted is empty; so is the plan after a plan was applied.
-2. What appeared on the host meanwhile is never deleted: a plan only moves, sets and adds. What it
-   takes off is the device's own and was the pod's: XDP programs, altnames.
-3. The way into a pod is one message (move, rename, MTU, MAC, offload sizes). The way out renames
-   inside the pod first, because a rename in the moving message shows udev the pod's name.
-4. Names in use are never fought over: into a pod a taken name is an error, on the way home the
-   device gets a free name, and its own as soon as that is free again.
+1. The plan of a state that is as desired is empty; so is the plan after a plan was applied.
+2. A plan never deletes what appeared on the host meanwhile: it only moves, sets and adds. It
+   removes only the device's own state that the pod left: XDP programs, altnames.
+3. One message moves a link into a pod (move, rename, MTU, MAC, offload sizes). On the way out the
+   link is renamed in the pod first: a rename in the moving message shows udev the pod's name.
+4. Names in use are not taken: in a pod a name in use is an error; on the host the device gets a
+   free name, and its own as soon as that is free again.
 """
 
 from dataclasses import dataclass, replace
@@ -65,7 +65,7 @@ class InPod:
 
     Attributes:
         network: how it shall be configured there; None for a device without a net device.
-        host: the state of its net device before we touched it.
+        host: the state of its net device before the first operation.
         rdma: its RDMA devices that go with it, as they were on the host.
         rdma_name: of the only one of them in the pod, "" to keep its name.
         child: the link that is made for the pod instead; None: the device itself goes there.
@@ -118,7 +118,7 @@ def _plan_child(wanted: Wanted, observed: Observed) -> Plan:
 
 
 def is_cut(state: LinkState | None, ops: Plan) -> bool:
-    """Whether the plan ends early, because a net device is made whose number nobody knows yet.
+    """Whether the plan ends early, because a net device is made whose index is not known yet.
 
     A child is, and so is an IPoIB link whose RDMA device moves.
 
@@ -199,7 +199,7 @@ def _into_pod(network: PodNetwork, state: LinkState, observed: Observed) -> Plan
 
 
 def _without_namesake(snapshot: Link, observed: Observed) -> Observed:
-    """Tell a virtual device from another link, where both namespaces have one of its names.
+    """Distinguish a virtual device from a link of one of its names in the other namespace.
 
     Nothing but names identifies it, but until it leaves the host it has its index there.
     """
@@ -224,7 +224,7 @@ def _check(network: PodNetwork, link: Link, observed: Observed) -> None:
 def _check_mtu(mtu: int | None, link: Link, ipoib: IpoibState | None) -> None:
     """Refuse an MTU that the device can't have, an IPoIB link in the mode that it has in the pod.
 
-    The kernel tells the bounds of connected mode in either (ipoib_add_port, ulp/ipoib).
+    The kernel returns the bounds of connected mode in either (ipoib_add_port, ulp/ipoib).
     """
     low, high, where, remedy = link.min_mtu, link.max_mtu, "", ""
     if ipoib is not None:
@@ -246,7 +246,7 @@ def _check_mtu(mtu: int | None, link: Link, ipoib: IpoibState | None) -> None:
 
 
 def _require_no_ethtool(network: PodNetwork, link: Link) -> None:
-    """Refuse what is set on the host's link, where the pod gets one that is made anew."""
+    """Refuse settings of the host's link, where the pod's link is made in its place."""
     if network.features or network.private_flags:
         raise RefusedError(
             f"ethtool for device {link.name}: the kernel makes this IPoIB interface anew when its"
@@ -258,7 +258,7 @@ def _inherited(given: LinkSettings, before: Link) -> LinkSettings:
     """Return the settings with what the claim leaves out as the host's link had it.
 
     A move keeps that, but not where an IPoIB link is made anew because its RDMA device moves. One
-    of which no mode was told may not take the MTU.
+    of unknown mode may refuse the MTU.
     """
     if before.ipoib is None:
         return given

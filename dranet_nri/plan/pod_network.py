@@ -1,10 +1,10 @@
-"""What a device's configuration in the pod shall be: the claim's parameters over the host's state.
+"""The network configuration of a device in the pod: claim parameters over the host's state.
 
 Rules:
-1. What the claim gives, wins, and is strict: the pod has it, or does not start. Claimed IPv6 is
+1. A claim's parameters win and are strict: the pod has them, or does not start. Claimed IPv6 is
    switched on for the link.
-2. What it leaves out is inherited from the host, best effort: see plan.inherit.
-3. The kernel takes IPv6 off a link of a small MTU. Claimed IPv6 is refused there.
+2. What the claim leaves out is inherited from the host, best effort: see plan.inherit.
+3. The kernel removes IPv6 from a link with a small MTU. Claimed IPv6 is refused there.
 """
 
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ class PodNetwork:
 
     Attributes:
         inherited: what of the addresses, routes, rules and neighbours was not claimed.
-        told: what the pod should know of what it gets, one line each.
+        told: warnings for the pod, one line each.
     """
 
     name: str

@@ -1,11 +1,11 @@
-"""The RDMA devices of a device, on their way into a pod and home. Only exclusive mode moves them.
+"""Plans for RDMA devices that move into a pod and back. Only exclusive mode moves them.
 
 Rules:
-1. Into the pod they go before the net device. A driver that can't move its RDMA device says so
-   then, before anything was done; and some drivers destroy it when its net device leaves.
-2. Home they come before the net device as well: the host's scan must find both together.
-3. The kernel knows a device by its index. One with another index is a new one: the driver was
-   reloaded. It is born on the host, so that nothing has to be brought back.
+1. They move into the pod before the net device. A driver that cannot move its RDMA device refuses
+   then, before any change; and some drivers destroy it when its net device leaves.
+2. They return before the net device as well: the host's scan must find both together.
+3. The kernel knows a device by its index. A device with another index is new: the driver was
+   reloaded. The kernel creates it on the host, so nothing has to be moved back.
 4. A device is renamed in the pod only: on the host, udev names what appears there.
 """
 
@@ -69,7 +69,7 @@ def rdma_home(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> Plan:
 
 
 def rdma_problem(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> str:
-    """Return why the RDMA devices are not home, "" if they are.
+    """Return why the RDMA devices are not restored, "" if they are.
 
     The name counts as well, as long as the device is still the one that left.
     """
@@ -96,7 +96,7 @@ def found(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLin
 
 
 def _reborn(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
-    """Return the devices on the host that appeared since, which a driver's reload made anew."""
+    """Return the devices on the host that appeared since, made by a driver's reload."""
     return tuple(
         each for each in observed.host if all(same(link, (each,)) is None for link in before)
     )

@@ -1,11 +1,11 @@
 """Remedies for the errnos of the kernel: one table of sentences.
 
 Rules:
-1. Every operation has a sentence for every errno: its own, else what the errno means to any.
+1. Every operation has a sentence for every errno: its own, else the general one of the errno.
 2. A sentence names a parameter of the claim only where the claim decides: in a pod, and for the
    operation that applies the parameter.
 3. The meanings are those of the kernel's code for that request. Those of RDMA requests are in the
-   error's own text (rdma.remedies).
+   error's own text (linux/rdma/errors.py).
 """
 
 from collections.abc import Mapping
@@ -228,7 +228,7 @@ OF_POD: Final[Mapping[type[Op], Mapping[int, str]]] = {
 
 
 def remedy(code: int, op: Op | None = None) -> str:
-    """Return what to do about an errno of an operation, or of a look at the kernel."""
+    """Return the remedy for an errno of an operation, or of a kernel query."""
     return _own(op).get(code) or ANY.get(code, UNKNOWN)
 
 
@@ -252,7 +252,7 @@ def explained(error: KernelError, op: Op | None = None) -> str:
 
 
 def described(error: Exception, op: Op | None = None) -> str:
-    """Return what a pod's event or a record says of an error; one not of ours tells its type."""
+    """Return the text of an error for an Event or a record; a foreign one has its type."""
     if isinstance(error, KernelError):
         return explained(error, op)
     return str(error) if isinstance(error, DranetError) else f"{type(error).__name__}: {error}"

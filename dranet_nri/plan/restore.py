@@ -1,16 +1,17 @@
-"""The way home: from the pod, or from wherever the kernel left a device, to what the host had.
+"""Restore plans: from the pod, or wherever the kernel left a device, to the recorded host state.
 
 Rules:
-1. Hardware is renamed inside the pod, before the move: a rename in the moving message shows udev
-   the pod's name. A virtual device is renamed by the moving message: whoever takes over between
-   two messages would find it nowhere.
-2. What appeared on the host meanwhile is never deleted: addresses, routes and what else hangs on
-   a link there. Of what is the device's own, and a move keeps (MTU, MAC, flags, group, programs
-   of XDP and TCX), the snapshot decides, and so it does of altnames that it has in the pod.
-   What a pod left by TCX is looked for at home, still down: in a pod it takes a thread to ask.
-3. A name in use is not fought over: the device gets a free one, and its own once that is free.
-   It keeps no other: two links that the kernel made anew may each have the other one's name.
-4. What a lifetime ended is not given back, nor a route that only it made possible.
+1. Hardware is renamed in the pod, before the move: a rename in the moving message shows udev the
+   pod's name. A virtual device is renamed by the moving message: a process that takes over between
+   two messages could not find it.
+2. A plan never deletes what appeared on the host meanwhile: addresses, routes and other state of
+   its link there. For the device's own state, which a move keeps (MTU, MAC, flags, group, XDP and
+   TCX programs), the snapshot decides; so it does for the altnames that it has in the pod.
+   TCX programs that a pod left are read on the host, while the link is down: in a pod that needs a
+   thread.
+3. A name in use is not taken: the device gets a free one, and its own once that is free. It keeps
+   no other: two links that the kernel made anew may each have the other's name.
+4. Addresses whose lifetime ended are not restored, nor routes that only they made possible.
 """
 
 from collections.abc import Sequence
@@ -89,12 +90,12 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
     """Say what must happen so that the net device is on the host as it was.
 
     Args:
-        snapshot: its state before we touched it.
+        snapshot: its state before the first operation.
         elapsed_s: seconds since.
         observed: where it is now.
 
     Raises:
-        RefusedError: it can't come home; the text tells why.
+        RefusedError: it can't be restored; the text has the reason.
     """
     before = _alive(snapshot, elapsed_s)
     _refuse_namesake(snapshot.link, observed)
@@ -130,7 +131,7 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
 
 
 def _own_flags(name: str, settings: LinkSettings) -> Plan:
-    """Set flags in the pod already: who arrives with NOARP gets no duplicate address detection.
+    """Set flags in the pod already: a link that moves with NOARP skips address detection.
 
     The kernel turns accept_dad off for good then (ipv6_add_dev, net/ipv6/addrconf.c).
     """
@@ -140,7 +141,7 @@ def _own_flags(name: str, settings: LinkSettings) -> Plan:
 
 
 def _refuse_namesake(snapshot: Link, observed: Observed) -> None:
-    """Refuse to bring a virtual device home while a link that is there may be it as well."""
+    """Refuse to restore a virtual device while a link on the host may be it as well."""
     host, pod = observed.host, observed.pod
     namesake = host is not None and host.link.index != snapshot.index
     if pod and not pod.link.parent and namesake:
@@ -198,7 +199,7 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
 
 
 def in_vain(failed: Sequence[tuple[Op, KernelError]]) -> bool:
-    """Whether it is of no use to try again what failed on the way home.
+    """Whether it is of no use to retry what failed in a restore.
 
     What a sysctl does not take today it does not take in a minute; a route's gateway may return.
     """

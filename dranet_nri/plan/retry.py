@@ -1,14 +1,14 @@
-"""How long the way home is tried, and what a record says of its tries.
+"""The retry budget of a restore, and the message that a record has of its tries.
 
 Rules:
-1. A way home that fails is counted from one: what failed before, an attach say, was no try of it.
-2. Patience is counted in tries in a row that left nothing but what the host does not take. One
-   after which a device is still in its pod, has not its own name, or lacks its RDMA device, is no
-   such try.
-3. Only a try counts that came no sooner after the one that counted before it than the back-off
-   would have let it, for hooks and devices that come hurry tries. So ten of them take 98 s or more,
-   while a switch port with spanning tree is shut for 50 s after its link came (IEEE 802.1D: 20 s
-   of age, twice 15 s of delay). A change of the clock can make one try count too early, no more.
+1. Tries are counted from the first failed restore; earlier failures, such as an attach, do not
+   count.
+2. The budget counts tries in a row that left only what the host refuses. A try after which a device
+   is still in its pod, has another name, or lacks its RDMA device, does not count.
+3. A try counts only if it came no sooner after the previous counted one than the back-off allows,
+   because hooks and new devices cause early tries. So ten of them take 98 s or more, while a switch
+   port with spanning tree is shut for 50 s after its link came up (IEEE 802.1D: 20 s of age, twice
+   15 s of delay). A change of the clock can make one try count too early, no more.
 """
 
 from collections.abc import Sequence
@@ -39,11 +39,11 @@ GONE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """What one try to bring a device home came to.
+    """The result of one try to restore a device.
 
     Attributes:
-        home: whether it is home.
-        text: why it is not, or what is missing; "" if there is nothing to tell.
+        home: whether it is restored.
+        text: why it is not, or what is missing; "" if there is nothing to report.
         usable: it is on the host under its own name, set, addressed and up.
     """
 
@@ -61,7 +61,7 @@ def how_far(
     alive: bool,
     patient: bool,
 ) -> Return:
-    """Return whether a device is verified home after a try, and why not.
+    """Return whether a device is verified on the host after a try, and why not.
 
     What was in a namespace that is no longer alive may be missing for a while without a word.
     Without patience a usable device counts as home; what is missing is still told. So does a
@@ -125,7 +125,7 @@ def message_of(text: str) -> str:
 
 
 def is_patient(before: Failure | None) -> bool:
-    """Whether what the host refuses still keeps a device from being home.
+    """Whether the retry budget still covers what the host refuses.
 
     Args:
         before: why the last try failed, None if it did not.
@@ -136,7 +136,7 @@ def is_patient(before: Failure | None) -> bool:
 
 
 def why_not_home(returns: Sequence[Return], before: Failure | None, wall_s: int) -> Failure | None:
-    """Return what to record of a try, as last before if there is nothing new to tell.
+    """Return what to record of a try; the previous message if there is no new one.
 
     A try that does not count has the count and the time of the one before it that did.
 

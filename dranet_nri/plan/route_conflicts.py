@@ -1,12 +1,12 @@
-"""Routes of a pod's devices beside each other, and beside those that the pod has already.
+"""Route conflicts among the devices of a pod, and with the routes that the pod already has.
 
 Rules:
-1. Several devices of a pod may want the same route, as the parameters of a request with a count do.
-   In a pod each gets a metric of its own: the first device is preferred, the others stand by. What
-   is in the pod already keeps its metric.
-2. A claimed route whose metric is taken by a route of the cluster network, or by the connected
-   route of an address, gets the next free one, and that is told. An inherited one is left out.
-3. A route that is the connected route of the device's own address is there with the address.
+1. Several devices of a pod may have the same desired route, as the parameters of a request with a
+   count do. In a pod each gets a metric of its own: the first device is preferred, the others are
+   backups. Routes that are in the pod already keep their metric.
+2. A claimed route whose metric is used by a route of the cluster network, or by the connected
+   route of an address, gets the next free one, with a warning. An inherited one is left out.
+3. A route that equals the connected route of the device's own address comes with the address.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,11 +23,11 @@ AN_ADDRESS: Final = "an address of the pod's NICs"
 
 @dataclass(slots=True)
 class _Places:
-    """Who has which slots.
+    """Owners of route slots.
 
     Attributes:
         owners: the device whose route is in a slot now.
-        taken: who else has a route in a slot, in words.
+        taken: other owners of a route in a slot, in words.
         given: the slots of routes that were placed.
     """
 

@@ -5,7 +5,7 @@ Rules:
    given; IPv6 makes those that have a gateway the legs of one multipath route.
 2. The order of legs does not make a route another one, nor do protocol and lifetime.
 3. A link that is up and has an address has a route to the network of that address.
-4. On the host a device restores its own legs of an IPv6 route: others come with their own devices.
+4. On the host a device restores its own legs of an IPv6 route: others return with their devices.
    An IPv4 route is one value; it is restored over those of its legs whose devices are on the host.
 """
 
@@ -82,9 +82,9 @@ def over(route: Route, legs: tuple[NextHop, ...]) -> Route:
 
 
 def same_route(route: Route) -> tuple[object, ...]:
-    """Return what makes two routes the same one to us.
+    """Return the key by which two routes are the same.
 
-    The kernel does not tell the weight of an only leg.
+    The kernel does not return the weight of an only leg.
     """
     legs = legs_of(route)
     if len(legs) == 1:
@@ -163,7 +163,7 @@ def fits(route: Route, addresses: Sequence[Address], others: Iterable[Route]) ->
 def direct_first(routes: Iterable[Route]) -> tuple[Route, ...]:
     """Return the routes in an order to add them in: one may make another's gateway reachable.
 
-    The scope alone does not tell, because the kernel gives every IPv6 route the same.
+    The scope alone is not enough, because the kernel gives every IPv6 route the same.
     """
     return tuple(sorted(routes, key=lambda route: (not _direct(route), -route.scope)))
 

@@ -1,1 +1,1 @@
-"""The records through which the two processes talk, and the store that keeps them."""
+"""State records that the two processes exchange, and the store that keeps them."""

@@ -1,8 +1,8 @@
-"""What to say of records that cannot be used: where the bytes are, what is wrong, what to do.
+"""Corrupt records: location, cause and remedy, for status, doctor and refusals.
 
 Rules:
-1. What stands where a record belongs, or cannot be read, is in the way: somebody has to act.
-2. What was moved aside is a note. Its bytes are kept until an operator removes them.
+1. A file in the place of a record, or one that cannot be read, is blocking: it needs an operator.
+2. A quarantined record is a note. Its bytes are kept until an operator removes them.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Damage:
     """A record that cannot be used, and what to say of it.
 
     Attributes:
-        claim_uid: whose it is, as its file's name tells it.
+        claim_uid: of its claim, from its file's name.
         path: where its bytes are.
         broken: what is wrong with it.
         text: what follows "the record of this claim", with path and remedy.

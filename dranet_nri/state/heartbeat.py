@@ -1,15 +1,16 @@
-"""The plugin's heartbeat: a file that says what is at work, for probes, which can't ask.
+"""The plugin's heartbeat: a file with the state of its loops, read by probes.
 
 The plugin listens on nothing. Its event loop writes the file every few seconds; times in it are of
 CLOCK_BOOTTIME, which all processes of a node share and no change of the clock moves.
 
 Rules:
-1. A probe that restarts the plugin fails for what a restart can help: an event loop or a repair
-   loop that stands still. Not for a runtime that is away.
-2. A thread that the kernel keeps fails no probe: neither a restart nor a pause brings it back. It
-   is said.
-3. Nor does a file system without room: the file has blanks at its end and is written over there.
-   One that is read-only takes no plugin, and none that runs lets it become so: its lock is open.
+1. A probe that restarts the plugin fails only for what a restart can repair: an event loop or a
+   repair loop that does not run. It does not fail while the runtime is away.
+2. A thread that hangs in the kernel fails no probe, because a restart does not end it. The probe's
+   line reports it.
+3. A full file system fails no probe: the file has blanks at its end and is overwritten in place.
+   No plugin starts on a read-only one, and it cannot become read-only while a plugin runs, because
+   the lock file is open.
 """
 
 import json
@@ -66,13 +67,13 @@ class Stuck:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """How the plugin is. Times are seconds of CLOCK_BOOTTIME.
+    """State of the plugin. Times are seconds of CLOCK_BOOTTIME.
 
     Attributes:
         beat_s: when this was written.
         serving: registered at the runtime and synchronised.
         trouble: why there was no connection the last time, or why it does not serve; "" if there
-            is nothing to tell.
+            is nothing to report.
         round_began_s: since when a round of repairs is at work, None between rounds.
         round_due_s: when the next one is to begin, None while one is at work.
         stuck: threads that the kernel keeps.
@@ -89,7 +90,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the plugin's heartbeat means, one line for each thing.
+    """Meaning of the plugin's heartbeat, one line for each problem.
 
     Attributes:
         dead: why it is not at work, which a restart may help.
@@ -142,7 +143,7 @@ def load(run: Path) -> Heartbeat:
     Raises:
         FileNotFoundError: there is none.
         OSError: it can't be read.
-        StateError: it is not one of ours.
+        StateError: it is not a file of this format.
     """
     directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -1,9 +1,9 @@
-"""Frozen dataclasses to JSON values and back, exactly.
+"""JSON codec for frozen dataclasses, exact in both directions.
 
 Rules:
-1. Strict both ways: what `to_json` accepts `from_json` accepts, and gives back an equal value.
+1. Strict both ways: every value that `to_json` accepts, `from_json` accepts and returns equal.
 2. A field that has its default is left out. So a changed default is a changed record format.
-3. A `MisfitError` knows where it happened; every container on the way up adds its own part.
+3. A `MisfitError` has the path of its value; every container on the way up adds its own part.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,6 +1,6 @@
 """Locks between processes: one plugin per node, one write at a time per directory.
 
-A flock belongs to the open file, so the kernel lets go of it however the holder ends.
+A flock belongs to the open file, so the kernel releases it however its owner ends.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ class PluginLock:
         self._descriptor = -1
 
     def try_acquire(self) -> bool:
-        """Take the lock if nobody else has it; True if it is ours now. Never waits.
+        """Take the lock if it is free; True if this process owns it now. Never waits.
 
         Raises:
             OSError: the lock file cannot be opened.
@@ -49,7 +49,7 @@ class PluginLock:
 
 
 class OperationLock:
-    """Held for one write. Waits for whoever has it, and may be entered again by its holder."""
+    """Held for one write. Waits for the present owner; the owner may enter it again."""
 
     def __init__(self, path: Path) -> None:
         """Name the lock file; nothing is opened yet."""

@@ -1,12 +1,12 @@
-"""A directory of records, read: an index by claim and by pod that inotify keeps fresh.
+"""Record reader: an index of one directory's records by claim and by pod, updated by inotify.
 
 Rules:
 1. The directory is the truth, the index is a copy that `refresh` brings up to date.
 2. A reader changes nothing, so a read-only mount will do, and the directory need not exist yet.
-3. One broken record spoils only itself. It stays in `broken`, wherever its writer moved it,
-   until a good record takes its place, for its pod may live and must be refused. To whoever
-   looks after the node it is trouble only while it is `in_the_way`.
-4. What could not be read is due until it is; each question tries again.
+3. A broken record affects only its claim. It stays in `broken`, also after its writer moved it,
+   until a good record takes its place, because its pod may be running and must be refused. It is
+   a problem for the node's operator only while it is `in_the_way`.
+4. A record that could not be read stays due until it is read; each query tries again.
 5. Not thread-safe: one thread at a time.
 """
 
@@ -47,9 +47,9 @@ class Broken:
     Attributes:
         name: where its bytes are, relative to the directory.
         error: what is wrong with it.
-        pod_uid: whose it is, as far as its bytes or the record before it tell; else None.
+        pod_uid: its pod, as far as its bytes or the previous record have it; else None.
         unread: it may be fine, but its bytes could not be had yet.
-        devices: what it may have away from home, as far as its bytes tell; else None. Name and
+        devices: those that may not be restored, as far as its bytes have it; else None. Name and
             share id ("": exclusive) of each.
     """
 
@@ -66,7 +66,7 @@ class Broken:
 
     @property
     def in_the_way(self) -> bool:
-        """Whether somebody has to act: it is where a record belongs, or nobody knows what it is."""
+        """Whether an operator has to act: it is in a record's place, or its kind is unknown."""
         return self.in_place or self.unread
 
 
@@ -162,7 +162,7 @@ class RecordReader(Generic[R]):
 
     @property
     def broken(self) -> Mapping[str, Broken]:
-        """The records that cannot be used, by claim UID as their file names tell it."""
+        """The records that cannot be used, by the claim UID in their file names."""
         return MappingProxyType(self._broken)
 
     def broken_of_pod(self, pod_uid: str) -> tuple[Broken, ...]:
@@ -171,7 +171,7 @@ class RecordReader(Generic[R]):
 
     @property
     def unread(self) -> tuple[Broken, ...]:
-        """The records of which nobody knows what they hold by now."""
+        """The records whose present content is unknown."""
         return tuple(item for item in self._broken.values() if item.unread)
 
     def is_missing(self, claim_uid: str) -> bool:
@@ -179,10 +179,10 @@ class RecordReader(Generic[R]):
         broken = self._broken.get(claim_uid)
         return claim_uid not in self._records and not (broken and broken.unread)
 
-    # ------------------------------------------------------------------- looking
+    # ------------------------------------------------------------------- reading
 
     def _take_in(self, own: str | None = None) -> None:
-        """Look at what events name, but not at the record that we wrote ourselves."""
+        """Process the files that events name, except the record that this process wrote."""
         changes = self._watch.drain()
         self._all_due = self._all_due or changes.everything
         named = {key for name in changes.names if (key := key_of(name))}
@@ -194,7 +194,7 @@ class RecordReader(Generic[R]):
             self._look_at(key)
 
     def _look_at(self, key: str) -> None:
-        """Look at a record that is due; it stays so until it could be read."""
+        """Read a record that is due; it stays due until it could be read."""
         before = self._broken.get(key)
         self._look(key)
         now = self._broken.get(key)

@@ -1,12 +1,12 @@
-"""State records as bytes: one JSON object per claim, versioned, decoded like foreign input.
+"""State records as bytes: one JSON object per claim, versioned, decoded as untrusted input.
 
 Rules:
-1. Reading knows VERSION and the one before it; newer records are refused, never guessed at.
-2. Whatever `encode_*` returns `decode_*` accepts, and gives back an equal value.
-3. Any change of the model's fields or defaults changes the format: raise VERSION and say in
-   UPGRADES how a record of the version before becomes one of this.
+1. Reading accepts VERSION and the one before it; newer records are refused, never guessed at.
+2. Everything that `encode_*` returns, `decode_*` accepts and returns as an equal value.
+3. Any change of the model's fields or defaults changes the format: raise VERSION, and add to
+   UPGRADES the conversion of a record of the version before.
 4. An attachment that can be begun can be ended: an intent leaves room for its result, and both for
-   what may fail.
+   a failure.
 """
 
 import json
@@ -30,7 +30,7 @@ MAX_RECORD: Final = 256 << 10  # 32 NICs with a ConnectX's features: 120 KB; 512
 _MOST: Final = {Phase.INTENT: MAX_RECORD * 6 // 8, Phase.ATTACHED: MAX_RECORD * 7 // 8}
 
 # Records of version v (the key) become records of version v + 1. None was written before 1.
-# Version 4 knows the metric of a claimed route; a record without it is one of both.
+# Version 4 has the metric of a claimed route; a record without it is valid in both versions.
 UPGRADES: Final[dict[int, Callable[[Json], Json]]] = {3: lambda record: record}
 
 _CODECS: Final[dict[type, Codec]] = {
@@ -100,7 +100,7 @@ def decode_attachment(data: bytes) -> Attachment:
 def salvage_pod_uid(data: bytes) -> str | None:
     """Return the pod's UID from bytes that are no usable record, None if it cannot be found.
 
-    It only decides which pod hears of the broken record, so a forged one gains nothing.
+    It only decides which pod is refused for the broken record, so a forged one gains nothing.
     """
     found = _POD_UID.search(data)
     try:
@@ -110,13 +110,13 @@ def salvage_pod_uid(data: bytes) -> str | None:
 
 
 def salvage_devices(data: bytes) -> tuple[tuple[str, str], ...] | None:
-    """Return the devices that bytes which are no usable record name, but for those called home.
+    """Return the devices in the bytes of an unusable record, except those marked restored.
 
-    It only decides what is given to nobody, so a format that it misunderstands costs a pod its
-    device, and no device its way home.
+    It only decides what is withheld, so a format that it misunderstands costs a pod its
+    device, and no device its restore.
 
     Returns:
-        Name and share id ("": exclusive) of each; None if that cannot be told of every one.
+        Name and share id ("": exclusive) of each; None if that is not known of every one.
     """
     try:
         devices = _parse(data).get("devices")

@@ -1,12 +1,12 @@
-"""A directory of records, written by the one process that owns it.
+"""Record store: a directory of records, written by the one process that owns it.
 
 Rules:
 1. The shim writes allocations, the plugin attachments. Several processes of one owner (the
    shim and its command-line verbs) take turns through a lock file.
 2. A record that cannot be used is never overwritten, reset or deleted. If it is corrupt it is
    moved to `quarantine/` under a name of its own, with its bytes. If another version wrote it
-   it stays, and writing over it is refused. What the only writer of a directory knows from
-   before is written anew.
+   it stays, and writing over it is refused. A record that the only writer of a directory has in
+   memory is written anew.
 3. When put or remove returns, the change is durable; if it raises, the old or the new record
    is there.
 """
@@ -40,8 +40,8 @@ class RecordStore(RecordReader[R], Generic[R]):
     """The records of one directory, for their writer.
 
     Attributes:
-        sole_writer: no other process writes records here, so that what we know is the newest.
-        moved_aside: where we moved the records of claims (UIDs) since we were opened, each's last.
+        sole_writer: no other process writes records here, so that the memory is the newest.
+        moved_aside: claim UID → path of its last record quarantined since the store was opened.
     """
 
     sole_writer: ClassVar[bool] = False
@@ -129,7 +129,7 @@ class RecordStore(RecordReader[R], Generic[R]):
     def _move_aside(self, key: str) -> None:
         shelf = self._directory / QUARANTINE
         shelf.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
-        # Nobody else names files here: the lock is ours.
+        # No other process creates files here: this one owns the lock.
         free = (shelf / f"{name_of(key)}.{number}" for number in count(1))
         target = next(path for path in free if not os.path.lexists(path))
         self._fs.replace(self._directory / name_of(key), target)

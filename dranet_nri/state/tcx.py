@@ -1,8 +1,8 @@
-"""What only a privileged process sees of the host, as a file: the plugin writes it, the shim reads.
+"""The TCX file: host facts that only a privileged process can read, from the plugin to the shim.
 
-Of the host's network namespace, in which both run: the names of the BPF programs on each link that
-runs some by TCX, and what links of other namespaces run over each link. The shim has no capability
-to ask for either.
+It describes the host's network namespace, in which both processes run: the names of the BPF
+programs that TCX runs on each link, and the links of other namespaces that depend on each link.
+The shim has no capability to read either.
 """
 
 import json
@@ -30,7 +30,7 @@ Above = Mapping[int, tuple[str, ...]]  # ifindex -> kinds of links elsewhere tha
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """What the plugin sees."""
+    """Host facts that need privilege to read."""
 
     programs: Programs = field(default_factory=dict)
     above: Above = field(default_factory=dict)
@@ -54,7 +54,7 @@ def decoded(data: bytes) -> Insight:
         fields = json.loads(data)
         if (version := fields["version"]) != _VERSION:
             raise StateVersionError(f"{NAME}: version {version!r}, this program reads {_VERSION}")
-        # A plugin of an earlier version tells nothing of other namespaces.
+        # A plugin of an earlier version writes nothing about other namespaces.
         return Insight(_told(fields["tcx"], _PROGRAM), _told(fields.get("above", {}), _KIND))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
         raise StateCorruptError(f"{NAME}: not what the plugin writes: {cause!r}") from cause
@@ -74,7 +74,7 @@ def load(run: Path) -> Insight:
 
     Raises:
         OSError: it can't be read.
-        StateError: it is not one of ours.
+        StateError: it is not a file of this format.
     """
     try:
         directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

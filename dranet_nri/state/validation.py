@@ -1,8 +1,8 @@
-"""What the values of a record must be beyond their type.
+"""Value rules of records, beyond the types of their fields.
 
-A record is another process's word. These rules keep a name from becoming a path, an interface
-name from becoming `conf/all`, and an address from being something else; that the *combination*
-makes sense was checked when the claim's parameters were parsed.
+A record was written by another process. These rules keep a name from becoming a path, an interface
+name from becoming `conf/all`, and an address from being anything else. The *combination* of values
+was checked when the claim's parameters were parsed.
 """
 
 import re
@@ -106,7 +106,7 @@ def kernel_name(text: str) -> None:
 
 
 def own_name(text: str) -> None:
-    """Check an interface name that we would give, or whose sysctls we would write."""
+    """Check an interface name that is set, or whose sysctls are written."""
     kernel_name(text)
     if text in RESERVED_NAMES:
         raise InvalidValueError(f"{text!r}: is reserved and names no network device to move")

@@ -1,1 +1,1 @@
-"""Heartbeat, metrics and TCX facts, written for the other process."""
+"""Heartbeat, metrics and TCX facts, written for the shim and for probes."""

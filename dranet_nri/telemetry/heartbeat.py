@@ -1,10 +1,10 @@
-"""Signs of life: a heartbeat, and the numbers in Prometheus's format, both as files.
+"""Telemetry writer: the heartbeat, and the metrics in Prometheus' format, both as files.
 
 Rules:
-1. The event loop writes them, so that one that hangs falls silent.
-2. The numbers are written when they changed, and no faster than the heart beats.
-3. That a file can't be written keeps nobody from work; it is said once. Numbers that are not those
-   of now are taken away.
+1. The event loop writes them, so that a loop that hangs writes none.
+2. Metrics are written when they changed, and no more often than the heartbeat.
+3. A file that cannot be written blocks no other work; the error is logged once. Stale metrics are
+   removed.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ METRICS: Final = "metrics.prom"
 
 
 class Rounds(Protocol):
-    """Knows when repairs are made."""
+    """The times of the repair rounds."""
 
     def left_s(self) -> float:
         """Return how long it is until the next round, in seconds; less than 0 if it is late."""

@@ -1,10 +1,9 @@
-"""Keeps the file up to date that tells the shim what only a privileged process sees.
+"""TCX writer: keeps the file of privileged host facts up to date for the shim.
 
 Rules:
-1. The kernel is asked on a thread that is overseen: it answers under a lock that a driver may hold
-   for long.
-2. Nobody announces these facts, so they are asked for every now and then.
-3. That they can't be had keeps nobody from work; it is said once for each reason.
+1. The kernel is read on a watched thread: it answers under a lock that a driver may keep for long.
+2. The kernel announces no change of these facts, so they are read at intervals.
+3. A failure blocks no other work; it is logged once for each reason.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ LOOK_S: Final = 15.0  # between two looks; the shim looks at everything once a m
 
 @dataclass(slots=True)
 class Lookout:
-    """Tells the shim what it may not see itself, see insight.
+    """TCX writer: writes the facts that the shim cannot read, see state/tcx.py.
 
     Attributes:
         run_dir: the plugin's directory.
@@ -42,13 +41,13 @@ class Lookout:
     _trouble: str = ""
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Read the facts at intervals until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Look, and write what is different."""
+        """Read the facts, and write them if they changed."""
         trouble = ""
         try:
             content = tcx.encoded(await self.ask())

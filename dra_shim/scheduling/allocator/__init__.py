@@ -1,10 +1,12 @@
-"""The scheduler's allocation, embedded: claims and devices → who gets what, or why not.
+"""The embedded allocator: claims and devices → allocations, or the reasons against them.
 
-    feasibility.py  what no search can meet
+    errors.py       claims that cannot be met
+    feasibility.py  claims that no search can meet
     pools.py        slices or an inventory → pools
-    capacity.py     what a request consumes of a device
+    capacity.py     consumption of a device's capacity
     candidates.py   per request: each device with a verdict
-    usage.py        who has what while the search goes on
+    matching.py     feasibility of one constraint alone
+    usage.py        devices, capacity and counters in use during the search
     search.py       depth-first, first fit, with back-tracking
     explain.py      a failed search → lines, device by device
     report.py       every check of every device, for people

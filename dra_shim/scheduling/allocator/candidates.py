@@ -1,4 +1,4 @@
-"""Per request: each device with a verdict."""
+"""Candidates of a request: each device with a verdict."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from dranet_nri.model import Version
 
 
 class Outcome(StrEnum):
-    """How a check ended."""
+    """Result of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -32,7 +32,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: what, how it ended, in words, and the values it saw."""
+    """One check: its subject, its result, its text, and the values that it read."""
 
     what: str
     outcome: Outcome
@@ -48,7 +48,7 @@ class Candidate:
         checks: its selectors, all of them, whether or not an earlier one decided.
         reason: which selector is false, "" if none is.
         failure: the selector that failed, None if none did before the deciding one.
-        holder: who has it, where that matters to the request.
+        holder: its owner, where that matters to the request.
         barrier: why it cannot be taken though the selectors choose it.
         share: what the request would consume of it.
     """

@@ -1,4 +1,4 @@
-"""What one request consumes of a device's capacity (KEP-5075)."""
+"""Consumption of a device's capacity by one request (KEP-5075)."""
 
 from dataclasses import dataclass
 from fractions import Fraction

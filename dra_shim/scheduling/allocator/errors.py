@@ -1,4 +1,4 @@
-"""Why claims cannot be met."""
+"""Errors of claims that cannot be met."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A search without an answer → lines that say why, device by device."""
+"""Explanation of a search without an answer: lines with the reasons, device by device."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product

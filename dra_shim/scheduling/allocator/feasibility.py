@@ -1,4 +1,4 @@
-"""What no search can meet: refused by name, before any."""
+"""Claims that no search can meet, refused by name before the search."""
 
 from collections.abc import Iterator, Mapping
 

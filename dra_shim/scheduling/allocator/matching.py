@@ -1,10 +1,10 @@
-"""Of a constraint of a claim that was not met: could a device meet it, together with others?
+"""Feasibility of an unmet constraint: devices that could meet it together with a given one.
 
 Rules:
-1. The constraint is looked at alone, with the requests that it binds. What other constraints and
-   requests want, and capacity and counters that run short, do not count.
-2. What is answered is true. Where that takes a search of its own, there is no answer: lists of
-   values that shall differ, many alternatives, devices on which a selector fails.
+1. The constraint is checked alone, with the requests that it binds. Other constraints and requests,
+   and exhausted capacity and counters, do not count.
+2. An answer is always true. Where it would take a search of its own, there is no answer: lists of
+   values that must differ, many alternatives, devices on which a selector fails.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -24,9 +24,9 @@ Slots = list[list[Hashable]]  # of each device that is wanted: which tokens it m
 def can_meet(
     wants: Sequence[Want], part: Part, candidate: Candidate, constraint: Constraint
 ) -> bool | None:
-    """Return whether devices exist that meet a constraint with this one; None: nobody knows.
+    """Return whether devices exist that meet a constraint with this one; None if unknown.
 
-    The device has the attribute. It counts as one of the part's, whatever else speaks against it.
+    The device has the attribute. It counts as one of the part's, whatever else excludes it.
     """
     others = [
         want.parts

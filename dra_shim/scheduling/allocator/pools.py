@@ -1,4 +1,4 @@
-"""What can be had: pools of devices, from slices or from the node's own inventory."""
+"""Pools of devices, from slices or from the node's own inventory."""
 
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ class Supply:
     """Pools in the order they are tried.
 
     Attributes:
-        in_use: device → who has it, as messages say it.
+        in_use: device → its owner, as messages name it.
         excluded: (name, why) of devices that are not published.
         shares: shared device → what is consumed of each of its capacities.
     """
@@ -47,7 +47,7 @@ def without(supply: Supply, taken: Iterable[tuple[str, Taken]]) -> Supply:
 
     Args:
         supply: what there is.
-        taken: who, as messages say it, has what.
+        taken: owners of devices, as messages name them.
     """
     in_use = dict(supply.in_use)
     shares = {device: dict(amounts) for device, amounts in supply.shares.items()}
@@ -62,7 +62,7 @@ def without(supply: Supply, taken: Iterable[tuple[str, Taken]]) -> Supply:
 
 
 def supply_of(stock: Stock, node: str) -> Supply:
-    """Return a node's own devices as the pool that our driver publishes."""
+    """Return a node's own devices as the pool that this driver publishes."""
     goods = goods_of(node, stock.devices, stock.shared, stock.ills, stock.physical, stock.near)
     return Supply(
         (Pool(DRIVER_NAME, node, goods.offers, goods.counters),),

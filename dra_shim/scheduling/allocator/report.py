@@ -1,4 +1,4 @@
-"""Every check of every device, for people: what each request saw, and what came of it."""
+"""Allocation report: every check of every device per request, and the result."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Depth-first, first fit, with back-tracking over combinations and alternatives."""
+"""Depth-first search, first fit, with back-tracking over combinations and alternatives."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,7 +20,7 @@ class Search:
     """One search; `run` it once.
 
     Attributes:
-        books: who has what, as found.
+        books: present usage.
         chosen: of each want, what it got; empty until found.
     """
 

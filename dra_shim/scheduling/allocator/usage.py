@@ -1,16 +1,16 @@
-"""Who has what while a search goes on: devices, capacity, counters, and what constraints compare.
+"""Usage during a search: devices, capacity, counters, and the values that constraints compare.
 
 Rules:
 1. distinctAttribute means pairwise different, as its API says. Schedulers up to 1.35 remember one
    value for each request, so that of three devices the third is compared with the second only: a
-   claim they meet that way is refused here, and nothing they would refuse is given.
-2. A device given with adminAccess is nobody's once the search is over. In it, it draws on counters
-   and capacity like any other, is given to a claim only once, and a later request of the pod
-   cannot have it for itself.
-3. Values are compared as sets, one value as a set of one (KEP-5491): what matches has something in
-   common, what is distinct has nothing.
+   claim they meet that way is refused here, and nothing they would refuse is allocated.
+2. A device allocated with adminAccess is free after the search. During it, the device draws on
+   counters and capacity like any other, is allocated to a claim only once, and a later request of
+   the pod cannot have it exclusively.
+3. Values are compared as sets, one value as a set of one (KEP-5491): sets that match have something
+   in common, distinct sets have nothing.
 4. The shares of a shared device draw on its pool's counters once.
-5. A pool of which one counter is overdrawn gives nothing that draws on any counter.
+5. A pool of which one counter is overdrawn allocates nothing that draws on any counter.
 """
 
 from fractions import Fraction
@@ -55,7 +55,7 @@ class Books:
         return found
 
     def taken(self, part: Part, candidate: Candidate) -> str:
-        """Return who has a device that is not to be had twice, "" if nobody has."""
+        """Return the owner of a device that can be allocated once, "" if there is none."""
         takers = self._takers.get(candidate.offer.id, [])
         if candidate.offer.shared:
             return ""

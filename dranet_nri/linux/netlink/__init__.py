@@ -1,1 +1,1 @@
-"""Netlink as bytes and one socket, and rtnetlink's links: for who reads and who changes."""
+"""Netlink: message codec, sockets, and rtnetlink's links, for readers and writers."""

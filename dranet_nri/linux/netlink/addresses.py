@@ -1,4 +1,4 @@
-"""Addresses of links, as far as the inventory and the judgement at attach need them.
+"""Addresses of links, as far as the inventory and the safety check at attach need them.
 
 Numbers without a name in Python's socket module are IFA_* of linux/if_addr.h.
 """

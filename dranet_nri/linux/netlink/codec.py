@@ -1,4 +1,4 @@
-"""The shape of netlink messages: how replies are read and requests are written.
+"""Netlink message format: replies are decoded and requests encoded here.
 
 Replies are walked here, because a node has hundreds of links and only a few attributes matter
 (7 µs a link; pyroute2's decoder takes 150 µs). Requests are few, and pyroute2 encodes them.
@@ -144,7 +144,7 @@ def split_prefix(cidr: str) -> tuple[str, int]:
 
 
 def attribute(kind: int, payload: bytes) -> bytes:
-    """Return one attribute, padded, for the requests that only look something up."""
+    """Return one attribute, padded, for requests that only read."""
     return ATTRIBUTE.pack(4 + len(payload), kind) + payload + b"\0" * (-len(payload) % 4)
 
 

@@ -1,9 +1,9 @@
-"""Links as rtnetlink shows them, read by whoever looks and by whoever changes.
+"""Links from rtnetlink, decoded for the inventory and for attach.
 
 Message formats: linux/rtnetlink.h, linux/if_link.h.
 
 Rules:
-1. What cannot be read of one link is that link's trouble; the others of the namespace are read.
+1. An error in one link affects that link only; the others of the namespace are read.
 """
 
 import struct
@@ -73,7 +73,7 @@ IFLA_IPOIB_MODE: Final = 2
 IFLA_IPOIB_UMCAST: Final = 3
 IPOIB_MODE_DATAGRAM: Final = 0
 IPOIB_MODE_CONNECTED: Final = 1
-# IFLA_XDP_DRV_PROG_ID and those beside it; IFLA_XDP_PROG_ID tells no mode where there are several.
+# IFLA_XDP_DRV_PROG_ID and those beside it; IFLA_XDP_PROG_ID has no mode where there are several.
 XDP_PROG_IDS: Final = {5: XdpMode.NATIVE, 6: XdpMode.GENERIC, 7: XdpMode.OFFLOADED}
 
 # RFC 2863, in the order of IF_OPER_* (linux/if.h).
@@ -117,7 +117,7 @@ class Seen:
 
     @property
     def parent(self) -> tuple[str, str]:
-        """Return bus and name of the parent device, "" where the kernel tells none."""
+        """Return bus and name of the parent device, "" where the kernel shows none."""
         bus = text(self.attrs.get(IFLA_PARENT_DEV_BUS_NAME))
         return bus, text(self.attrs.get(IFLA_PARENT_DEV_NAME))
 
@@ -132,7 +132,7 @@ def seen_in(body: bytes) -> Seen:
 def _attributes(body: bytes) -> dict[int, bytes]:
     """Return the attributes of a link's message.
 
-    Before Linux 5.18 a link may have more altnames than the length of an attribute can tell. So
+    Before Linux 5.18 a link may have more altnames than the length of an attribute can express. So
     the names themselves say where their list ends, or a pod would choose what follows.
     """
     if len(body) <= _MOST_LEN:
@@ -218,7 +218,7 @@ def links_from(links: Iterable[Seen], parents: Parents = MappingProxyType({})) -
 
     Args:
         links: as dumped.
-        parents: bus and parent by name of the link, where the kernel tells none.
+        parents: bus and parent by name of the link, where the kernel shows none.
     """
     for seen in links:
         try:
@@ -251,7 +251,7 @@ def outline(seen: Seen, bus: str = "", parent: str = "") -> Link:
 
 
 def link_from(seen: Seen, bus: str = "", parent: str = "") -> Link:
-    """Return the link in full; bus and parent serve where the kernel tells none.
+    """Return the link in full; bus and parent serve where the kernel shows none.
 
     Raises:
         KernelError: EBADMSG, an attribute has not the length that it should have.

@@ -1,9 +1,9 @@
-"""What the kernel announces to a multicast group, for an event loop.
+"""Netlink multicast events, for an event loop.
 
 Rules:
-1. Events only say that something happened. What is there now is for a dump to tell.
-2. They are those of the network namespace in which the socket was opened.
-3. What found no room is told as well: whoever listens then looks at everything.
+1. An event only says that something changed; a dump reads the current state.
+2. Events are those of the network namespace in which the socket was opened.
+3. A lost event is reported as well: the reader then reads everything.
 """
 
 import socket
@@ -71,13 +71,13 @@ class EventSource(Generic[E]):
 def open_member(
     protocol: int, what: str, groups: tuple[int, ...], queue_bytes: int
 ) -> socket.socket:
-    """Open a socket in the calling thread's own namespace that hears of these groups.
+    """Open a socket in the calling thread's own namespace, a member of these groups.
 
     Args:
         protocol: NETLINK_* (linux/netlink.h).
         what: how errors call the events.
         groups: RTNLGRP_*, RDMA_NL_GROUP_*.
-        queue_bytes: room for what is not read yet, where we may choose.
+        queue_bytes: room for what is not read yet, with the privilege to set it.
 
     Raises:
         KernelError: there is no netlink, the kernel has none of the groups, or EPERM: one is not

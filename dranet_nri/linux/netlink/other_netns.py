@@ -1,10 +1,10 @@
-"""Links of other network namespaces that hang on links of this one.
+"""Links of other network namespaces that depend on links of this one.
 
 Rules:
-1. The kernel tells of namespaces that have an id here: those of which a link came from here, or has
-   its other end here. It tells whoever has CAP_NET_ADMIN there.
+1. The kernel shows namespaces that have an id here: those of which a link came from here, or has
+   its other end here. It shows them to a process that has CAP_NET_ADMIN there.
 2. A namespace may be a pod's, and end while it is read. What cannot be read of it is left out.
-3. Names are the pod's choice, and not told. Kinds are the kernel's words.
+3. Names are the pod's choice, and not reported. Kinds are the kernel's words.
 """
 
 import struct
@@ -71,7 +71,7 @@ def _own_id(netlink: Rtnetlink, nsfd: int) -> bytes:
 
 
 def _links(netlink: Rtnetlink, number: int) -> list[Seen]:
-    """Return the links of a namespace that tell the namespace of another link."""
+    """Return the links of a namespace that name the namespace of another link."""
     target = attribute(IFLA_TARGET_NETNSID, struct.pack("=I", number))
     request = INFO.pack(0, 0, 0, 0, 0) + target + WITHOUT_STATS
     try:

@@ -1,4 +1,4 @@
-"""The default routes of a network namespace: which links they leave through.
+"""Default routes of a network namespace, with the links that they use.
 
 Numbers without a name in Python's socket module are RTA_* and NHA_* of linux/rtnetlink.h and
 nexthop.h.
@@ -79,7 +79,7 @@ def _family_defaults(netlink: Rtnetlink, family: int) -> Iterator[_Route]:
 
 
 def legs_of(values: Mapping[int, bytes]) -> tuple[int, ...]:
-    """Return the ifindexes of a route's legs, as its attributes tell them."""
+    """Return the ifindexes of a route's legs, from its attributes."""
     return tuple(sorted({u32(values.get(4)), *_multipath(values.get(9, b""))} - {0}))
 
 

@@ -1,4 +1,4 @@
-"""rtnetlink: what links, addresses, routes and rules are read and changed through."""
+"""rtnetlink socket: reads and changes links, addresses, routes and rules."""
 
 import socket
 from typing import Final
@@ -9,7 +9,7 @@ NETLINK_ROUTE: Final = 0
 
 
 class Rtnetlink(Netlink):
-    """A socket that speaks rtnetlink; a type of its own, so that no other takes its place."""
+    """A socket for rtnetlink; a type of its own, so that no other socket is passed instead."""
 
 
 def prepared(sock: socket.socket) -> Rtnetlink:

@@ -1,11 +1,11 @@
-"""One netlink socket, whatever it talks about: acknowledged requests, look-ups and dumps.
+"""Netlink socket of any family: acknowledged requests, single queries and dumps.
 
 Rules:
 1. Every failure is a KernelError with the kernel's own words where it has some.
 2. A dump that the kernel calls inconsistent is read again, after a pause that grows, until its
-   time is over; half a picture is never returned.
-3. Dumps and look-ups need no privilege.
-4. A message is read whole, however long it is: what a pod gives its links makes messages longer.
+   time is over; a partial dump is never returned.
+3. Dumps and queries need no privilege.
+4. A message is read whole, of any length: attributes that a pod sets make messages longer.
 """
 
 import socket
@@ -66,7 +66,7 @@ class Netlink:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take over a netlink socket, or something that speaks like one.
+        """Take over a netlink socket, or a fake of one.
 
         Args:
             sock: the socket.
@@ -97,7 +97,7 @@ class Netlink:
                 return
 
     def get(self, what: str, kind: int, body: bytes) -> bytes:
-        """Look one object up and return its body.
+        """Request one object and return its body.
 
         Raises:
             KernelError: there is none, or the kernel refused.
@@ -212,7 +212,7 @@ def demand_answers(sock: socket.socket) -> None:
 def receive(sock: socket.socket) -> bytes:
     """Return the next datagram, whole. One thread at a time may read the socket.
 
-    The kernel tells its length first: that of a link with many altnames is above 64 KiB.
+    The kernel returns its length first: that of a link with many altnames is above 64 KiB.
 
     Raises:
         OSError: there is none now, or the socket fails.

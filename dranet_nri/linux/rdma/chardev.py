@@ -1,4 +1,4 @@
-"""The character devices of RDMA devices as sysfs tells them (infiniband/core: user_mad.c, ucma.c).
+"""Character devices of RDMA devices, from sysfs (infiniband/core: user_mad.c, ucma.c).
 
 Numbers change when a device moves to another network namespace: resolve after every move.
 """

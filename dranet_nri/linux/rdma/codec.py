@@ -1,8 +1,8 @@
-"""Messages of NETLINK_RDMA: values to bytes and back. Numbers: rdma/rdma_netlink.h.
+"""Messages of NETLINK_RDMA, decoded and encoded. Numbers: rdma/rdma_netlink.h.
 
 Rules:
 1. Bytes that are no such message are a KernelError EBADMSG, never anything else.
-2. What a newer kernel adds is passed over; a word that we don't know is "<unknown>".
+2. Attributes that a newer kernel adds are skipped; an unknown word is "<unknown>".
 3. There is no fixed part: attributes follow struct nlmsghdr at once.
 """
 
@@ -192,10 +192,10 @@ def decode_port(body: bytes) -> RdmaPort:
 
 
 def decode_system(body: bytes) -> RdmaSystem:
-    """Return what a SYS_GET answer tells.
+    """Return the values of a SYS_GET answer.
 
     Raises:
-        KernelError: EBADMSG, it tells no mode that there is.
+        KernelError: EBADMSG, its mode is unknown.
     """
     attrs = attributes(body)
     told = u8(_needed(attrs, SYS_NETNS_MODE, "namespace mode"))

@@ -1,4 +1,4 @@
-"""What the kernel's errno of an RDMA request means, and what to do about it.
+"""Meanings and remedies of the kernel's errnos for RDMA requests.
 
 Meanings: nldev.c and device.c of drivers/infiniband/core, Linux 5.3 to 7.3.
 """

@@ -1,4 +1,4 @@
-"""What happens to the RDMA devices of one namespace, for an event loop; see netlink.events."""
+"""Events of one namespace's RDMA devices, for an event loop; see linux/netlink/multicast.py."""
 
 import socket
 from collections.abc import Iterator

@@ -1,12 +1,12 @@
-"""One NETLINK_RDMA socket: RDMA devices as one network namespace shows them, and changes.
+"""NETLINK_RDMA socket: the RDMA devices of one network namespace, and changes to them.
 
 Rules:
-1. A device is asked for by index. The kernel looks it up in the socket's namespace.
+1. A device is requested by index. The kernel looks it up in the socket's namespace.
 2. A move must also be sent by a thread inside the namespace that has the device: the kernel
-   compares the sender's with the device's. To bring one home, enter the pod's namespace, open the
-   socket there, and give the host's descriptor as target.
-3. A move may hang in the kernel as long as the device's users do. Whoever has a deadline calls it
-   in a thread that may be left to itself.
+   compares the sender's with the device's. To move a device to the host, enter the pod's namespace,
+   open the socket there, and give the host's descriptor as target.
+3. A move may hang in the kernel as long as the device has users. A caller with a deadline runs it
+   in a thread that may be abandoned.
 """
 
 from errno import EINVAL, ENODEV, EOPNOTSUPP, EPROTONOSUPPORT
@@ -122,7 +122,7 @@ class RdmaSocket:
             raise self._explained(error, index, errors.RENAME) from error
 
     def move(self, what: str, index: int, target_fd: int) -> None:
-        """Move the device to another namespace; see the rules for who may call this where.
+        """Move the device to another namespace; see the rules for the calling thread.
 
         Its users lose it, its character devices get new numbers, its index and name stay.
 

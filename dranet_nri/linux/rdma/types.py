@@ -1,4 +1,4 @@
-"""What NETLINK_RDMA tells, as typed values.
+"""NETLINK_RDMA values: devices, links, character devices and events.
 
 Words for node types, states and GUIDs are those of sysfs (drivers/infiniband/core/sysfs.c), so that
 a value from here and one from /sys/class/infiniband compare equal.
@@ -30,7 +30,7 @@ class CharDevKind(StrEnum):
 
 
 class EventKind(StrEnum):
-    """What happened, by enum rdma_nl_notify_event_type; the last two are ours."""
+    """Kinds of enum rdma_nl_notify_event_type; the last two are this package's."""
 
     REGISTER = "register"
     UNREGISTER = "unregister"
@@ -53,7 +53,7 @@ class RdmaDevice:
         sys_image_guid: in the same form; the same for all devices of one card.
         port_count: ports are numbered from 1.
         protocol: "ib", "roce", "iw", "usnic", "opa", "" where the driver has none (EFA).
-        fw_version: "" where the driver tells none.
+        fw_version: "" where the driver has none.
         parent: name of the RDMA device whose sub-device it is, "" if none.
     """
 
@@ -97,7 +97,7 @@ class RdmaPort:
 
 @dataclass(frozen=True, slots=True)
 class RdmaSystem:
-    """What holds for the whole machine.
+    """RDMA settings of the whole machine.
 
     Attributes:
         monitor: the kernel announces what happens to RDMA devices (Linux 6.12 and later).
@@ -115,7 +115,7 @@ class CharDev:
 
     Attributes:
         name: below /dev/infiniband ("uverbs0").
-        abi: version of the interface that it speaks.
+        abi: version of its interface.
     """
 
     kind: CharDevKind
@@ -135,7 +135,7 @@ class RdmaEvent:
     """One event.
 
     Attributes:
-        index, device: of the RDMA device, None and "" where the event doesn't tell.
+        index, device: of the RDMA device, None and "" where the event has none.
         port: 0 where it is about the whole device.
         netdev_index, netdev: of the net device, 0 and "" where none is named.
     """

@@ -1,7 +1,7 @@
 """RDMA events on an event loop, for as long as the host has RDMA devices.
 
-A socket of NETLINK_RDMA keeps ib_core from being unloaded (netlink_create in af_netlink.c), and who
-loads a vendor's drivers anew unloads it: so ours is closed with the last device.
+A socket of NETLINK_RDMA keeps ib_core from being unloaded (netlink_create in af_netlink.c), and a
+reload of a vendor's drivers unloads it: so the socket is closed with the last device.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from dranet_nri.linux.rdma.types import RdmaEvent
 
 
 class RdmaListener:
-    """Hears what is announced of RDMA devices, on one event loop."""
+    """Listener for RDMA device events, on one event loop."""
 
     def __init__(
         self,
@@ -27,9 +27,9 @@ class RdmaListener:
         """Prepare; nothing is opened before follow.
 
         Args:
-            sysfs: a mount of sysfs of our network namespace.
-            heard: takes events as they come.
-            deaf: told why nothing is heard; that is so until there are other devices.
+            sysfs: a mount of sysfs of this network namespace.
+            heard: called with events as they come.
+            deaf: called with the reason when no events come, until the devices change.
             opened: opens the socket; see open_monitor.
         """
         self._devices = sysfs / "class/infiniband"

@@ -1,4 +1,4 @@
-"""The plugin's life at the runtime: connect, serve, connect again, stop."""
+"""Connection lifecycle of the plugin at the runtime: connect, serve, reconnect, stop."""
 
 import asyncio
 import random as random_module
@@ -69,10 +69,10 @@ class Connection:
         """Prepare; nothing is connected before run.
 
         Args:
-            endpoint: who we are and where the runtime is.
+            endpoint: the plugin's name and index, and the runtime's socket.
             handler: does the work.
-            notify: told what an operator should know; called from the event loop, must not raise.
-            answered: told of each answer; called from the event loop, must not raise.
+            notify: called with events for an operator, on the event loop; must not raise.
+            answered: called with each answer, on the event loop; must not raise.
             clock: monotonic seconds; deadlines are of it.
             sleep: waits that many seconds of it.
             random: 0 to 1, for the pauses between tries.
@@ -105,7 +105,7 @@ class Connection:
         self._closing.set()
 
     async def run(self) -> None:
-        """Serve until close is called, or until the runtime that launched us is gone."""
+        """Serve until close is called, or until the runtime that launched the plugin is gone."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 connected = tasks.create_task(self._stay_connected())

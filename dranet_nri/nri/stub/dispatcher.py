@@ -1,14 +1,14 @@
-"""The hooks at work: order, deadlines and answers.
+"""The hook dispatcher: order, deadlines and answers.
 
 Rules:
 1. Hooks of one sandbox run one at a time in the order of the wire, across connections too.
-2. Each call is answered once, before the runtime would give up: that counts as success and
-   throws us out.
+2. Each call is answered once, before the runtime's timeout: the runtime treats a timeout as success
+   and disconnects the plugin.
 3. At the deadline RunPodSandbox, StopPodSandbox and RemovePodSandbox are answered with success
-   and go on; CreateContainer is answered with an error and cancelled, for a container must not
-   start without what it was promised.
-4. A plugin that stops refuses what it has no time for where the handler lets it; the rest is
-   answered with success.
+   and continue; CreateContainer is answered with an error and cancelled, because a container must
+   not start without its devices.
+4. While it stops, a plugin refuses calls it has no time for where the handler allows it; others
+   are answered with success.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class _Hook:
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """The hooks of one sandbox: who holds the lock works, others wait in order."""
+    """The hooks of one sandbox: the owner of the lock works, others wait in order."""
 
     hooks: int = 0
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -1,4 +1,4 @@
-"""Who we are to the runtime, and where it is."""
+"""The plugin's endpoint: its name and index at the runtime, and the runtime's socket."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class Endpoint:
     Attributes:
         name, idx: plugin name and its two-digit index; lower ones are called first.
         path: the runtime's socket.
-        fd: the socket inherited from the runtime that started us, None if we dial. There is no
+        fd: the socket inherited from the runtime that started the plugin, None to dial. There is no
             second one, so its end is the plugin's.
     """
 

@@ -1,4 +1,4 @@
-"""What the connection asks of the program behind it, and what it tells that program.
+"""The handler interface of the connection, and the events that the handler receives.
 
 Times are seconds of the clock given to the connection, time.monotonic by default.
 """
@@ -19,7 +19,7 @@ class Handler(Protocol):
     was answered goes to the notices.
 
     A hook is cancelled when the plugin stops and it doesn't end in time. Only create_container is
-    cancelled for being late, or when its connection is lost: nobody waits for it any more.
+    cancelled for being late, or when its connection is lost.
     """
 
     def is_unclaimed(self, pod: Pod, container: Container | None = None) -> bool:
@@ -73,9 +73,9 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Unsynchronized:
-    """The runtime is reached, but has not let us in for that long; told again as that time doubles.
+    """The runtime has not synchronized a connection for that long; repeated as the time doubles.
 
-    Until it does, it tells us of no pod, and containerd starts none.
+    Until it does, it sends no pod events, and containerd starts no pod.
     """
 
     waited_s: float
@@ -127,7 +127,7 @@ Answered = Callable[[str, Pod, Outcome, float], None]  # name of the rpc, second
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatus:
-    """What a probe looks at.
+    """The state of the connection, for probes.
 
     Attributes:
         connected: there is a socket; says nothing about the runtime's opinion.

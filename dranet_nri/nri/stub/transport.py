@@ -1,4 +1,4 @@
-"""One socket to the runtime: bytes to the session, its answers back."""
+"""Transport: one socket to the runtime, bytes to the session and its answers back."""
 
 import asyncio
 from collections import deque
@@ -34,7 +34,7 @@ class Link(asyncio.Protocol):
     """One connection from its birth to its one end.
 
     What cannot be written at once is kept, up to a bound that no runtime reaches; the reader never
-    waits for the writer. Who answers asks first whether it is alive.
+    waits for the writer. A caller checks first whether it is alive.
     """
 
     def __init__(
@@ -178,5 +178,5 @@ class Link(asyncio.Protocol):
             self._deliver(self, event, arrival)
 
     def _late(self, event: Synchronized, arrival: float) -> bool:
-        """Whether the runtime gave up on us; up to NRI 0.6.1 it then keeps silent for ever."""
+        """Whether the runtime dropped the plugin; up to NRI 0.6.1 it then keeps silent for ever."""
         return event.timeout_nano != 0 and self._clock() > arrival + event.timeout_nano / 1e9

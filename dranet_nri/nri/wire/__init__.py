@@ -1,1 +1,1 @@
-"""Bytes to messages and back, without I/O: NRI's mux, ttrpc and session."""
+"""The wire protocol of NRI, without I/O: mux, ttrpc and session."""

@@ -1,11 +1,11 @@
-"""A byte queue: what arrived in any cuts leaves in the cuts a decoder wants."""
+"""A byte queue: received chunks in, the pieces that a decoder needs out."""
 
 
 class ByteBuffer:
     """Bytes that arrived and are not used yet.
 
     Both ends cost amortised constant time per byte, so a message that arrives byte by byte is no
-    more than a slow message. Whoever fills it checks announced lengths first.
+    more than a slow message. The caller checks announced lengths first.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Fields of a serialized message, found before it is decoded.
+"""Size limits: the entries of a serialized message, counted before it is decoded.
 
-An empty entry is two bytes on the wire and some hundred once it is an object, so the length of a
-message says little about what decoding it takes. Walking takes microseconds an entry, so lists walk
-their own entries only, and other messages are walked only where they are large.
+An empty entry is two bytes on the wire and some hundred as an object, so the length of a message
+hardly predicts the cost of its decoding. A walk takes microseconds per entry, so a list walks only
+its own entries, and other messages are walked only where they are large.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
-"""NRI messages to values of ours and back.
+"""NRI messages as values, decoded and encoded.
 
 Rules:
-1. What a newer runtime adds is skipped, what an older one leaves out is empty.
-2. Of entries with the same key in an adjustment only the first is sent: a runtime takes the
-   second for a conflict and refuses the container.
+1. Fields that a newer runtime adds are skipped, fields that an older one leaves out are empty.
+2. Of entries with the same key in an adjustment only the first is sent: a runtime treats the
+   second as a conflict and refuses the container.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -23,7 +23,7 @@ RUNTIME_SERVICE: Final = "nri.pkg.api.v1alpha1.Runtime"
 NRI_VERSION: Final = "v0.12.2"  # of the protocol we implement, told to the runtime
 
 # RunPodSandbox, StopPodSandbox, RemovePodSandbox, CreateContainer: bit (event - 1) of each. Every
-# NRI since 0.2 knows these. 0 would subscribe to everything, an unknown bit ends the registration.
+# NRI since 0.2 has these. 0 would subscribe to everything, an unknown bit ends the registration.
 EVENT_MASK: Final = 0x0F
 
 # Pods and containers in all pieces of one list, or messages nested in any other request. An empty
@@ -34,7 +34,7 @@ _PERMISSIONS: Final = 0o7777  # a file mode without the file's type
 
 
 class PodEventKind(StrEnum):
-    """What happened to a sandbox; the values are the names of the rpcs."""
+    """Kinds of sandbox events; the values are the names of the rpcs."""
 
     RUN = "RunPodSandbox"
     STOP = "StopPodSandbox"
@@ -55,7 +55,7 @@ class ConfigureRequest:
 
 @dataclass(frozen=True, slots=True)
 class SynchronizeRequest:
-    """One piece of what exists; containers are not looked at.
+    """One piece of the existing sandboxes; containers are not read.
 
     Attributes:
         more: whether another piece follows.
@@ -87,7 +87,7 @@ class CreateContainerRequest:
 
 @dataclass(frozen=True, slots=True)
 class IdleRequest:
-    """A request that asks nothing of us: not subscribed to, without a pod, or Shutdown."""
+    """A request without work for the plugin: not subscribed to, without a pod, or Shutdown."""
 
 
 Request = ConfigureRequest | SynchronizeRequest | PodRequest | CreateContainerRequest | IdleRequest
@@ -260,7 +260,7 @@ def pod_from_message(message: nri_pb2.PodSandbox) -> Pod:
 
 
 def container_from_message(message: nri_pb2.Container) -> Container:
-    """Return the container as far as we look at it."""
+    """Return the container, with the fields that the plugin uses."""
     return Container(
         id=message.id,
         sandbox_id=message.pod_sandbox_id,

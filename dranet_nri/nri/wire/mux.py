@@ -2,8 +2,8 @@
 
 Rules:
 1. A frame is four bytes of connection id and four of payload length, big-endian, and the payload.
-2. Payloads of one id are a byte stream. Where frames begin and end means nothing to it.
-3. Nobody opens or closes a logical connection on the wire; frames for others are dropped.
+2. Payloads of one id are a byte stream; frame boundaries have no meaning in it.
+3. The wire has no open or close of a logical connection; frames of other ids are dropped.
 """
 
 import struct

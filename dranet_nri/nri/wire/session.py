@@ -4,9 +4,9 @@
 
 Rules:
 1. The answer to RegisterPlugin may be overtaken by anything; only SERVING waits for it.
-2. Time is not known here. The runtime may wait for minutes before it synchronises.
-3. Synchronize is answered before anyone looks at it; its events follow the order of the wire.
-4. The same event gives the same value, whichever rpc it came by.
+2. The session has no clock. The runtime may wait for minutes before it synchronises.
+3. Synchronize is answered before it is handled; its events follow the order of the wire.
+4. The same event gives the same value, through either rpc.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ MAX_LIST: Final = 64 << 20
 
 
 class State(StrEnum):
-    """How far the handshake is."""
+    """Progress of the handshake."""
 
     CONNECTING = "connecting"
     REGISTERED = "registered"
@@ -75,12 +75,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The runtime took us. It may already have called."""
+    """The runtime accepted the registration. It may already have called."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrationRefused:
-    """The runtime did not take us, and leaves the socket for us to close."""
+    """The runtime refused the plugin, which has to close the socket."""
 
     code: int
     message: str
@@ -88,7 +88,7 @@ class RegistrationRefused:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """Who the runtime is; answered with our event mask."""
+    """The runtime's name and version; answered with the plugin's event mask."""
 
     request: messages.ConfigureRequest
 
@@ -144,7 +144,7 @@ class PluginSession:
         Args:
             name: plugin name; letters, digits and "_.+-".
             idx: two digits, the plugin's place among others.
-            register_timeout_s: what the runtime is told about our patience.
+            register_timeout_s: the plugin's timeout, as announced to the runtime.
             max_list: bytes of the pods in all pieces of one list.
             max_entries: pods and containers in them, or messages nested in any other request.
         """
@@ -178,7 +178,7 @@ class PluginSession:
         """Take bytes from the socket; return what happened, in order.
 
         Raises:
-            ProtocolError: the peer does not speak the protocol; close the socket.
+            ProtocolError: the peer breaks the protocol; close the socket.
         """
         events: list[Event] = []
         if self._state is not State.CLOSED:

@@ -77,7 +77,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Why a call failed. code may be any number a peer knows; details are serialized Any."""
+    """The reason of a failed call. code may be any number; details are serialized Any."""
 
     code: int
     message: str
@@ -86,7 +86,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back for a call; status is None for a success."""
+    """Response of a call; status is None for a success."""
 
     stream: int
     payload: bytes
