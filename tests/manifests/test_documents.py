@@ -1,4 +1,4 @@
-"""Documents: links lead somewhere, manifests are valid, commands exist."""
+"""Documents: links lead somewhere, manifests are valid, commands and attributes exist."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import dra_shim.cli
 import dranet_nri.cli
+from dranet_nri.inventory.attributes import ATTRIBUTE_NAMES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "manifests/docs").glob("*.md"))]
@@ -169,6 +170,17 @@ def test_a_command_in_a_block_is_complete(command: str) -> None:
     program, *words = shlex.split(command.replace("$POD_UID", "uid"))
 
     PROGRAMS[program].PROGRAM.parse(words)
+
+
+def test_every_attribute_is_on_its_page() -> None:
+    text = (ROOT / "manifests/docs/attributes.md").read_text()
+    listed = set(INLINE.findall(text))
+
+    assert {
+        attribute
+        for attribute in ATTRIBUTE_NAMES
+        if not {attribute, attribute.split("/")[1]} & listed
+    } == set()
 
 
 def test_there_are_links_manifests_and_commands() -> None:
