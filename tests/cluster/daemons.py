@@ -114,7 +114,7 @@ class Daemons(Driver):
         self.wait_ready()
 
     def uninstall(self) -> None:
-        """Take it away as the README says; return once its pods are gone."""
+        """Remove it as manifests/docs/install.md says; return once its pods are gone."""
         self._cluster.kubectl("delete", f"--kustomize={self._directory}", "--ignore-not-found")
         wait_until("the DaemonSet's pods to be gone", lambda: not self._pods(), GONE_S)
 

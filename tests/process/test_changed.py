@@ -45,7 +45,7 @@ def commit(repository: Path) -> None:
 def repository(tmp_path: Path) -> Path:
     """Return a checkout on the branch `work`, which has not left `main`."""
     git(tmp_path, "init", "--quiet", "--initial-branch=main")
-    write(tmp_path, "README.md", "tests/host/test_a.py", "dranet_nri/plan/ops.py", text="old\n")
+    write(tmp_path, "LICENSE", "tests/host/test_a.py", "dranet_nri/plan/ops.py", text="old\n")
     commit(tmp_path)
     git(tmp_path, "switch", "--quiet", "--create", "work")
     return tmp_path
@@ -89,9 +89,15 @@ def test_no_change_selects_nothing(repository: Path) -> None:
 
 
 def test_a_document_selects_the_check_alone(repository: Path) -> None:
+    write(repository, "LICENSE")
+
+    assert changed(repository) == (["check"], ["check: LICENSE"])
+
+
+def test_a_document_that_tests_read_selects_them(repository: Path) -> None:
     write(repository, "README.md")
 
-    assert changed(repository) == (["check"], ["check: README.md"])
+    assert changed(repository)[0] == ["check", "pure"]
 
 
 def test_a_file_in_no_room_selects_every_tier(repository: Path) -> None:
@@ -106,14 +112,14 @@ def test_a_file_in_no_room_selects_every_tier(repository: Path) -> None:
 def test_committed_and_uncommitted_and_untracked_files_count(repository: Path) -> None:
     write(repository, "tests/host/test_a.py")
     commit(repository)
-    write(repository, "README.md")
+    write(repository, "LICENSE")
     write(repository, "tests/kernel/test_b.py")
 
     assert changed(repository) == (
         ["host", "check", "kernel"],
         [
             "host: tests/host/test_a.py",
-            "check: README.md and 2 more",
+            "check: LICENSE and 2 more",
             "kernel: tests/kernel/test_b.py",
         ],
     )

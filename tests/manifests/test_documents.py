@@ -1,0 +1,197 @@
+"""Documents: links lead somewhere, manifests are valid, commands and attributes exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dra_shim.cli
+import dranet_nri.cli
+from dranet_nri.inventory.attributes import ATTRIBUTE_NAMES
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "manifests/docs").glob("*.md"))]
+DOCUMENTS = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md"]
+PROGRAMS = {"dranet-nri": dranet_nri.cli, "dra-shim": dra_shim.cli}
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n)+")
+INLINE = re.compile(r"`([^`]+)`")
+LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+OURS = re.compile(r"(?:^|(?<=-- )|(?<=\$ ))(?:dranet-nri|dra-shim|\./hack/[\w/-]+)(?:\s|$).*")
+END = re.compile(r"\s(?:&&|\||#|>).*")
+MAX_LINE = 100
+
+
+def name(path: Path) -> str:
+    """Return a path as seen from the root."""
+    return str(path.relative_to(ROOT))
+
+
+def prose(path: Path) -> str:
+    """Return a document without its blocks of code."""
+    return INDENTED.sub("", FENCE.sub("", path.read_text()))
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors of the headings, as GitHub makes them."""
+    found: list[str] = []
+    for heading in HEADING.findall(prose(path)):
+        text = LINK.sub(r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        found.append(f"{slug}-{found.count(slug)}" if slug in found else slug)
+    return set(found)
+
+
+def links() -> Iterator[tuple[str, str]]:
+    """Yield each relative link, after the document that has it."""
+    for path in DOCUMENTS:
+        for _, target in LINK.findall(prose(path)):
+            if not re.match(r"\w+:", target):
+                yield name(path), target
+
+
+def manifests() -> Iterator[tuple[str, str]]:
+    """Yield each block of YAML, after where it is."""
+    for path in DOCUMENTS:
+        blocks = [text for language, text in FENCE.findall(path.read_text()) if language == "yaml"]
+        yield from ((f"{name(path)}-{nth}", text) for nth, text in enumerate(blocks, 1))
+
+
+def blocks(path: Path) -> Iterator[str]:
+    """Yield the blocks of a document that hold no YAML."""
+    text = path.read_text()
+    yield from (block for language, block in FENCE.findall(text) if language != "yaml")
+    yield from INDENTED.findall(FENCE.sub("", text))
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Yield each command of ours in a block, after the document that has it."""
+    for path in DOCUMENTS:
+        for block in blocks(path):
+            for line in block.replace("\\\n", " ").splitlines():
+                for command in OURS.findall(line.strip()):
+                    yield name(path), " ".join(END.sub("", command).split())
+
+
+def quoted() -> Iterator[tuple[str, str]]:
+    """Yield each command of ours in a sentence, after the document; a bare name is none."""
+    for path in DOCUMENTS:
+        for text in INLINE.findall(prose(path)):
+            if OURS.match(text) and text not in PROGRAMS:
+                yield name(path), " ".join(text.split())
+
+
+LINKS, MANIFESTS = list(links()), list(manifests())
+COMMANDS, QUOTED = list(commands()), list(quoted())
+
+
+@pytest.mark.parametrize(("document", "target"), LINKS)
+def test_a_link_leads_somewhere(document: str, target: str) -> None:
+    path = ROOT / document
+    file, _, anchor = target.partition("#")
+    found = (path.parent / file).resolve() if file else path
+
+    assert found.exists(), target
+    assert found.is_relative_to(ROOT)
+    assert not anchor or anchor in anchors(found), sorted(anchors(found))
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    targets = {target.partition("#")[0] for page, target in LINKS if page == "README.md"}
+
+    assert targets >= {name(path) for path in PAGES[1:]}
+
+
+@pytest.mark.parametrize(
+    "text", [text for _, text in MANIFESTS], ids=[place for place, _ in MANIFESTS]
+)
+def test_a_manifest_is_valid(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "block.yaml").write_text(text)
+
+    status = dra_shim.cli.main(["validate", str(tmp_path / "block.yaml")])
+
+    assert (status, capsys.readouterr().err) == (0, "")
+
+
+def test_the_readme_has_a_template_and_a_pod() -> None:
+    text = dict(MANIFESTS)["README.md-1"]
+
+    assert "kind: ResourceClaimTemplate" in text
+    assert "kind: Pod" in text
+
+
+def flags_of(program: str, verb: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """Return the flags in the help of a verb."""
+    with pytest.raises(SystemExit) as ended:
+        PROGRAMS[program].main([verb, "--help"])
+    assert ended.value.code == 0, verb
+    return set(re.findall(r"(?<![\w-])-[\w-]+", capsys.readouterr().out))
+
+
+def usage_of(script: str) -> str:
+    """Return the comments at the margin of a script."""
+    return "".join(re.findall(r"^#.*\n", (ROOT / script).read_text(), re.MULTILINE))
+
+
+def check_script(words: list[str]) -> None:
+    """Fail if a script of hack/, or an argument of it, does not exist."""
+    usage = usage_of(words[0])
+    for word in words[1:]:
+        if word.startswith("-") and "PYTEST ARGUMENTS" in usage and word not in usage:
+            return  # what follows is pytest's
+        assert re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", usage), word
+
+
+@pytest.mark.parametrize("command", sorted({command for _, command in COMMANDS + QUOTED}))
+def test_a_command_has_a_verb_and_flags_that_exist(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = shlex.split(re.sub(r"\[.*?\]", "", command))
+    if words[0] not in PROGRAMS:
+        check_script(words)
+        return
+    verbs = {verb for verb, _ in PROGRAMS[words[0]].PROGRAM.verbs}
+    given = {word.partition("=")[0] for word in words if word.startswith("-")}
+
+    assert words[1] in verbs
+    assert given <= flags_of(words[0], words[1], capsys)
+
+
+@pytest.mark.parametrize(
+    "command", sorted({command for _, command in COMMANDS if command.split()[0] in PROGRAMS})
+)
+def test_a_command_in_a_block_is_complete(command: str) -> None:
+    program, *words = shlex.split(command.replace("$POD_UID", "uid"))
+
+    PROGRAMS[program].PROGRAM.parse(words)
+
+
+def test_every_attribute_is_on_its_page() -> None:
+    text = (ROOT / "manifests/docs/attributes.md").read_text()
+    listed = set(INLINE.findall(text))
+
+    assert {
+        attribute
+        for attribute in ATTRIBUTE_NAMES
+        if not {attribute, attribute.split("/")[1]} & listed
+    } == set()
+
+
+def test_there_are_links_manifests_and_commands() -> None:
+    assert len(LINKS) > 40
+    assert len(MANIFESTS) >= 4
+    assert len(COMMANDS) >= 20
+    assert len(QUOTED) >= 20
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_a_line_fits_the_page(path: Path) -> None:
+    long = [line for line in path.read_text().splitlines() if len(line) > MAX_LINE]
+
+    assert long == []
