@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Final
 
 from tests.box.place import checked
@@ -166,7 +167,7 @@ class Daemons(Driver):
             words = ("logs", SPACED, DAEMON_SET, f"--container={name}", "--tail=40")
             try:
                 yield name, self._cluster.kubectl(*words)
-            except RuntimeError as error:  # the log of a failure must not fail
+            except (RuntimeError, TimeoutExpired) as error:  # the log of a failure must not fail
                 yield name, str(error)
 
     def _is_ready(self) -> bool:
