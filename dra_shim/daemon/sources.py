@@ -6,6 +6,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Final
 
+from dra_shim.cloud import CloudError
 from dra_shim.kubeapi import (
     CLAIM,
     NODE,
@@ -60,6 +61,22 @@ class ServerSource:
                 f"Node {node}: does not exist; is the node's name right (--hostname-override)?"
             )
         return frozenset(_addresses(document))
+
+    async def labels(self, node: str) -> Mapping[str, str]:
+        """Return the labels of a Node.
+
+        Raises:
+            CloudError: the server does not answer, or has no such Node.
+        """
+        try:
+            async with asyncio.timeout(self._addresses_s):
+                document = await self._read(NODE, ObjectRef("", node, ""))
+        except (TimeoutError, RefusedError) as error:
+            raise CloudError(f"get Node {node}: {error or 'no answer in time'}") from error
+        metadata = (document or {}).get("metadata")
+        labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
+        found = labels.items() if isinstance(labels, Mapping) else ()
+        return {str(name): str(value) for name, value in found}
 
     async def _read(self, kind: Kind, ref: ObjectRef) -> Mapping[str, object] | None:
         try:

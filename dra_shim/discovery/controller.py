@@ -18,7 +18,7 @@ from dra_shim.discovery import notices
 from dra_shim.discovery.host import Host, LiveHost
 from dra_shim.discovery.node_addresses import AddressSource, Reach
 from dra_shim.discovery.reporter import Teller
-from dra_shim.discovery.scanner import Eyes
+from dra_shim.discovery.scanner import CloudFacts, Eyes, NoCloud
 from dra_shim.discovery.schedule import Pace
 from dra_shim.discovery.snapshot import Choice
 from dra_shim.kubeletplugin import HealthReport
@@ -65,6 +65,7 @@ class NodeDevices:
         notify: notices.Notify,
         *,
         host: Host | None = None,
+        clouds: CloudFacts | None = None,
         timing: Timing = REAL,
     ) -> None:
         """Prepare; run does the work.
@@ -77,6 +78,7 @@ class NodeDevices:
             offer: called with the devices after each scan, changed or not; must not raise.
             notify: called with each change; must not raise.
             host: to scan, None for this node.
+            clouds: what a cloud provider knows of devices, None for nothing.
             timing: what it goes by.
 
         Raises:
@@ -87,7 +89,10 @@ class NodeDevices:
         self._state, self._notify = state, notify
         self._host = host or LiveHost(options.sysfs, options.azure_size)
         reach = Reach(addresses, node, timing.clock)
-        self._eyes = Eyes(self._host, reach, options.choice, options.patience_s, notify, state.run)
+        self._eyes = Eyes(
+            self._host, reach, options.choice, options.patience_s, notify, state.run,
+            clouds or NoCloud(),
+        )  # fmt: skip
         self._teller = Teller(offer, notify, timing.clock())
         self._clock, self._alarm = timing.clock, Alarm(timing)
         self._rescan_s, self._pace = options.rescan_s, Pace(options.rescan_s)
@@ -105,7 +110,7 @@ class NodeDevices:
             OSError: the records cannot be read, or no events can be received.
         """
         loop = asyncio.get_running_loop()
-        with Held(self._state) as held, self._host.listening(self._stir, self._notify):
+        with Held(self._state) as held, self._host.listening(self.stir, self._notify):
             for fileno in held.filenos():
                 loop.add_reader(fileno, self._recorded, held)
             self._pace = Pace(self._rescan_s)  # what happened before was not heard
@@ -145,14 +150,14 @@ class NodeDevices:
 
     # ------------------------------------------------------------------- when
 
-    def _stir(self) -> None:
+    def stir(self) -> None:
         """Schedule a scan soon."""
         self._pace.news(self._clock())
         self._alarm.stir()
 
     def _recorded(self, held: Held) -> None:
         held.take_in()
-        self._stir()
+        self.stir()
 
     # ------------------------------------------------------------------ scanning
 

@@ -3,8 +3,10 @@
 A device that moves between host and pod meanwhile is in one of the two readings, or in the scan.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from dra_shim.checkpoint.cache import Held
 from dra_shim.discovery.host import Host
@@ -15,6 +17,28 @@ from dra_shim.discovery.tcx import Told
 from dranet_nri.component.threads import Patience, in_thread
 from dranet_nri.inventory import Uplinks, uplinks_of
 from dranet_nri.model import Device
+
+
+class CloudFacts(Protocol):
+    """What a cloud provider knows of devices."""
+
+    def enriched(self, device: Device) -> Device:
+        """Return a device with what is known of it."""
+
+    async def learned(self, devices: Iterable[Device]) -> bool:
+        """Tell which devices there are; return whether more is known since."""
+
+
+class NoCloud:
+    """The facts of a machine in no cloud."""
+
+    def enriched(self, device: Device) -> Device:
+        """Return the device as it is."""
+        return device
+
+    async def learned(self, devices: Iterable[Device]) -> bool:  # noqa: ARG002
+        """Learn nothing."""
+        return False
 
 
 class Eyes:
@@ -28,6 +52,7 @@ class Eyes:
         patience_s: float,
         notify: Notify,
         plugin: Path,
+        clouds: CloudFacts,
     ) -> None:
         """Prepare a scanner; nothing is scanned yet.
 
@@ -38,10 +63,12 @@ class Eyes:
             patience_s: seconds of a scan after which it is reported as hung.
             notify: called then; must not raise.
             plugin: its directory, where it says what only a privileged process sees.
+            clouds: what a cloud provider knows of devices.
         """
         self._host = host
         self._reach = reach
         self._choice = choice
+        self._clouds = clouds
         self._uplinks: Uplinks | None = None  # as they were seen last
         self._had_rdma: dict[str, Device] = {}  # functions, as they were when it was seen last
         self._told = Told(plugin, notify)
@@ -71,6 +98,8 @@ class Eyes:
         seen = partial(
             view_of, node, facts, known, self._choice, self._uplinks, held.failing(), had
         )
-        view = await in_thread(seen)
+        view = await in_thread(partial(seen, self._clouds.enriched))
+        if await self._clouds.learned(view.there.values()):
+            view = await in_thread(partial(seen, self._clouds.enriched))
         self._had_rdma |= with_rdma(view.there.values())
         return view

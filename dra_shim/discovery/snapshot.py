@@ -12,7 +12,7 @@ Rules:
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -133,6 +133,7 @@ def view_of(
     uplinks: Uplinks | None = None,
     failing: Mapping[str, str] = _NONE,
     had_rdma: Mapping[str, Device] = NOBODY,
+    enrich: Callable[[Device], Device] = lambda device: device,
 ) -> View:
     """Return what is there.
 
@@ -144,6 +145,7 @@ def view_of(
         uplinks: of the same facts; None where the facts are complete.
         failing: device → why its pod doesn't have it, though it should.
         had_rdma: functions by name, as they were when their RDMA device was seen last.
+        enrich: adds what a cloud provider knows of a device.
 
     Raises:
         SelectorError: an expression cannot be compiled.
@@ -152,6 +154,7 @@ def view_of(
     inventory, bereft = _as_with_rdma(
         inventory_from_facts(facts, uplinks, choice.include, move_ipoib=choice.move_ipoib), had_rdma
     )
+    inventory = replace(inventory, devices=tuple(map(enrich, inventory.devices)))
     stock = stock_of(inventory, known, Uses(), choice.filter, choice.shared, near=near)
     unwanted = dict(_unwanted(stock.devices, choice))
     devices = {each.name: each for each in stock.devices if each.name not in unwanted}

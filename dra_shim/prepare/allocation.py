@@ -9,6 +9,7 @@ Rules:
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.resourceapi import (
@@ -22,7 +23,13 @@ from dra_shim.resourceapi import (
     recorded_amounts,
 )
 from dranet_nri.cdi.edits import cdi_ids, gated_requests
-from dranet_nri.config import select_config, violations_for_device, why_bare
+from dranet_nri.config import (
+    Provided,
+    select_config,
+    violations_for_device,
+    why_bare,
+    with_provided,
+)
 from dranet_nri.errors import ConfigError, RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Device, NetworkConfig, ObjectRef
 
@@ -236,6 +243,7 @@ def allocation_of(
     devices: Mapping[str, Device],
     terms: Terms,
     nonce: str,
+    provided: Mapping[tuple[str, str], tuple[Provided, ...]] = MappingProxyType({}),
 ) -> Allocation:
     """Return the record of a claim; addresses may still be ranges.
 
@@ -246,6 +254,7 @@ def allocation_of(
         devices: of the node, by name.
         terms: what holds for all claims.
         nonce: of its CDI ids.
+        provided: (request, device) → parameters of cloud and profile, the strongest last.
 
     Raises:
         NotYetError: a device is not on the node, or its interface is not.
@@ -256,7 +265,12 @@ def allocation_of(
     violations: list[str] = []
     configs = dict(_configs(claim, terms, violations))
     given = tuple(
-        _given(each, devices[each.device[2]], configs[each.request], violations)
+        _given(
+            each,
+            devices[each.device[2]],
+            _with_provided(configs[each.request], provided, each, violations),
+            violations,
+        )
         for each in claim.results
     )
     if violations:
@@ -298,6 +312,20 @@ def _configs(
             violations += (line for line in error.violations if line not in violations)
             config = NetworkConfig()
         yield request, config
+
+
+def _with_provided(
+    own: NetworkConfig,
+    provided: Mapping[tuple[str, str], tuple[Provided, ...]],
+    result: Result,
+    violations: list[str],
+) -> NetworkConfig:
+    """Return the parameters over those of providers; violations of the whole are added."""
+    try:
+        return with_provided(provided.get((result.request, result.device[2]), ()), own)
+    except ConfigError as error:
+        violations += (line for line in error.violations if line not in violations)
+        return own
 
 
 def _given(

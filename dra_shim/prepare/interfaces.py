@@ -157,6 +157,21 @@ class SweepFailed:
     claim: ObjectRef | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ProfileReleased:
+    """The profile provider took back what it gave to a claim."""
+
+    claim: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileReleaseFailed:
+    """The profile provider did not take back what it gave; it is asked again."""
+
+    claim_uid: str
+    message: str
+
+
 Notice = (
     Prepared
     | PrepareWaits
@@ -166,5 +181,7 @@ Notice = (
     | Swept
     | Stranded
     | SweepFailed
+    | ProfileReleased
+    | ProfileReleaseFailed
 )
 Notify = Callable[[Notice], None]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
+from dra_shim.checkpoint.profiles import ProfileStore
 from dra_shim.checkpoint.transaction import Ledger
 from dra_shim.prepare import transactions
 from dra_shim.prepare.allocation import (
@@ -26,6 +27,7 @@ from dra_shim.prepare.allocation import (
     claim_asked_for,
     consumer_of,
     is_gated,
+    is_recorded,
     pod_asked_for,
     prepared_devices,
     takes_devices,
@@ -43,6 +45,7 @@ from dra_shim.prepare.interfaces import (
     Unprepared,
     UnprepareFailed,
 )
+from dra_shim.prepare.profiles import Layers, NoCloudParameters, Providers
 from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
 from dra_shim.settings.common import State
 from dranet_nri.component.backoff import pause_after
@@ -141,6 +144,7 @@ class Preparer:
         terms: Terms,
         notify: Notify,
         *,
+        providers: Providers | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         """Prepare; nothing is opened before the first call.
@@ -150,6 +154,7 @@ class Preparer:
             state: where records are.
             terms: what holds for all claims.
             notify: called with the result of each claim; must not raise.
+            providers: of parameters beside class and claim, None for none.
             sleep: waits that many seconds; between tries, and for the end of all tries.
         """
         self._sources = sources
@@ -157,6 +162,8 @@ class Preparer:
         self._mutex = threading.Lock()
         self._terms = terms
         self._notify = notify
+        store = ProfileStore(state.profiles)
+        self._providers = providers or Providers(store, NoCloudParameters())
         self._sleep = sleep
         self._turns = _Turns()
         self._unprepared: set[str] | None = None  # while claims may be taken over
@@ -221,6 +228,18 @@ class Preparer:
         uid = record.claim.uid
         async with self._turns.of(uid):
             return await self._transact(lambda ledger: transactions.forget(ledger, uid, record))
+
+    async def without_record(self, claim_uid: str, work: Callable[[], Awaitable[None]]) -> bool:
+        """Run work in the claim's turn, unless it has a record; return whether it ran.
+
+        Raises:
+            DranetError, OSError: of the records, or of the work.
+        """
+        async with self._turns.of(claim_uid):
+            if await self._transact(lambda ledger: ledger.by_uid(claim_uid)):
+                return False
+            await work()
+            return True
 
     async def standing(self) -> tuple[transactions.Standing, ...]:
         """Return all records, and whether pods have their devices.
@@ -299,14 +318,17 @@ class Preparer:
         if trial.adopts and self._unprepared and asked.uid in self._unprepared:
             raise _LeftError
         trial.doing = "the claim from the API server"
-        claim = claim_asked_for(await self._sources.claims.claim(asked), asked)
-        if not claim.results:
+        document = await self._sources.claims.claim(asked)
+        claim = claim_asked_for(document, asked)
+        if not claim.results or document is None:
             return Answer()
-        record = await self._record(claim, trial)
+        record = await self._record(claim, document, trial)
         self._notify(Prepared(record.claim, record.pod, is_gated(record)))
         return Answer(prepared_devices(record))
 
-    async def _record(self, claim: AllocatedClaim, trial: _Trial) -> Allocation:
+    async def _record(
+        self, claim: AllocatedClaim, whole: Mapping[str, object], trial: _Trial
+    ) -> Allocation:
         trial.doing = "the records"
         before = await self._transact(lambda ledger: ledger.by_uid(claim.ref.uid))
         recorded = before[0] if before else None
@@ -321,8 +343,12 @@ class Preparer:
         devices = await trial.devices.devices({each.device[2] for each in claim.results})
         # What another driver gave away is in its pod already.
         rivals = {} if trial.adopts else self._sources.devices.rivals()
+        layers: Layers = {}
+        if recorded is None or not is_recorded(recorded, claim, pod.uid, self._terms):
+            trial.doing = "the providers of parameters"
+            layers = await self._providers.provided(claim, whole, devices, self._terms)
         trial.doing = "the records"
-        given = transactions.Given(devices, rivals, runs=trial.adopts)
+        given = transactions.Given(devices, rivals, layers, runs=trial.adopts)
         return await self._transact(
             lambda ledger: transactions.record(ledger, claim, pod, use, given, self._terms)
         )

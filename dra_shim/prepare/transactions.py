@@ -8,14 +8,14 @@ Rules:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dra_shim.checkpoint.transaction import Ledger, nonce_for
 from dra_shim.pool import Uses
 from dra_shim.prepare.allocation import Terms, allocation_of, is_recorded
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.resourceapi import AllocatedClaim, PodUse
-from dranet_nri.config import Configured, clashes, lease_addresses
+from dranet_nri.config import Configured, Provided, clashes, lease_addresses
 from dranet_nri.errors import ConfigError, HeldError, RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 
@@ -35,11 +35,13 @@ class Given:
     Attributes:
         devices: of the node, by name.
         rivals: device → those that no other pod may have beside it.
+        provided: parameters of cloud and profile; see allocation_of.
         runs: the pod has its devices already, so it is not refused what other devices have too.
     """
 
     devices: Mapping[str, Device]
     rivals: Mapping[str, frozenset[str]]
+    provided: Mapping[tuple[str, str], tuple[Provided, ...]] = field(default_factory=dict)
     runs: bool = False
 
 
@@ -74,7 +76,7 @@ def record(
     if holder is not None:
         raise NotYetError(f"claim {claim.ref}: pod {holder} has not given its devices back")
     nonce = before[0].nonce if before else nonce_for(claim.ref.uid)
-    made = allocation_of(claim, pod, use, given.devices, terms, nonce)
+    made = allocation_of(claim, pod, use, given.devices, terms, nonce, given.provided)
     made = _leased(made, ledger.addresses(besides=claim.ref.uid))
     if not given.runs:
         check_distinct([made, *_others(ledger, made)])

@@ -38,6 +38,11 @@ class State:
         return self.directory / "allocations"
 
     @property
+    def profiles(self) -> Path:
+        """Return the directory of the shim's records of profiles."""
+        return self.directory / "profiles"
+
+    @property
     def attachments(self) -> Path:
         """Return the directory of the plugin's records."""
         return self.run / "attachments"

@@ -12,6 +12,7 @@ device_rules.py    parameters that a device or node cannot apply; warnings
 clashes.py         names and addresses that several devices of a pod cannot share
 encode.py          NetworkConfig → canonical JSON
 merge.py           the entries of a claim that apply to a request, merged
+provided.py        those of a cloud or a profile below them
 """
 
 from dranet_nri.config.address_ranges import lease_addresses
@@ -30,6 +31,7 @@ from dranet_nri.config.json_cursor import Findings, Node, did_you_mean, show
 from dranet_nri.config.json_text import JsonObject, load_json
 from dranet_nri.config.merge import ConfigEntry, ConfigSource, select_config
 from dranet_nri.config.network import MAX_PARAMETERS, parse_network_config
+from dranet_nri.config.provided import Provided, with_provided
 from dranet_nri.config.rdma import choose_pkey
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "Findings",
     "JsonObject",
     "Node",
+    "Provided",
     "char_kinds",
     "choose_pkey",
     "clashes",
@@ -57,4 +60,5 @@ __all__ = [
     "violations_for_mode",
     "violations_for_share",
     "why_bare",
+    "with_provided",
 ]

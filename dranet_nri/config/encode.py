@@ -26,7 +26,8 @@ def network_config_to_object(config: NetworkConfig) -> dict[str, object]:
     }
     interface = dict(_interface(config.interface))
     ethtool = ethtool_to_object(config.ethtool)
-    blocks = _given({"interface": interface, "rdma": _rdma(config.rdma), ETHTOOL: ethtool})
+    blocks = _given({"profile": config.profile, "interface": interface})
+    blocks |= _given({"rdma": _rdma(config.rdma), ETHTOOL: ethtool})
     return blocks | {name: entries for name, entries in lists.items() if entries}
 
 

@@ -28,7 +28,7 @@ from dranet_nri.config.scalars import (
     parse_own_mac,
     parse_source,
 )
-from dranet_nri.config.unsupported import REFUSED_INTERFACE, REFUSED_TOP, check_interface, check_top
+from dranet_nri.config.unsupported import REFUSED_INTERFACE, check_interface
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import (
     EthtoolConfig,
@@ -45,6 +45,7 @@ T = TypeVar("T")
 # Longest raw parameters the API server stores (OpaqueParametersMaxLength, k8s.io/api/resource).
 MAX_PARAMETERS: Final = 10 * 1024
 
+MAX_PROFILE: Final = 253
 _MIN_MTU: Final = 68  # IPv4, RFC 791
 _MIN_MTU_IPV6: Final = 1280  # RFC 8200; below it the kernel takes IPv6 off the interface
 _SCOPE_UNIVERSE: Final = 0  # RT_SCOPE_*, linux/rtnetlink.h
@@ -59,7 +60,7 @@ _INTERFACE: Final = (
     *("name", "addresses", "mtu", "hardwareAddr", *_SIZES),
     *("arpIgnore", "arpAnnounce", "forwarding", "type", "ipoib"),
 )
-_TOP: Final = ("interface", "routes", "rules", "neighbors", "rdma", ETHTOOL)
+_TOP: Final = ("profile", "interface", "routes", "rules", "neighbors", "rdma", ETHTOOL)
 _ROUTE: Final = ("destination", "gateway", "source", "scope", "table", "metric")
 _RULE: Final = ("priority", "source", "destination", "table")
 _NEIGHBOUR: Final = ("destination", "hardwareAddr")
@@ -100,8 +101,7 @@ def _one_of(node: Node, allowed: tuple[int, ...]) -> int | None:
 
 
 def _network(node: Node) -> NetworkConfig:
-    fields = without_blank(node.fields(_TOP, REFUSED_TOP), "profile")
-    check_top(fields)
+    fields = without_blank(node.fields(_TOP), "profile")
     read_interface = partial(_interface, has_rules="rules" in fields)
     interface = given(fields, "interface", read_interface) or InterfaceConfig()
     ethtool = given(fields, ETHTOOL, read_ethtool) or EthtoolConfig()
@@ -116,7 +116,15 @@ def _network(node: Node) -> NetworkConfig:
         neighbors=_each(fields, "neighbors", _neighbour),
         rdma=given(fields, "rdma", read_rdma) or RdmaConfig(),
         ethtool=ethtool,
+        profile=given(fields, "profile", _profile) or "",
     )
+
+
+def _profile(node: Node) -> str | None:
+    text = node.text()
+    if text is not None and len(text) > MAX_PROFILE:
+        node.complain(f"longer than {MAX_PROFILE} characters; shorten it")
+    return text
 
 
 # --------------------------------------------------------------------------- interface

@@ -8,7 +8,6 @@ from typing import Final
 
 from dranet_nri.config.json_cursor import Fields, Node, given
 
-REFUSED_TOP: Final = ("profile",)
 REFUSED_INTERFACE: Final = (
     *("dhcp", "disableEbpfPrograms", "vrf", "addressing", "ipvlan", "acceptRA"),
 )
@@ -20,13 +19,6 @@ _ADDRESSING: Final = ("Static", "DHCP", "Unnumbered")
 _RESERVED_TABLES: Final = (253, 254, 255)  # default, main, local: linux/rtnetlink.h
 _MAX_TABLE: Final = 2**32 - 1
 _MIN_MTU_RA: Final = 1280  # RFC 8200
-
-
-def check_top(fields: Fields) -> None:
-    """Check and refuse the fields beside `interface`."""
-    if "profile" in fields:
-        fields["profile"].text()
-        fields["profile"].complain(_NOT_SUPPORTED)
 
 
 def check_interface(node: Node, fields: Fields, *, has_rules: bool) -> None:

@@ -113,7 +113,11 @@ class NeighbourConfig:
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
-    """A claim's opaque parameters, validated."""
+    """A claim's opaque parameters, validated.
+
+    Attributes:
+        profile: the profile whose parameters are below these, "" for none; the shim resolves it.
+    """
 
     interface: InterfaceConfig = InterfaceConfig()
     routes: tuple[RouteConfig, ...] = ()
@@ -121,3 +125,4 @@ class NetworkConfig:
     neighbors: tuple[NeighbourConfig, ...] = ()
     rdma: RdmaConfig = RdmaConfig()
     ethtool: EthtoolConfig = EthtoolConfig()
+    profile: str = ""

@@ -1,0 +1,147 @@
+"""Profile records: what a profile provider gave to claims, and must be given back.
+
+Rules:
+1. A record is written before the provider is asked, and removed after the provider answered that it
+   took everything back. So a crash leaves a record too many, never one too few.
+2. A record whose claim has no allocation record is due for release.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
+
+from dra_shim.cloud import DeviceIdentity
+from dranet_nri.component.files import Fs, RealFs, read_record_bytes, remove, save
+from dranet_nri.errors import StateCorruptError
+from dranet_nri.model import ObjectRef, parse_uid
+from dranet_nri.state.json_codec import Codec, MisfitError, codec_of, json_object
+
+MAX_RECORD: Final = 1 << 20  # bytes
+_SUFFIX: Final = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileUse:
+    """One device's profile.
+
+    Attributes:
+        config: JSON of the parameters that were sent.
+        answer: JSON of the parameters that came back, "" until then.
+    """
+
+    device: DeviceIdentity
+    profile: str
+    config: str
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRecord:
+    """What a claim has of the profile provider."""
+
+    claim: ObjectRef
+    uses: tuple[ProfileUse, ...] = ()
+
+    def use(self, device: str, profile: str) -> ProfileUse | None:
+        """Return a device's use of a profile, None if there is none."""
+        return next(
+            (use for use in self.uses if (use.device.name, use.profile) == (device, profile)), None
+        )
+
+    def with_use(self, use: ProfileUse) -> "ProfileRecord":
+        """Return the record with a use in place of that of the same device and profile."""
+        others = [
+            other for other in self.uses if other is not self.use(use.device.name, use.profile)
+        ]
+        return ProfileRecord(self.claim, (*others, use))
+
+
+_CODEC: Final[Codec] = codec_of(ProfileRecord, {})
+
+
+class ProfileStore:
+    """The directory of profile records; one thread at a time."""
+
+    def __init__(self, directory: Path, fs: Fs | None = None) -> None:
+        """Name the directory; it is made with the first record."""
+        self._directory = directory
+        self._fs = fs or RealFs()
+
+    def claims(self) -> tuple[str, ...]:
+        """Return the UIDs of the claims that have a record.
+
+        Raises:
+            OSError: the directory cannot be read.
+        """
+        try:
+            names = sorted(os.listdir(self._directory))
+        except FileNotFoundError:
+            return ()
+        return tuple(
+            name.removesuffix(_SUFFIX)
+            for name in names
+            if name.endswith(_SUFFIX) and not name.startswith(".")
+        )
+
+    def get(self, uid: str) -> ProfileRecord | None:
+        """Return the record of a claim, None if there is none.
+
+        Raises:
+            StateCorruptError: it is not a record.
+            OSError: it cannot be read.
+        """
+        name = f"{parse_uid(uid)}{_SUFFIX}"
+        try:
+            directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        with closing(_Descriptor(directory)):
+            try:
+                data = read_record_bytes(directory, name, MAX_RECORD)
+            except FileNotFoundError:
+                return None
+        return _decoded(name, data)
+
+    def put(self, record: ProfileRecord) -> None:
+        """Write a record, durably.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        body = cast("Mapping[str, object]", _CODEC.to_json(record))
+        save(self._fs, self._path(record.claim.uid), json.dumps({"version": 1, **body}).encode())
+
+    def remove(self, uid: str) -> None:
+        """Remove the record of a claim; fine if there is none.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        if self._directory.is_dir():
+            remove(self._fs, self._path(uid))
+
+    def _path(self, uid: str) -> Path:
+        return self._directory / f"{parse_uid(uid)}{_SUFFIX}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Descriptor:
+    number: int
+
+    def close(self) -> None:
+        os.close(self.number)
+
+
+def _decoded(name: str, data: bytes) -> ProfileRecord:
+    try:
+        document = json.loads(data.decode(), object_pairs_hook=json_object)
+        if not isinstance(document, dict) or document.pop("version", None) != 1:
+            raise StateCorruptError(f"{name}: is no profile record of version 1")
+        return cast("ProfileRecord", _CODEC.from_json(document))
+    except (ValueError, RecursionError, MisfitError) as error:
+        raise StateCorruptError(f"{name}: {error}") from None

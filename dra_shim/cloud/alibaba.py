@@ -1,0 +1,36 @@
+"""Alibaba Cloud: the instance type, and which devices are elastic RDMA interfaces.
+
+Origin: alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata (the server),
+kubernetes-sigs/dranet (the attributes).
+"""
+
+from typing import Final
+
+from dra_shim.cloud.provider import (
+    Ask,
+    Cloud,
+    Describe,
+    DeviceFacts,
+    DeviceIdentity,
+    Question,
+    texts,
+)
+
+_TOKEN_S: Final = "21600"
+
+
+async def _load(ask: Ask) -> Describe:
+    ttl = (("X-aliyun-ecs-metadata-token-ttl-seconds", _TOKEN_S),)
+    token = await ask(Question("/latest/api/token", ttl, "PUT"))
+    known = (("X-aliyun-ecs-metadata-token", token.strip()),)
+    kind = await ask(Question("/latest/meta-data/instance/instance-type", known))
+    node = texts({"alibaba.dra.net/instanceType": kind.strip()})
+
+    def describe(device: DeviceIdentity) -> DeviceFacts:
+        elastic = any(name.startswith("erdma") for name in device.rdma)
+        return DeviceFacts((*node, ("alibaba.dra.net/erdma", True)) if elastic else node)
+
+    return describe
+
+
+ALIBABA: Final = Cloud("ALIBABA", "http://100.100.100.200", _load)

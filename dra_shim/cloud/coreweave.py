@@ -1,0 +1,54 @@
+"""CoreWeave: the fabric by the labels of the Node, for there is no metadata server.
+
+Origin: docs.coreweave.com, "Node labels"; kubernetes-sigs/dranet (the attributes).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dra_shim.cloud.provider import Described, DeviceFacts, DeviceIdentity, texts
+
+CLUSTER: Final = "cks.coreweave.com/cluster"  # a label of every Node there
+_BACKEND: Final = "backend.coreweave.cloud"
+_LABELS: Final = {
+    "coreweave.dra.net/fabricFlavor": f"{_BACKEND}/flavor",
+    "coreweave.dra.net/fabric": f"{_BACKEND}/fabric",
+    "coreweave.dra.net/superpod": f"{_BACKEND}/superpod",
+    "coreweave.dra.net/leafgroup": f"{_BACKEND}/leafgroup",
+    "coreweave.dra.net/leafgroupName": f"{_BACKEND}/leafgroup-name",
+    "coreweave.dra.net/rack": "node.coreweave.cloud/rack",
+    "coreweave.dra.net/speedCurrent": f"{_BACKEND}/speed.current",
+    "coreweave.dra.net/speedExpected": f"{_BACKEND}/speed.expected",
+    "coreweave.dra.net/instanceType": "node.kubernetes.io/instance-type",
+}
+
+Labels = Callable[[], Awaitable[Mapping[str, str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class CoreWeave:
+    """A Provider.
+
+    Attributes:
+        labels: returns the Node's labels; raises CloudError while they are not known.
+    """
+
+    labels: Labels
+    name: str = "CKS"
+    required: bool = False
+
+    async def describe(self, devices: Sequence[DeviceIdentity]) -> Described:
+        """See Provider."""
+        labels = await self.labels()
+        node = texts({name: labels.get(label, "") for name, label in _LABELS.items()})
+        return Described(
+            {device: DeviceFacts((*node, *_leaf(device, labels))) for device in devices}
+        )
+
+
+def _leaf(device: DeviceIdentity, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the leaf switch that a device is expected to be connected to."""
+    keys = (f"{_BACKEND}/neighbors.expected.{name}.device" for name in device.rdma)
+    found = next((labels[key] for key in keys if labels.get(key)), "")
+    return (("coreweave.dra.net/leafSwitch", found),) if found else ()

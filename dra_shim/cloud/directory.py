@@ -1,0 +1,158 @@
+"""Cloud directory: the provider's facts of all devices, kept current in the background.
+
+Rules:
+1. A scan never waits for a provider, but for the first publication, which waits a few seconds so
+   that a restart does not take attributes away for a moment.
+2. While a provider does not answer, its last answer counts.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from dra_shim.cloud.provider import (
+    CloudError,
+    DeviceFacts,
+    DeviceIdentity,
+    Provider,
+    enriched,
+    identity_of,
+)
+from dranet_nri.component.backoff import pause_after
+from dranet_nri.model import Device
+
+FIRST_S: Final = 5.0  # for the first answer
+AGAIN_S: Final = 300.0  # NICs and addresses are added while a machine runs
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 60.0
+_NOTHING: Final = DeviceFacts()
+
+Choose = Callable[[], Awaitable[Provider | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class CloudFound:
+    """The provider was chosen; "" if there is none."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloudFailed:
+    """The provider does not answer; its last answer counts."""
+
+    error: CloudError
+    retry_s: float
+
+
+CloudNotice = CloudFound | CloudFailed
+
+
+class CloudDirectory:
+    """Facts of the node's devices by one provider."""
+
+    def __init__(
+        self,
+        choose: Choose,
+        changed: Callable[[], None],
+        notify: Callable[[CloudNotice], None],
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            choose: returns the provider, None if this is no cloud.
+            changed: called when facts changed; must not raise.
+            notify: called with what happens; must not raise.
+        """
+        self._choose, self._changed, self._notify = choose, changed, notify
+        self._provider: Provider | None = None
+        self._known: Mapping[DeviceIdentity, DeviceFacts] = {}
+        self._wanted: frozenset[DeviceIdentity] = frozenset()
+        self._news = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._waited = False
+
+    def enriched(self, device: Device) -> Device:
+        """Return a device with what is known of it."""
+        facts = self._known.get(identity_of(device))
+        return enriched(device, facts) if facts else device
+
+    def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:
+        """Return the provider's name and its parameters for a device.
+
+        Raises:
+            CloudError: Prepare must wait for them, and they are not known yet.
+        """
+        identity = identity_of(device)
+        facts = self._known.get(identity)
+        waits = self._provider is not None and self._provider.required
+        if facts is None and waits and identity in self._wanted:
+            raise CloudError(
+                f"device {device.name}: the cloud provider has not answered about it yet; "
+                "see its log, and that of dra-shim"
+            )
+        name = self._provider.name if self._provider else ""
+        return name, (facts or _NOTHING).parameters
+
+    async def learned(self, devices: Iterable[Device]) -> bool:
+        """Tell which devices there are, and return whether facts of them came meanwhile.
+
+        Only the first call waits, and not for long.
+        """
+        before = self._known
+        wanted = frozenset(map(identity_of, devices))
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._news.set()
+        if not self._waited:
+            self._waited = True
+            await _within(FIRST_S, self._settled)
+        return self._known is not before
+
+    async def run(self) -> None:
+        """Keep the facts current until cancelled."""
+        failures = 0
+        while True:
+            self._news.clear()
+            try:
+                provider = await self._chosen()
+                if provider is None:
+                    break
+                await self._refresh(provider)
+            except CloudError as error:
+                pause_s = pause_after(failures, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+                failures += 1
+                self._notify(CloudFailed(error, pause_s))
+                await asyncio.sleep(pause_s)
+                continue
+            failures = 0
+            await _within(AGAIN_S, self._news)
+        await asyncio.Event().wait()  # a part has no end
+
+    async def _chosen(self) -> Provider | None:
+        if self._provider is None:
+            self._provider = await self._choose()
+            self._notify(CloudFound(self._provider.name if self._provider else ""))
+            if self._provider is None:
+                self._settled.set()
+        return self._provider
+
+    async def _refresh(self, provider: Provider) -> None:
+        wanted = self._wanted
+        found = await provider.describe(sorted(wanted, key=lambda device: device.name))
+        if found.facts != self._known:
+            self._known = found.facts
+            self._changed()
+        if found.failure:
+            raise CloudError(found.failure)
+        if wanted:
+            self._settled.set()
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    """Wait for an event, not for longer."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -1,0 +1,79 @@
+"""Google Compute Engine: machine type, placement, and the networks of its NICs.
+
+Origin: cloud.google.com/compute/docs/metadata (the server), kubernetes-sigs/dranet (the attributes).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from dra_shim.cloud.provider import (
+    Ask,
+    Cloud,
+    Describe,
+    DeviceFacts,
+    DeviceIdentity,
+    Question,
+    bare_mac,
+    member,
+    read_json,
+    text_at,
+    texts,
+)
+from dranet_nri.model import AttributeValue
+
+_HEADERS: Final = (("Metadata-Flavor", "Google"),)
+_ROOT: Final = "/computeMetadata/v1/instance"
+_NETWORK: Final = re.compile(r"projects/([0-9]+)/networks/(\S+)")
+_MAX_INTEGER: Final = 2**63 - 1
+
+
+async def _load(ask: Ask) -> Describe:
+    machine = await ask(Question(f"{_ROOT}/machine-type", _HEADERS))
+    raw = await ask(Question(f"{_ROOT}/network-interfaces/?recursive=true&alt=json", _HEADERS))
+    host = await ask(Question(f"{_ROOT}/attributes/physical_host", _HEADERS, optional=True))
+    listed = read_json(raw, "GCE metadata")
+    nics = {
+        bare_mac(text_at(nic, "mac")): nic for nic in (listed if isinstance(listed, list) else ())
+    }
+    node = texts({"gce.dra.net/machineType": machine.strip().rpartition("/")[2]})
+    return _describe((*node, *_placement(host.strip())), nics)
+
+
+def _placement(host: str) -> tuple[tuple[str, AttributeValue], ...]:
+    """Return block, subblock and host of "/block/subblock/host"; nothing of any other text."""
+    parts = host.removeprefix("/").split("/", 2)
+    if len(parts) != 3:
+        return ()
+    names = ("gce.dra.net/block", "gce.dra.net/subBlock", "gce.dra.net/host")
+    return texts(dict(zip(names, parts, strict=True)))
+
+
+def _describe(node: tuple[tuple[str, AttributeValue], ...], nics: Mapping[str, object]) -> Describe:
+    def describe(device: DeviceIdentity) -> DeviceFacts:
+        nic = nics.get(bare_mac(device.mac)) if device.mac else None
+        return DeviceFacts(node) if nic is None else _of_nic(node, nic)
+
+    return describe
+
+
+def _of_nic(node: tuple[tuple[str, AttributeValue], ...], nic: object) -> DeviceFacts:
+    """Return the facts of a NIC; as in dranet, none at all where its network cannot be read."""
+    network = _NETWORK.fullmatch(text_at(nic, "network"))
+    if network is None or int(network[1]) > _MAX_INTEGER:
+        return DeviceFacts()
+    aliases = member(nic, "ipAliases")
+    listed = (
+        [alias for alias in aliases if isinstance(alias, str)] if isinstance(aliases, list) else []
+    )
+    return DeviceFacts(
+        (
+            *node,
+            ("gce.dra.net/networkName", network[2]),
+            ("gce.dra.net/networkProjectNumber", int(network[1])),
+            *texts({"gce.dra.net/ipAliases": ",".join(listed)}),
+        )
+    )
+
+
+GCE: Final = Cloud("GCE", "http://169.254.169.254", _load)

@@ -1,0 +1,95 @@
+"""Metadata server client: bounded in time and size, without proxies and redirects."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx2
+
+from dra_shim.cloud.provider import (
+    Cloud,
+    CloudError,
+    Describe,
+    Described,
+    DeviceIdentity,
+    Question,
+)
+
+ANSWER_S: Final = 5.0
+KEPT_S: Final = 240.0  # of an answer; NICs and addresses are added while a machine runs
+MAX_ANSWER: Final = 1 << 20  # bytes
+
+
+class MetadataProvider:
+    """A Provider by a cloud's metadata server, which is asked again when its answer is old."""
+
+    required = False
+
+    def __init__(
+        self, cloud: Cloud, server: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Prepare; nothing is asked yet.
+
+        Args:
+            cloud: which.
+            server: its address, "" for the cloud's own.
+            clock: monotonic seconds.
+        """
+        self._cloud, self._server, self._clock = cloud, server or cloud.server, clock
+        self._described: Describe | None = None
+        self._due = 0.0
+
+    @property
+    def name(self) -> str:
+        """Return the cloud's name."""
+        return self._cloud.name
+
+    async def describe(self, devices: Sequence[DeviceIdentity]) -> Described:
+        """See Provider."""
+        if self._described is None or self._due <= self._clock():
+            self._described = await self._load()
+            self._due = self._clock() + KEPT_S
+        described = self._described
+        return Described({device: described(device) for device in devices})
+
+    async def _load(self) -> Describe:
+        async with _client(self._server) as client:
+
+            async def ask(question: Question) -> str:
+                return await _answer(client, question, self.name)
+
+            return await self._cloud.load(ask)
+
+
+@asynccontextmanager
+async def _client(server: str) -> AsyncIterator[httpx2.AsyncClient]:
+    # A link-local address is never behind a proxy, and only there is the metadata trusted.
+    async with httpx2.AsyncClient(
+        base_url=server, trust_env=False, follow_redirects=False, timeout=ANSWER_S
+    ) as client:
+        yield client
+
+
+async def _answer(client: httpx2.AsyncClient, question: Question, name: str) -> str:
+    what = f"{name} metadata {question.path.partition('?')[0]}"
+    try:
+        async with client.stream(
+            question.method, question.path, headers=dict(question.headers)
+        ) as reply:
+            if question.optional and reply.status_code == httpx2.codes.NOT_FOUND:
+                return ""
+            if reply.status_code != httpx2.codes.OK:
+                raise CloudError(f"{what}: answered {reply.status_code}")
+            return await _body(reply, what)
+    except httpx2.HTTPError as error:
+        raise CloudError(f"{what}: {error or type(error).__name__}") from error
+
+
+async def _body(reply: httpx2.Response, what: str) -> str:
+    body = b""
+    async for part in reply.aiter_bytes():
+        body += part
+        if len(body) > MAX_ANSWER:
+            raise CloudError(f"{what}: answered more than {MAX_ANSWER} bytes")
+    return body.decode(errors="replace")

@@ -1,0 +1,246 @@
+"""Webhook: a provider of the administrator's own, for devices and for profiles, over HTTP.
+
+Rules:
+1. Requests have the fields of both of dranet's releases: `claim_uid`, and `claim` with the whole
+   claim, so that a server of either kind understands them.
+2. Every answer is bounded in time and size. The caller retries.
+
+Origin: kubernetes-sigs/dranet, "Custom Webhook Providers" (paths, fields, status codes).
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx2
+
+from dra_shim.cloud.provider import CloudError, DeviceFacts, DeviceIdentity, Described, read_json
+from dra_shim.resourceapi.names import parse_qualified
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.model import AttributeValue, ObjectRef, Version
+
+ANSWER_S: Final = 10.0  # of dranet's client
+MAX_ANSWER: Final = 256 << 10  # bytes
+KEPT_S: Final = 60.0  # of an answer about a device
+AT_ONCE: Final = 8
+_DENIED: Final = frozenset({400, 401, 403, 404, 405, 410, 413, 422})  # the same request fails again
+_MAX_INTEGER: Final = 2**63
+
+
+class DeniedError(CloudError):
+    """The webhook refuses the request; the same request would be refused again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a webhook says that it provides."""
+
+    cloud: bool
+    profiles: bool
+
+
+def parse_url(text: str) -> str:
+    """Return the URL of a webhook; "" stays "".
+
+    Raises:
+        InvalidValueError: it is neither http(s)://HOST… nor unix:///PATH.
+    """
+    try:
+        url = urlsplit(text)
+        usable = bool(url.path if url.scheme == "unix" else url.hostname)
+    except ValueError:
+        raise InvalidValueError(f"{text!r}: is no URL") from None
+    if text and not (usable and url.scheme in {"http", "https", "unix"}):
+        raise InvalidValueError(
+            f"{text!r}: must be http://HOST[:PORT], https://HOST[:PORT] or unix:///PATH"
+        )
+    return text
+
+
+class Webhook:
+    """One webhook server; close it at the end."""
+
+    def __init__(self, url: str, *, answer_s: float = ANSWER_S) -> None:
+        """Prepare; nothing is opened yet.
+
+        Args:
+            url: see parse_url; not "".
+            answer_s: seconds that an answer may take as a whole.
+        """
+        parts = urlsplit(url)
+        socket = parts.path if parts.scheme == "unix" else None
+        self._url = url
+        self._answer_s = answer_s
+        self._client = httpx2.AsyncClient(
+            base_url="http://webhook" if socket else url,
+            transport=httpx2.AsyncHTTPTransport(uds=socket) if socket else None,
+            trust_env=False,
+            timeout=answer_s,
+        )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.aclose()
+
+    async def capabilities(self) -> Capabilities:
+        """Return what the server provides.
+
+        Raises:
+            CloudError: it does not answer.
+        """
+        found = await self._answer("GET", "/health", None)
+        return Capabilities(
+            found.get("cloudProvider") is True, found.get("profileProvider") is True
+        )
+
+    async def facts(self, device: DeviceIdentity) -> DeviceFacts:
+        """Return the attributes and parameters of a device.
+
+        Raises:
+            CloudError: the server does not answer, or with an attribute that is none.
+        """
+        named = _named(device, device.interface or device.name)
+        attributes = await self._answer("POST", "/GetDeviceAttributes", named)
+        parameters = await self._answer("POST", "/GetDeviceConfig", _named(device, device.name))
+        return DeviceFacts(tuple(map(_attribute, attributes.items())), parameters)
+
+    async def profile(
+        self,
+        device: DeviceIdentity,
+        claim: Mapping[str, object],
+        uid: str,
+        config: Mapping[str, object],
+    ) -> Mapping[str, object]:
+        """Return the parameters of a profile for a device; asking again returns the same.
+
+        Args:
+            device: which.
+            claim: the ResourceClaim.
+            uid: of the claim.
+            config: parameters of class, claim and cloud; they name the profile.
+
+        Raises:
+            DeniedError: the profile does not exist, or the claim may not have it.
+            CloudError: the server does not answer.
+        """
+        asked = {
+            "device": _named(device, device.name),
+            "claim": claim,
+            "claim_uid": uid,
+            "config": config,
+        }
+        return await self._answer("POST", "/GetProfileConfig", asked)
+
+    async def release(
+        self, device: DeviceIdentity, claim: ObjectRef, config: Mapping[str, object]
+    ) -> None:
+        """Give back what a profile gave.
+
+        Raises:
+            CloudError: it is not known whether it was given back; ask again.
+        """
+        asked = {
+            "device": _named(device, device.name), "claim_uid": claim.uid, "config": config,
+        }  # fmt: skip
+        await self._answer("POST", "/ReleaseProfileConfig", asked, ignored=True)
+
+    async def _answer(
+        self, method: str, path: str, body: object, *, ignored: bool = False
+    ) -> Mapping[str, object]:
+        what = f"webhook {self._url} {path}"
+        try:
+            async with asyncio.timeout(self._answer_s):
+                async with self._client.stream(method, path, json=body) as reply:
+                    text = await _body(reply, what)
+        except (TimeoutError, httpx2.HTTPError) as error:
+            raise CloudError(f"{what}: {error or 'no answer in time'}") from error
+        if reply.status_code != httpx2.codes.OK:
+            kind = DeniedError if reply.status_code in _DENIED else CloudError
+            raise kind(f"{what}: answered {reply.status_code}: {' '.join(text[:300].split())}")
+        if ignored:
+            return {}
+        found = read_json(text, what)
+        if found is None:  # Go's encoding of an empty answer
+            return {}
+        if not isinstance(found, Mapping):
+            raise CloudError(f"{what}: answered {text[:60]!r}, must be a JSON object")
+        return found
+
+
+async def _body(reply: httpx2.Response, what: str) -> str:
+    body = b""
+    async for part in reply.aiter_bytes():
+        body += part
+        if len(body) > MAX_ANSWER:
+            raise CloudError(f"{what}: answered more than {MAX_ANSWER} bytes")
+    return body.decode(errors="replace")
+
+
+def _named(device: DeviceIdentity, name: str) -> dict[str, str]:
+    given = {"mac_address": device.mac, "pci_address": device.pci}
+    return {key: text for key, text in given.items() if text} | {"name": name}
+
+
+def _attribute(entry: tuple[str, object]) -> tuple[str, AttributeValue]:
+    name, value = entry
+    try:
+        parse_qualified(name)
+    except InvalidValueError as error:
+        raise CloudError(f"webhook attribute {name[:80]!r}: {error}") from None
+    match value:
+        case {"string": str(text)}:
+            return name, text
+        case {"bool": bool(flag)}:
+            return name, flag
+        case {"int": bool()}:
+            pass
+        case {"int": int(number)} if -_MAX_INTEGER <= number < _MAX_INTEGER:
+            return name, number
+        case {"version": str(text)}:
+            return name, Version(text)
+    raise CloudError(
+        f'webhook attribute {name}: {value!r}: must be {{"string": …}}, {{"int": …}}, '
+        '{"bool": …} or {"version": …}'
+    )
+
+
+class WebhookProvider:
+    """A Provider by a webhook, which is asked once about each device, and again after a while."""
+
+    name = "webhook"
+    required = True
+
+    def __init__(self, webhook: Webhook) -> None:
+        """Prepare; nothing is asked yet."""
+        self._webhook = webhook
+        self._known: dict[DeviceIdentity, tuple[float, DeviceFacts]] = {}
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def describe(self, devices: Sequence[DeviceIdentity]) -> Described:
+        """See Provider."""
+        if not (await self._webhook.capabilities()).cloud:
+            return Described({device: DeviceFacts() for device in devices})
+        now = asyncio.get_running_loop().time()
+        self._known = {device: self._known[device] for device in devices if device in self._known}
+        due = [
+            device
+            for device in devices
+            if device not in self._known or self._known[device][0] <= now
+        ]
+        failures = await asyncio.gather(*map(self._ask, due))
+        return Described(
+            {device: facts for device, (_, facts) in self._known.items()},
+            next(filter(None, failures), ""),
+        )
+
+    async def _ask(self, device: DeviceIdentity) -> str:
+        """Learn about a device; return why not, "" after success."""
+        async with self._turns:
+            try:
+                facts = await self._webhook.facts(device)
+            except CloudError as error:
+                return f"device {device.name}: {error}"
+        self._known[device] = (asyncio.get_running_loop().time() + KEPT_S, facts)
+        return ""

@@ -1,0 +1,254 @@
+"""Parameters from providers at Prepare, and their release after Unprepare.
+
+Rules:
+1. What a profile provider is asked for is on disk first, so that it is released after any crash.
+2. A provider that does not answer delays the first Prepare of a claim only: a recorded answer is
+   used again, and a claim with an allocation record asks nobody.
+3. A release is retried until the provider answers. It runs in the claim's turn, so that it never
+   takes back what a new Prepare asked for.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
+from dra_shim.cloud import CloudError, DeviceIdentity, identity_of
+from dra_shim.cloud.webhook import Capabilities, DeniedError
+from dra_shim.prepare.allocation import Terms
+from dra_shim.prepare.errors import NotYetError
+from dra_shim.prepare.interfaces import Notify, ProfileReleased, ProfileReleaseFailed
+from dra_shim.resourceapi import AllocatedClaim
+from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.threads import in_thread
+from dranet_nri.config import (
+    Provided,
+    network_config_to_object,
+    select_config,
+    with_provided,
+)
+from dranet_nri.errors import ConfigError, DranetError, RefusedError
+from dranet_nri.model import Device, NetworkConfig, ObjectRef
+
+AGAIN_S: Final = 60.0  # between two searches for what is due
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 300.0
+
+Layers = Mapping[tuple[str, str], tuple[Provided, ...]]  # by request and device
+
+
+class CloudParameters(Protocol):
+    """Parameters that a cloud has for devices."""
+
+    def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:
+        """Return the cloud's name and its parameters for a device.
+
+        Raises:
+            CloudError: they are not known yet.
+        """
+
+
+class ProfileSource(Protocol):
+    """A profile provider; see cloud.webhook.Webhook for arguments and errors."""
+
+    async def capabilities(self) -> Capabilities: ...
+    async def profile(
+        self,
+        device: DeviceIdentity,
+        claim: Mapping[str, object],
+        uid: str,
+        config: Mapping[str, object],
+    ) -> Mapping[str, object]: ...
+    async def release(
+        self, device: DeviceIdentity, claim: ObjectRef, config: Mapping[str, object]
+    ) -> None: ...
+
+
+class NoCloudParameters:
+    """The cloud of a machine in none."""
+
+    def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:  # noqa: ARG002
+        """Return nothing."""
+        return "", {}
+
+
+@dataclass(frozen=True, slots=True)
+class Providers:
+    """Sources of parameters beside class and claim.
+
+    Attributes:
+        profiles: None where no profile provider is configured.
+    """
+
+    store: ProfileStore
+    clouds: CloudParameters
+    profiles: ProfileSource | None = None
+
+    async def provided(
+        self,
+        claim: AllocatedClaim,
+        document: Mapping[str, object],
+        devices: Mapping[str, Device],
+        terms: Terms,
+    ) -> Layers:
+        """Return the parameters of providers for each request and device, the strongest last.
+
+        Args:
+            claim: as the server has it.
+            document: the same, whole.
+            devices: of the node, by name; one that is not there is left out.
+            terms: what holds for all claims.
+
+        Raises:
+            NotYetError: a provider does not answer now.
+            RefusedError: a profile is denied, or there is no profile provider.
+            ConfigError: what a provider gives breaks rules.
+            OSError: the profile record cannot be written.
+        """
+        layers: dict[tuple[str, str], tuple[Provided, ...]] = {}
+        for result in claim.results:
+            device = devices.get(result.device[2])
+            if device is None or result.admin_access:
+                continue
+            try:
+                own = select_config(
+                    claim.configs, result.request, first_valid_wins=terms.first_valid_config
+                )
+            except ConfigError:
+                continue  # allocation_of reports it, with those of all requests
+            layers[result.request, device.name] = await self._of_device(
+                claim.ref, document, device, own
+            )
+        return layers
+
+    async def _of_device(
+        self,
+        claim: ObjectRef,
+        document: Mapping[str, object],
+        device: Device,
+        own: NetworkConfig,
+    ) -> tuple[Provided, ...]:
+        try:
+            name, parameters = self.clouds.parameters(device)
+        except CloudError as error:
+            raise NotYetError(str(error)) from error
+        cloud = (Provided(f"cloud {name}, device {device.name}", parameters),) if parameters else ()
+        if not own.profile:
+            return cloud
+        config = network_config_to_object(with_provided(cloud, own))
+        answer = await self._profile(claim, document, identity_of(device), own.profile, config)
+        return (Provided(f'profile "{own.profile}", device {device.name}', answer), *cloud)
+
+    async def _profile(
+        self,
+        claim: ObjectRef,
+        document: Mapping[str, object],
+        device: DeviceIdentity,
+        profile: str,
+        config: Mapping[str, object],
+    ) -> Mapping[str, object]:
+        if self.profiles is None:
+            raise RefusedError(
+                f'profile: "{profile}": this node has no profile provider; start dra-shim with '
+                "--profile-provider=webhook and --webhook-url, or remove profile"
+            )
+        record = await in_thread(lambda: self.store.get(claim.uid)) or ProfileRecord(claim)
+        known = record.use(device.name, profile)
+        text = json.dumps(config, sort_keys=True)
+        use = known or ProfileUse(device, profile, text)
+        if known is None:
+            record = record.with_use(use)
+            await in_thread(lambda: self.store.put(record))
+        try:
+            if not (await self.profiles.capabilities()).profiles:
+                raise RefusedError(
+                    f'profile: "{profile}": the webhook provides no profiles '
+                    "(profileProvider of /health); correct --webhook-url, or remove profile"
+                )
+            answer = await self.profiles.profile(device, document, claim.uid, config)
+        except DeniedError as error:
+            raise RefusedError(f'profile: "{profile}": device {device.name}: {error}') from error
+        except CloudError as error:
+            if use.answer and use.config == text:  # a pod keeps the address it has
+                return dict(json.loads(use.answer))
+            raise NotYetError(f'profile "{profile}": device {device.name}: {error}') from error
+        given = replace(use, config=text, answer=json.dumps(answer))
+        if given != use:
+            await in_thread(lambda: self.store.put(record.with_use(given)))
+        return answer
+
+
+Turn = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[bool]]
+
+
+class ProfileReleaser:
+    """Gives back what profiles gave to claims that have no allocation any more."""
+
+    def __init__(
+        self,
+        store: ProfileStore,
+        profiles: ProfileSource,
+        in_turn: Turn,
+        notify: Notify,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Prepare; run does the work.
+
+        Args:
+            store: the profile records.
+            profiles: the provider.
+            in_turn: runs work for a claim UID unless the claim has an allocation record, and
+                returns whether it ran.
+            notify: called with each release; must not raise.
+            sleep: waits that many seconds.
+        """
+        self._store, self._profiles = store, profiles
+        self._in_turn, self._notify, self._sleep = in_turn, notify, sleep
+        self._news = asyncio.Event()
+
+    def stir(self) -> None:
+        """Search for what is due soon."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Release until cancelled."""
+        failures = 0
+        while True:
+            self._news.clear()
+            failures = 0 if await self.release_due() else failures + 1
+            if failures:
+                await self._sleep(pause_after(failures - 1, _FIRST_PAUSE_S, _LONGEST_PAUSE_S))
+                continue
+            timer = asyncio.ensure_future(self._sleep(AGAIN_S))
+            news = asyncio.ensure_future(self._news.wait())
+            try:
+                await asyncio.wait({timer, news}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                timer.cancel()
+                news.cancel()
+
+    async def release_due(self) -> bool:
+        """Release what is due now; return whether nothing failed."""
+        failed = False
+        for uid in await in_thread(self._store.claims):
+            try:
+                await self._in_turn(uid, lambda uid=uid: self._release(uid))  # type: ignore[misc]
+            except (DranetError, OSError) as error:
+                failed = True
+                self._notify(ProfileReleaseFailed(uid, str(error)))
+        return not failed
+
+    async def _release(self, uid: str) -> None:
+        record = await in_thread(lambda: self._store.get(uid))
+        for use in record.uses if record else ():
+            try:
+                await self._profiles.release(use.device, record.claim, json.loads(use.config))
+            except DeniedError as error:
+                # It answered: retrying the same request would fail for ever.
+                self._notify(ProfileReleaseFailed(uid, f"{error}; given up"))
+        await in_thread(lambda: self._store.remove(uid))
+        if record:
+            self._notify(ProfileReleased(record.claim))

@@ -1,0 +1,95 @@
+"""Parameters that a provider adds below those of class and claim: a cloud, or a profile.
+
+Rules:
+1. The claim wins over the cloud, and the cloud over the profile: field by field, and an explicit
+   false, 0 or empty list counts.
+2. Lists are joined, as in dranet: of two equal addresses, of two routes with one destination and
+   table, and of two neighbors with one destination, the stronger origin's stays.
+3. What a provider gives is checked alone, so that a violation names it, and the whole once more.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dranet_nri.config.encode import network_config_to_object
+from dranet_nri.config.network import parse_network_config
+from dranet_nri.errors import ConfigError
+from dranet_nri.model import NetworkConfig
+
+JsonMap = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Provided:
+    """Parameters of one provider.
+
+    Attributes:
+        origin: put in front of each violation ("cloud AZURE", 'profile "fast"').
+        parameters: NetworkConfig as JSON.
+    """
+
+    origin: str
+    parameters: JsonMap
+
+
+def with_provided(provided: Sequence[Provided], own: NetworkConfig) -> NetworkConfig:
+    """Return the parameters of class and claim over those of providers.
+
+    Args:
+        provided: the strongest last.
+        own: of class and claim; its profile stays.
+
+    Raises:
+        ConfigError: what a provider gives is not valid, or the whole is not.
+    """
+    given = [layer for layer in provided if layer.parameters]
+    if not given:
+        return own
+    violations: list[str] = []
+    merged: JsonMap = {}
+    for layer in given:
+        try:
+            checked = parse_network_config(layer.parameters, layer.origin)
+        except ConfigError as error:
+            violations += error.violations
+        else:
+            merged = _over(merged, network_config_to_object(checked))
+    if violations:
+        raise ConfigError(violations)
+    merged = _over(merged, network_config_to_object(own))
+    origins = ", ".join(layer.origin for layer in given)
+    return parse_network_config(merged, f"parameters with those of {origins}")
+
+
+def _over(below: JsonMap, above: JsonMap) -> dict[str, object]:
+    merged = dict(below)
+    for name, value in above.items():
+        under = merged.get(name)
+        if isinstance(value, Mapping) and isinstance(under, Mapping):
+            merged[name] = _over(under, value)
+        elif isinstance(value, list) and isinstance(under, list) and value and name in _KEYS:
+            merged[name] = _joined(under, value, _KEYS[name])
+        else:
+            merged[name] = value
+    return merged
+
+
+def _joined(
+    below: list[object], above: list[object], key: Callable[[object], object]
+) -> list[object]:
+    stronger = {key(entry) for entry in above}
+    return [*(entry for entry in below if key(entry) not in stronger), *above]
+
+
+def _field(entry: object, *names: str) -> tuple[str, ...]:
+    assert isinstance(entry, Mapping), "encoded by network_config_to_object"
+    return tuple(str(entry.get(name, "")) for name in names)
+
+
+_KEYS: Final[Mapping[str, Callable[[object], object]]] = {
+    "addresses": str,
+    "routes": lambda entry: _field(entry, "destination", "table"),
+    "rules": lambda entry: _field(entry, "priority", "source", "destination", "table"),
+    "neighbors": lambda entry: _field(entry, "destination"),
+}
