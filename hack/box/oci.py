@@ -5,6 +5,10 @@ oci.py layer ROOT TARGET
 oci.py image PYPROJECT TARGET UPPER [ARCHITECTURE LOWER]…
     an OCI layout in a tar, as `ctr images import` takes it: an index of one image for each
     architecture, which has the layers LOWER and UPPER
+oci.py digest ARCHIVE
+    print the digest of the index, by which a registry knows the image too
+oci.py file ARCHIVE ARCHITECTURE PATH
+    print a file of the image of one architecture
 
 The same input gives the same bytes. Origin: the OCI image format specification 1.1.
 """
@@ -115,6 +119,43 @@ def image(pyproject: Path, target: Path, upper: Path, lowers: dict[str, Path]) -
             _add(tar, f"blobs/sha256/{hashlib.sha256(blob).hexdigest()}", blob)
 
 
+def digest_of(archive: Path) -> str:
+    """Return the digest of the only image in an archive."""
+    with tarfile.open(archive) as tar:
+        (entry,) = _read(tar, "index.json")["manifests"]
+    return str(entry["digest"])
+
+
+def file_of(archive: Path, architecture: str, path: str) -> bytes:
+    """Return a file of an image.
+
+    Raises:
+        KeyError: The image has no such architecture or file.
+    """
+    with tarfile.open(archive) as tar:
+        (entry,) = _read(tar, "index.json")["manifests"]
+        images = _read(tar, _place(entry))["manifests"]
+        manifests = {image["platform"]["architecture"]: image for image in images}
+        for layer in reversed(_read(tar, _place(manifests[architecture]))["layers"]):
+            with tarfile.open(fileobj=tar.extractfile(_place(layer))) as members:
+                if path in members.getnames():
+                    file = members.extractfile(path)
+                    assert file is not None, f"{path} is no file"
+                    return file.read()
+    raise KeyError(path)
+
+
+def _place(described: dict[str, Any]) -> str:
+    return "blobs/" + str(described["digest"]).replace(":", "/")
+
+
+def _read(tar: tarfile.TarFile, name: str) -> dict[str, Any]:
+    file = tar.extractfile(name)
+    assert file is not None, f"{name} is no file"
+    document: dict[str, Any] = json.loads(file.read())
+    return document
+
+
 def _index(entries: list[dict[str, Any]]) -> dict[str, Any]:
     return {"schemaVersion": 2, "mediaType": f"{TYPE}index.v1+json", "manifests": entries}
 
@@ -148,5 +189,9 @@ if __name__ == "__main__":
         case ["image", pyproject, target, upper, *parts]:
             lowers = dict(zip(parts[::2], map(Path, parts[1::2]), strict=True))
             image(Path(pyproject), Path(target), Path(upper), lowers)
+        case ["digest", archive]:
+            print(digest_of(Path(archive)))
+        case ["file", archive, architecture, path]:
+            sys.stdout.buffer.write(file_of(Path(archive), architecture, path))
         case _:
             sys.exit(__doc__)

@@ -51,7 +51,8 @@ BUILDS = {
         ("mmdebstrap * starts", "mmdebstrap * mounted", RENAME),
     ),
     "foreign-image": Build(
-        "make-foreign-image trixie arm64 python3", ("mmdebstrap * starts", "mmdebstrap * mounted", RENAME)
+        "make-foreign-image trixie arm64 python3",
+        ("mmdebstrap * starts", "mmdebstrap * mounted", RENAME),
     ),
     "rxe": Build("make-rxe ROOT BIN/python", ("python * starts", "chroot *make* starts", RENAME)),
     "uml-kernel": Build(
