@@ -78,7 +78,7 @@ class ProfileStore:
             OSError: the directory cannot be read.
         """
         try:
-            names = sorted(os.listdir(self._directory))
+            names = sorted(path.name for path in self._directory.iterdir())
         except FileNotFoundError:
             return ()
         return tuple(

@@ -16,11 +16,11 @@ from dra_shim.cloud.provider import (
     texts,
 )
 
-_TOKEN_S: Final = "21600"
+_LIFETIME_S: Final = "21600"
 
 
 async def _load(ask: Ask) -> Describe:
-    ttl = (("X-aliyun-ecs-metadata-token-ttl-seconds", _TOKEN_S),)
+    ttl = (("X-aliyun-ecs-metadata-token-ttl-seconds", _LIFETIME_S),)
     token = await ask(Question("/latest/api/token", ttl, "PUT"))
     known = (("X-aliyun-ecs-metadata-token", token.strip()),)
     kind = await ask(Question("/latest/meta-data/instance/instance-type", known))

@@ -1,8 +1,8 @@
 """Amazon EC2: which EFA device belongs to which group of Neuron devices.
 
-An EFA device and the Neuron devices beside it have equal `resource.aws.com/devicegroupN_id`, where N
-is the number of Neuron devices in the group. The identifier of a group is the start of a SHA-256 of
-the PCI addresses of its EFA devices, so that both drivers compute the same.
+An EFA device and the Neuron devices beside it have equal `resource.aws.com/devicegroupN_id`, where
+N is the number of Neuron devices in the group. The identifier of a group is the start of a SHA-256
+of the PCI addresses of its EFA devices, so that both drivers compute the same.
 
 Origin: docs.aws.amazon.com, EC2 user guide, "Retrieve instance metadata" (the server);
 aws-neuron/connected-device-maps-over-efa-for-neuron (the layout of the machines, the identifiers).
@@ -23,7 +23,7 @@ from dra_shim.cloud.provider import (
     text_at,
 )
 
-_TOKEN_S: Final = "21600"
+_LIFETIME_S: Final = "21600"
 _SIZES: Final = (4, 8, 16)
 # PCI address (without domain 0000) of the EFA device of each Neuron device, in the devices' order.
 _TRN1: Final = (
@@ -51,7 +51,7 @@ _BY_TYPE: Final[Mapping[str, str]] = {
 
 
 async def _load(ask: Ask) -> Describe:
-    ttl = (("X-aws-ec2-metadata-token-ttl-seconds", _TOKEN_S),)
+    ttl = (("X-aws-ec2-metadata-token-ttl-seconds", _LIFETIME_S),)
     token = await ask(Question("/latest/api/token", ttl, "PUT"))
     known = (("X-aws-ec2-metadata-token", token.strip()),)
     raw = await ask(Question("/latest/dynamic/instance-identity/document", known))

@@ -1,6 +1,6 @@
 """Google Compute Engine: machine type, placement, and the networks of its NICs.
 
-Origin: cloud.google.com/compute/docs/metadata (the server), kubernetes-sigs/dranet (the attributes).
+Origin: cloud.google.com/compute/docs/metadata (the server), kubernetes-sigs/dranet (attributes).
 """
 
 import re

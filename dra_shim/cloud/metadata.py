@@ -83,7 +83,7 @@ async def _answer(client: httpx2.AsyncClient, question: Question, name: str) -> 
                 raise CloudError(f"{what}: answered {reply.status_code}")
             return await _body(reply, what)
     except httpx2.HTTPError as error:
-        raise CloudError(f"{what}: {error or type(error).__name__}") from error
+        raise CloudError(f"{what}: {str(error) or type(error).__name__}") from error
 
 
 async def _body(reply: httpx2.Response, what: str) -> str:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from dra_shim.cloud.provider import CloudError, DeviceFacts, DeviceIdentity, Described, read_json
+from dra_shim.cloud.provider import CloudError, Described, DeviceFacts, DeviceIdentity, read_json
 from dra_shim.resourceapi.names import parse_qualified
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import AttributeValue, ObjectRef, Version
@@ -155,14 +155,14 @@ class Webhook:
                 async with self._client.stream(method, path, json=body) as reply:
                     text = await _body(reply, what)
         except (TimeoutError, httpx2.HTTPError) as error:
-            raise CloudError(f"{what}: {error or 'no answer in time'}") from error
+            raise CloudError(f"{what}: {str(error) or 'no answer in time'}") from error
         if reply.status_code != httpx2.codes.OK:
             kind = DeniedError if reply.status_code in _DENIED else CloudError
             raise kind(f"{what}: answered {reply.status_code}: {' '.join(text[:300].split())}")
         if ignored:
             return {}
         found = read_json(text, what)
-        if found is None:  # Go's encoding of an empty answer
+        if found is None:  # Go's encoding of an empty map
             return {}
         if not isinstance(found, Mapping):
             raise CloudError(f"{what}: answered {text[:60]!r}, must be a JSON object")

@@ -8,7 +8,7 @@ from typing import Final, assert_never
 
 import structlog
 
-from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status, web
+from dra_shim import cloud, discovery, kubeletplugin, prepare, resourceslice, status, web
 from dra_shim.migration import controller
 from dranet_nri.component.log import logger
 from dranet_nri.component.supervisor import PartFailed
@@ -82,6 +82,13 @@ class Telling:
                     pods=[str(pod) for pod in notice.waiting],
                     recorded_for=str(notice.pod),
                 )
+            case prepare.ProfileReleased():
+                log.info("profiles released", claim=str(notice.claim))
+            case prepare.ProfileReleaseFailed():
+                if self._is_new("profiles", notice.claim_uid, notice.message):
+                    log.warning(
+                        "profiles not released", claim_uid=notice.claim_uid, reason=notice.message
+                    )
             case prepare.SweepFailed():
                 log.error(
                     "sweep failed",
@@ -164,6 +171,23 @@ class Telling:
                     reason=str(notice.error),
                     remedy="have plugin and shim of the same version; what was told before counts",
                 )
+            case _:
+                assert_never(notice)
+
+    def on_cloud(self, notice: cloud.CloudNotice) -> None:
+        """Log which cloud describes devices, and that it does not answer."""
+        match notice:
+            case cloud.CloudFound(name=""):
+                self._node.info("no cloud provider")
+            case cloud.CloudFound():
+                self._node.info("cloud provider", cloud=notice.name)
+            case cloud.CloudFailed():
+                if self._is_new("cloud", str(notice.error)):
+                    self._node.warning(
+                        "cloud provider does not answer; what it said last counts",
+                        reason=str(notice.error),
+                        retry_s=round(notice.retry_s, 1),
+                    )
             case _:
                 assert_never(notice)
 

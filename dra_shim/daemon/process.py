@@ -84,6 +84,7 @@ class Daemon:
             with closing(
                 Shim(self._settings, self._choice, self._sockets, api, self._telling)
             ) as shim:
+                stack.push_async_callback(shim.disconnect)
                 await Parts(shim.parts(), shim.failed, clock=time.monotonic).run()
 
 

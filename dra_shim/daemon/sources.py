@@ -72,7 +72,7 @@ class ServerSource:
             async with asyncio.timeout(self._addresses_s):
                 document = await self._read(NODE, ObjectRef("", node, ""))
         except (TimeoutError, RefusedError) as error:
-            raise CloudError(f"get Node {node}: {error or 'no answer in time'}") from error
+            raise CloudError(f"get Node {node}: {str(error) or 'no answer in time'}") from error
         metadata = (document or {}).get("metadata")
         labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
         found = labels.items() if isinstance(labels, Mapping) else ()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from dra_shim.daemon.log_sink import Telling
+from dra_shim.daemon.providers import ProviderParts
 from dra_shim.daemon.sources import ServerSource
 from dra_shim.discovery import Choice, NodeDevices, NodeOptions
 from dra_shim.kubeapi import Api
@@ -56,6 +57,13 @@ class Shim:
         on_slices = _both(telling.on_slices, metrics.server.on_slices)
         self._publisher = Publisher(api, settings.node, on_slices)
         self._source = ServerSource(api)
+        self._providers = ProviderParts(
+            settings.providers,
+            settings.state,
+            lambda: self._source.labels(settings.node),
+            lambda: self._devices.stir(),
+            telling.on_cloud,
+        )
         self._devices = NodeDevices(
             NodeOptions(choice, settings.azure_size, rescan_s=settings.rescan_s),
             settings.state,
@@ -63,6 +71,7 @@ class Shim:
             self._source,
             self._publisher.offer,
             _both(telling.on_node, metrics.on_node),
+            clouds=self._providers.clouds,
         )
         self._preparer = self._new_preparer()
         driver = MeteredDriver(self._preparer, metrics.calls)
@@ -80,6 +89,10 @@ class Shim:
         """Let the records go."""
         self._preparer.close()
 
+    async def disconnect(self) -> None:
+        """Close connections to providers."""
+        await self._providers.close()
+
     def parts(self) -> tuple[Part, ...]:
         """Return what is to be kept at work."""
         return (
@@ -89,6 +102,8 @@ class Shim:
             Part("slices", self._publish),
             Part("status", self._reporter.run),
             Part("sweep", self._sweeper.run),
+            Part("cloud", self._providers.clouds.run),
+            Part("profiles", self._release_profiles),
             Part("web", self._web.run),
         )
 
@@ -113,6 +128,9 @@ class Shim:
         await self._adoption.awaited()
         await self._publisher.run()
 
+    async def _release_profiles(self) -> None:
+        await self._providers.release(self._preparer.without_record, self._on_prepare)
+
     def _new_preparer(self) -> Preparer:
         settings = self._settings
         return Preparer(
@@ -120,6 +138,7 @@ class Shim:
             settings.state,
             Terms(settings.node, boot_id(), settings.first_valid_config),
             self._on_prepare,
+            providers=self._providers.providers,
         )
 
     async def _prepare_before(
@@ -132,6 +151,7 @@ class Shim:
         self._telling.on_prepare(notice)
         self._metrics.calls.on_prepare(notice)
         self._reporter.tell(notice)
+        self._providers.on_prepare(notice)
 
 
 def _both(one: Callable[[N], None], other: Callable[[N], None]) -> Callable[[N], None]:

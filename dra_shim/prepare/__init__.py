@@ -5,6 +5,8 @@ interfaces.py    ports to the API server and the inventory; notifications
 allocation.py    the record and the answer of a claim, decided from server, pod and node
 transactions.py  the transactions on the records
 preparer.py      Prepare and Unprepare: one call at a time for each claim, an answer for each
+profiles.py      parameters of cloud and profile, and their release
+turns.py         which claim is prepared by which task
 orphans.py       orphaned records, and pods that wait for a claim in vain
 """
 
@@ -20,6 +22,8 @@ from dra_shim.prepare.interfaces import (
     Prepared,
     PrepareFailed,
     PrepareWaits,
+    ProfileReleased,
+    ProfileReleaseFailed,
     Stranded,
     SweepFailed,
     Swept,
@@ -28,6 +32,7 @@ from dra_shim.prepare.interfaces import (
 )
 from dra_shim.prepare.orphans import Sweeper
 from dra_shim.prepare.preparer import Answer, Preparer, Sources
+from dra_shim.prepare.profiles import ProfileReleaser, Providers, Turn
 
 __all__ = [
     "Answer",
@@ -43,12 +48,17 @@ __all__ = [
     "Prepared",
     "PreparedDevice",
     "Preparer",
+    "ProfileReleaseFailed",
+    "ProfileReleased",
+    "ProfileReleaser",
+    "Providers",
     "Sources",
     "Stranded",
     "SweepFailed",
     "Sweeper",
     "Swept",
     "Terms",
+    "Turn",
     "UnavailableError",
     "UnprepareFailed",
     "Unprepared",

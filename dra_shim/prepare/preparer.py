@@ -14,9 +14,8 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeVar
-from weakref import WeakValueDictionary
 
 from dra_shim.checkpoint.profiles import ProfileStore
 from dra_shim.checkpoint.transaction import Ledger
@@ -46,6 +45,7 @@ from dra_shim.prepare.interfaces import (
     UnprepareFailed,
 )
 from dra_shim.prepare.profiles import Layers, NoCloudParameters, Providers
+from dra_shim.prepare.turns import Turns
 from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
 from dra_shim.settings.common import State
 from dranet_nri.component.backoff import pause_after
@@ -104,36 +104,6 @@ class _Trial:
         return self.trouble or f"no answer in time; waited for {self.doing}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Turns:
-    """Tasks at work, by claim."""
-
-    locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
-    preparing: dict[str, set[asyncio.Task[Answer | None]]] = field(default_factory=dict)
-
-    def of(self, claim_uid: str) -> asyncio.Lock:
-        """Return the claim's lock, which lives as long as it is referenced."""
-        return self.locks.setdefault(claim_uid, asyncio.Lock())
-
-    @contextmanager
-    def listed(self, tasks: Mapping[str, asyncio.Task[Answer | None]]) -> Iterator[None]:
-        """Let Unprepare find tasks that prepare, by claim UID."""
-        for uid, task in tasks.items():
-            self.preparing.setdefault(uid, set()).add(task)
-        try:
-            yield
-        finally:
-            for uid, task in tasks.items():
-                self.preparing[uid].discard(task)
-                if not self.preparing[uid]:
-                    del self.preparing[uid]
-
-    def end(self, claim_uid: str) -> None:
-        """Cancel what still prepares the claim."""
-        for task in self.preparing.get(claim_uid, ()):
-            task.cancel()
-
-
 class Preparer:
     """Answers the kubelet."""
 
@@ -165,7 +135,7 @@ class Preparer:
         store = ProfileStore(state.profiles)
         self._providers = providers or Providers(store, NoCloudParameters())
         self._sleep = sleep
-        self._turns = _Turns()
+        self._turns = Turns[Answer]()
         self._unprepared: set[str] | None = None  # while claims may be taken over
 
     async def prepare(

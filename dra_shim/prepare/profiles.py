@@ -189,7 +189,7 @@ class ProfileReleaser:
     def __init__(
         self,
         store: ProfileStore,
-        profiles: ProfileSource,
+        profiles: ProfileSource | None,
         in_turn: Turn,
         notify: Notify,
         *,
@@ -199,7 +199,7 @@ class ProfileReleaser:
 
         Args:
             store: the profile records.
-            profiles: the provider.
+            profiles: the provider, None for none: what is due then waits for one.
             in_turn: runs work for a claim UID unless the claim has an allocation record, and
                 returns whether it ran.
             notify: called with each release; must not raise.
@@ -243,12 +243,18 @@ class ProfileReleaser:
 
     async def _release(self, uid: str) -> None:
         record = await in_thread(lambda: self._store.get(uid))
-        for use in record.uses if record else ():
+        if record is None:
+            return
+        if self._profiles is None:
+            raise CloudError(
+                "what a profile provider gave is not given back: this node has no profile provider "
+                "any more; start dra-shim with the --webhook-url of before until it is"
+            )
+        for use in record.uses:
             try:
                 await self._profiles.release(use.device, record.claim, json.loads(use.config))
             except DeniedError as error:
                 # It answered: retrying the same request would fail for ever.
                 self._notify(ProfileReleaseFailed(uid, f"{error}; given up"))
         await in_thread(lambda: self._store.remove(uid))
-        if record:
-            self._notify(ProfileReleased(record.claim))
+        self._notify(ProfileReleased(record.claim))

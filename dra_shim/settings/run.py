@@ -18,6 +18,7 @@ from dra_shim.settings.common import (
     state_from,
 )
 from dra_shim.settings.listen_address import Address, parse_address
+from dra_shim.settings.providers import ProviderSettings, add_provider_flags, providers_from
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
@@ -36,10 +37,7 @@ IGNORED: Final = (
     ("--hook-path", "containers wait at the gate, not in an OCI hook"),
     ("--slaac-ready-timeout", "an attach does not wait for router advertisements"),
     ("--slaac-rollback-reserve", "an attach does not wait for router advertisements"),
-    ("--cloud-provider-hint", "attributes of clouds are not published yet; --azure-size tells one"),
-    ("--cloud-provider-options", "attributes of clouds are not published yet"),
-    ("--profile-provider", "there are no profiles yet"),
-    ("--webhook-url", "there are no profiles yet"),
+    ("--cloud-provider-options", "clouds are found by the firmware, and need no options"),
 )
 # Those of its logging library, but for -v (InitFlags, k8s.io/klog/v2/klog.go).
 KLOG: Final = (
@@ -66,6 +64,7 @@ class RunSettings:
         filter: CEL, which devices are published.
         shared: CEL, which of them several claims may have at once.
         azure_size: what Azure calls this node's size.
+        providers: clouds, webhook and profiles.
         numa_lists: NUMA nodes are published as lists, to servers that take them.
         include, exclude: patterns of devices to publish, none for all, and never to publish.
         uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
@@ -84,6 +83,7 @@ class RunSettings:
     filter: str = DEFAULT_FILTER
     shared: str = ""
     azure_size: str = ""
+    providers: ProviderSettings = field(default_factory=ProviderSettings)
     numa_lists: bool = False
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -130,6 +130,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_shared_flag(parser)
     add_azure_flag(parser)
+    add_provider_flags(parser)
     add_gates_flag(parser)
     for name, which in (
         ("--include", "publish devices, and no others,"),
@@ -193,7 +194,11 @@ def without_dranet(words: Sequence[str]) -> list[str]:
 
 
 def settings_from(args: argparse.Namespace) -> RunSettings:
-    """Return what the parsed flags ask for."""
+    """Return what the parsed flags ask for.
+
+    Raises:
+        InvalidValueError: flags do not fit one another.
+    """
     return RunSettings(
         node=node_name(args.hostname_override),
         kubeconfig=args.kubeconfig,
@@ -203,6 +208,7 @@ def settings_from(args: argparse.Namespace) -> RunSettings:
         filter=args.filter,
         shared=args.shared,
         azure_size=args.azure_size,
+        providers=providers_from(args),
         numa_lists=args.feature_gates.lists,
         include=tuple(args.include),
         exclude=tuple(args.exclude),

@@ -19,7 +19,10 @@ from dranet_nri.model import ObjectRef
 PREPARE: Final = "PrepareResourceClaims"
 UNPREPARE: Final = "UnprepareResourceClaims"
 METHODS: Final = (PREPARE, UNPREPARE)
-RESULTS: Final = ("prepared", "prepared_ungated", "unprepared", "orphan_dropped", "stranded")
+RESULTS: Final = (
+    *("prepared", "prepared_ungated", "unprepared", "orphan_dropped", "stranded"),
+    "profile_released",
+)
 
 
 class CallCounts:
@@ -87,6 +90,10 @@ class CallCounts:
                 self._claims.add("stranded", by=int(bool(notice.waiting)))
             case prepare.SweepFailed():
                 self._failures.add("Sweep", "internal")
+            case prepare.ProfileReleased():
+                self._claims.add("profile_released")
+            case prepare.ProfileReleaseFailed():
+                self._failures.add("ReleaseProfile", "cloud")
             case prepare.PrepareWaits():
                 pass  # what becomes of it counts
             case _:

@@ -7,6 +7,7 @@ from dra_shim.prepare import (
     Answer,
     Notice,
     Preparer,
+    Providers,
     Sources,
     Terms,
 )
@@ -39,13 +40,17 @@ OTHER_POD = ObjectRef("ai", "inference", "p9")
 class Bench:
     """A node's shim without a kubelet; its records are real."""
 
-    def __init__(self, state: State, terms: Terms = TERMS) -> None:
+    def __init__(
+        self, state: State, terms: Terms = TERMS, providers: Providers | None = None
+    ) -> None:
         self.state = state
         self.cluster = FakeCluster()
         self.clock = FakeClock()
         self.notices: list[Notice] = []
         sources = Sources(self.cluster, self.cluster, self.cluster)
-        self.preparer = Preparer(sources, state, terms, self.notices.append, sleep=self.clock.sleep)
+        self.preparer = Preparer(
+            sources, state, terms, self.notices.append, providers=providers, sleep=self.clock.sleep
+        )
 
     def close(self) -> None:
         """Let the records go."""

@@ -9,6 +9,7 @@ import pytest
 from dra_shim.cli import main
 from dra_shim.settings.common import State
 from dra_shim.settings.listen_address import Address
+from dra_shim.settings.providers import ProviderSettings
 from dra_shim.settings.run import (
     KLOG,
     RunSettings,
@@ -16,6 +17,7 @@ from dra_shim.settings.run import (
     settings_from,
     without_dranet,
 )
+from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
 from tests.process.called import called
 
@@ -65,7 +67,7 @@ def test_flags_of_dranet_that_decide_nothing_are_taken_and_named() -> None:
     assert not parsed("-v", "2").verbose
 
 
-@pytest.mark.parametrize("flag", ["--webhook-url", "--db-path=", "--logtostderr"])
+@pytest.mark.parametrize("flag", ["--hook-path", "--db-path=", "--logtostderr"])
 def test_a_flag_without_a_value_is_named_too(flag: str) -> None:
     assert [name for name, _ in parsed(flag).ignored] == [flag.strip("=")]
 
@@ -78,6 +80,52 @@ def test_that_interfaces_move_with_their_devices_is_as_it_is_here(flag: str) -> 
 @pytest.mark.parametrize("no", ["false", "False", "0", "f", "F", "FALSE"])
 def test_ipoib_interfaces_can_stay_on_the_node(no: str) -> None:
     assert parsed(f"--move-ib-interfaces={no}") == replace(parsed(), move_ipoib=False)
+
+
+def test_providers_are_configured_with_dranets_flags() -> None:
+    settings = parsed(
+        "--cloud-provider-hint=azure", "--profile-provider=webhook",
+        "--webhook-url=unix:///run/w.sock",
+    )  # fmt: skip
+
+    assert settings.providers == ProviderSettings("AZURE", "webhook", "unix:///run/w.sock")
+    assert parsed("--cloud-provider-hint=", "--webhook-url=").providers == ProviderSettings()
+
+
+@pytest.mark.parametrize(
+    ("flags", "answers"),
+    [
+        (["--webhook-url=http://h"], True),
+        (["--webhook-url=http://h", "--profile-provider=none"], False),
+        (["--webhook-url=http://h", "--cloud-provider-hint=AWS"], False),
+        (
+            ["--webhook-url=http://h", "--cloud-provider-hint=AWS", "--profile-provider=webhook"],
+            True,
+        ),
+        ([], False),
+    ],
+)
+def test_which_settings_have_profiles_of_the_webhook(flags: list[str], answers: bool) -> None:  # noqa: FBT001
+    assert parsed(*flags).providers.webhook_has_profiles is answers
+
+
+@pytest.mark.parametrize("flag", ["--profile-provider", "--cloud-provider-hint"])
+def test_a_webhook_needs_its_url(flag: str) -> None:
+    with pytest.raises(InvalidValueError, match=f"{flag}=webhook: needs --webhook-url"):
+        parsed(f"{flag}=webhook")
+
+
+@pytest.mark.parametrize(
+    ("flag", "reason"),
+    [
+        ("--cloud-provider-hint=GKE", "must be one of GCE"),
+        ("--webhook-url=ftp://h", "must be http"),
+        ("--profile-provider=hook", "invalid choice"),
+    ],
+)
+def test_a_provider_that_does_not_exist_is_refused(flag: str, reason: str) -> None:
+    with pytest.raises(argparse.ArgumentError, match=reason):
+        parsed(flag)
 
 
 def test_flags_of_dranets_next_release_are_taken_and_named() -> None:

@@ -226,7 +226,12 @@ def config_for(
 
 def _check_device(label: str, device: Device, config: NetworkConfig, *, share: bool) -> None:
     bare = why_bare(device)
-    violations = (bare,) if bare else violations_for_device(config, device, share=share)
+    violations = [bare] if bare else [*violations_for_device(config, device, share=share)]
+    if config.profile:
+        violations.append(
+            f'profile: "{config.profile}": only dra-shim run asks the profile provider; '
+            "remove profile to allocate without it"
+        )
     if violations:
         raise ConfigError(
             [f"claim {label}: device {device.name}: {violation}" for violation in violations]

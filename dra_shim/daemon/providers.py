@@ -1,0 +1,65 @@
+"""Wiring of the providers: the cloud's facts of devices, and profiles of the webhook."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from dra_shim.checkpoint.profiles import ProfileStore
+from dra_shim.cloud import CloudDirectory, CloudNotice, Detection, Machine, Provider
+from dra_shim.cloud.webhook import Webhook, WebhookProvider
+from dra_shim.prepare import Notice, Notify, ProfileReleaser, Providers, Swept, Turn, Unprepared
+from dra_shim.settings.common import State
+from dra_shim.settings.providers import ProviderSettings
+
+SYSFS = Path("/sys")
+
+
+class ProviderParts:
+    """Providers of one node.
+
+    Attributes:
+        clouds: facts of devices.
+        providers: parameters for Prepare.
+    """
+
+    def __init__(
+        self,
+        settings: ProviderSettings,
+        state: State,
+        labels: Callable[[], Awaitable[Mapping[str, str]]],
+        changed: Callable[[], None],
+        notify: Callable[[CloudNotice], None],
+        sysfs: Path = SYSFS,
+    ) -> None:
+        """Put them together; nothing is asked before a worker runs.
+
+        Args:
+            settings: which providers.
+            state: where records are.
+            labels: returns the Node's labels; raises CloudError.
+            changed: called when facts of devices changed.
+            notify: called with what happens to the cloud provider.
+            sysfs: where sysfs is mounted.
+        """
+        self._webhook = Webhook(settings.webhook) if settings.webhook else None
+        described: Provider | None = WebhookProvider(self._webhook) if self._webhook else None
+        detection = Detection(Machine(sysfs, labels), settings.hint, described)
+        self.clouds = CloudDirectory(detection.provider, changed, notify)
+        self._profiles = self._webhook if settings.webhook_has_profiles else None
+        self._store = ProfileStore(state.profiles)
+        self.providers = Providers(self._store, self.clouds, self._profiles)
+        self._releaser: ProfileReleaser | None = None
+
+    async def release(self, in_turn: Turn, notify: Notify) -> None:
+        """Give back what profiles gave, until cancelled."""
+        self._releaser = ProfileReleaser(self._store, self._profiles, in_turn, notify)
+        await self._releaser.run()
+
+    def on_prepare(self, notice: Notice) -> None:
+        """Release soon what an ended claim has."""
+        if isinstance(notice, Unprepared | Swept) and self._releaser is not None:
+            self._releaser.stir()
+
+    async def close(self) -> None:
+        """Close connections."""
+        if self._webhook is not None:
+            await self._webhook.close()

@@ -1,0 +1,83 @@
+"""Flags of providers: which cloud, which webhook, and who answers for profiles, as dranet's."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from dra_shim.cloud import HINTS, NONE, WEBHOOK
+from dra_shim.cloud.detect import parse_hint
+from dra_shim.cloud.webhook import parse_url
+from dranet_nri.errors import InvalidValueError
+
+CLOUD: Final = "cloud"
+_PROFILES: Final = (CLOUD, WEBHOOK, "none")
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """Where attributes and parameters beside the node's and the claim's come from.
+
+    Attributes:
+        hint: name of the cloud (HINTS), "" to detect it.
+        profiles: "cloud", "webhook" or "none".
+        webhook: URL, "" for none.
+    """
+
+    hint: str = ""
+    profiles: str = CLOUD
+    webhook: str = ""
+
+    @property
+    def webhook_has_profiles(self) -> bool:
+        """Return whether profiles come from the webhook.
+
+        With "cloud" they come from the cloud provider, and of these only the webhook has profiles.
+        """
+        by_cloud = self.profiles == CLOUD and self.hint in {"", WEBHOOK}
+        return bool(self.webhook) and (by_cloud or self.profiles == WEBHOOK)
+
+
+def add_provider_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    add = parser.add_argument
+    add(
+        "--cloud-provider-hint", type=_by(parse_hint), default="", metavar="NAME",
+        help=f"cloud that describes devices: {', '.join(HINTS)}; default: detected by the "
+        f"firmware, without a request on bare metal; {NONE}: no attributes of clouds",
+    )  # fmt: skip
+    add(
+        "--profile-provider", choices=_PROFILES, default=CLOUD,
+        help="what resolves the parameter 'profile'; cloud: the cloud provider, which must be the "
+        "webhook (default: %(default)s)",
+    )  # fmt: skip
+    add(
+        "--webhook-url", type=_by(parse_url), default="", metavar="URL",
+        help="server for attributes, parameters and profiles: http://…, https://… or unix:///PATH",
+    )  # fmt: skip
+
+
+def providers_from(args: argparse.Namespace) -> ProviderSettings:
+    """Return what the parsed flags ask for.
+
+    Raises:
+        InvalidValueError: a webhook is asked for, and has no URL.
+    """
+    settings = ProviderSettings(args.cloud_provider_hint, args.profile_provider, args.webhook_url)
+    for flag, value in (
+        ("--cloud-provider-hint", settings.hint),
+        ("--profile-provider", settings.profiles),
+    ):
+        if value == WEBHOOK and not settings.webhook:
+            raise InvalidValueError(f"{flag}={WEBHOOK}: needs --webhook-url")
+    return settings
+
+
+def _by(parse: Callable[[str], str]) -> Callable[[str], str]:
+    def parsed(text: str) -> str:
+        try:
+            return parse(text)
+        except InvalidValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parsed

@@ -1,0 +1,292 @@
+"""What each cloud says of devices, by metadata as recorded; no server."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from dra_shim.cloud import CloudError, DeviceFacts, DeviceIdentity, enriched, identity_of
+from dra_shim.cloud.alibaba import ALIBABA
+from dra_shim.cloud.aws import AWS
+from dra_shim.cloud.azure import AZURE
+from dra_shim.cloud.coreweave import CoreWeave
+from dra_shim.cloud.gce import GCE
+from dra_shim.cloud.oke import OKE
+from dra_shim.cloud.provider import Cloud, Question
+from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
+
+MAC = "02:00:00:00:00:01"
+NIC = DeviceIdentity("pci-0000-00-05-0", "eth1", MAC, "0000:00:05.0")
+OTHER = DeviceIdentity("pci-0000-00-06-0", "eth2", "02:00:00:00:00:02", "0000:00:06.0")
+BARE = DeviceIdentity("pci-0000-00-07-0")
+
+Answers = Mapping[str, object]
+
+
+def facts(cloud: Cloud, answers: Answers, device: DeviceIdentity) -> DeviceFacts:
+    async def ask(question: Question) -> str:
+        path = question.path.partition("?")[0]
+        if path not in answers and question.optional:
+            return ""
+        answer = answers[path]
+        return answer if isinstance(answer, str) else json.dumps(answer)
+
+    async def load() -> DeviceFacts:
+        return (await cloud.load(ask))(device)
+
+    return asyncio.run(load())
+
+
+def attributes(cloud: Cloud, answers: Answers, device: DeviceIdentity) -> dict[str, object]:
+    return dict(facts(cloud, answers, device).attributes)
+
+
+# --------------------------------------------------------------------------- GCE
+
+_GCE = "/computeMetadata/v1/instance"
+GCE_ANSWERS: dict[str, object] = {
+    f"{_GCE}/machine-type": "projects/11/machineTypes/a3-highgpu-8g",
+    f"{_GCE}/attributes/physical_host": "/b1/s2/h3",
+    f"{_GCE}/network-interfaces/": [
+        {
+            "mac": MAC,
+            "network": "projects/628944397724/networks/rdma-0",
+            "ipAliases": ["10.4.3.0/24", "10.5.0.0/28"],
+        },
+        {"mac": "02:00:00:00:00:02", "network": "default"},
+    ],
+}
+
+
+def test_gce_describes_a_nic_by_its_mac() -> None:
+    assert attributes(GCE, GCE_ANSWERS, NIC) == {
+        "gce.dra.net/machineType": "a3-highgpu-8g",
+        "gce.dra.net/block": "b1",
+        "gce.dra.net/subBlock": "s2",
+        "gce.dra.net/host": "h3",
+        "gce.dra.net/networkName": "rdma-0",
+        "gce.dra.net/networkProjectNumber": 628944397724,
+        "gce.dra.net/ipAliases": "10.4.3.0/24,10.5.0.0/28",
+    }
+
+
+def test_gce_gives_other_devices_what_holds_for_the_machine() -> None:
+    answers = GCE_ANSWERS | {f"{_GCE}/attributes/physical_host": "/b1/s2"}
+
+    assert attributes(GCE, answers, BARE) == {"gce.dra.net/machineType": "a3-highgpu-8g"}
+
+
+def test_gce_says_nothing_of_a_nic_whose_network_cannot_be_read() -> None:
+    assert attributes(GCE, GCE_ANSWERS, OTHER) == {}
+
+
+@pytest.mark.parametrize("listed", [{}, [{"mac": MAC, "network": f"projects/{2**63}/networks/n"}]])
+def test_gce_takes_any_json(listed: object) -> None:
+    answers = GCE_ANSWERS | {f"{_GCE}/network-interfaces/": listed}
+    expected = {} if listed else attributes(GCE, GCE_ANSWERS, BARE)
+
+    assert attributes(GCE, answers, NIC) == expected
+
+
+def test_a_nic_of_gce_may_have_no_aliases() -> None:
+    listed = [{"mac": MAC, "network": "projects/1/networks/n"}]
+
+    given = attributes(GCE, GCE_ANSWERS | {f"{_GCE}/network-interfaces/": listed}, NIC)
+
+    assert given["gce.dra.net/networkName"] == "n"
+    assert "gce.dra.net/ipAliases" not in given
+
+
+def test_metadata_that_is_no_json_is_an_error() -> None:
+    answers = GCE_ANSWERS | {f"{_GCE}/network-interfaces/": "<html>"}
+
+    with pytest.raises(CloudError, match=r"GCE metadata: .*than JSON: '<html>'"):
+        facts(GCE, answers, NIC)
+
+
+# --------------------------------------------------------------------------- AWS
+
+_DOCUMENT = "/latest/dynamic/instance-identity/document"
+
+
+def aws(kind: str, pci: str, driver: str = "efa") -> dict[str, object]:
+    answers = {"/latest/api/token": "t0ken\n", _DOCUMENT: {"instanceType": kind}}
+    return attributes(AWS, answers, DeviceIdentity("d", pci=pci, driver=driver))
+
+
+def test_efa_devices_of_one_group_have_one_identifier() -> None:
+    first, second = aws("trn2.48xlarge", "0000:c9:00.0"), aws("trn2.48xlarge", "0000:b4:00.0")
+    far = aws("trn2.48xlarge", "0000:6c:00.0")
+
+    assert list(first) == [f"resource.aws.com/devicegroup{size}_id" for size in (1, 4, 8, 16)]
+    assert first["resource.aws.com/devicegroup1_id"] == "0000:c9:00.0"
+    assert first["resource.aws.com/devicegroup4_id"] == second["resource.aws.com/devicegroup4_id"]
+    assert first["resource.aws.com/devicegroup4_id"] != far["resource.aws.com/devicegroup4_id"]
+    assert first["resource.aws.com/devicegroup8_id"] == far["resource.aws.com/devicegroup8_id"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "pci", "driver"),
+    [
+        ("trn2.48xlarge", "0000:c9:00.0", "ena"),
+        ("trn2.48xlarge", "0000:01:00.0", "efa"),
+        ("p5.48xlarge", "0000:c9:00.0", "efa"),
+    ],
+)
+def test_other_devices_and_machines_have_no_group(kind: str, pci: str, driver: str) -> None:
+    assert aws(kind, pci, driver) == {}
+
+
+# --------------------------------------------------------------------------- Azure
+
+_AZURE = "/metadata/instance"
+AZURE_ANSWERS: dict[str, object] = {
+    f"{_AZURE}/compute": {
+        "vmSize": "Standard_ND96isr_H100_v5",
+        "placementGroupId": "pg",
+        "interconnectGroupId": "",
+    },
+    f"{_AZURE}/network": {
+        "interface": [
+            {"macAddress": "020000000009", "ipv4": {"subnet": []}},
+            {
+                "macAddress": "020000000001",
+                "ipv4": {"subnet": [{"address": "10.144.133.128", "prefix": "26"}]},
+            },
+        ]
+    },
+}
+
+
+def test_azure_routes_what_comes_from_the_subnet_of_a_nic() -> None:
+    found = facts(AZURE, AZURE_ANSWERS, NIC)
+
+    assert dict(found.attributes) == {
+        "azure.dra.net/vmSize": "Standard_ND96isr_H100_v5",
+        "azure.dra.net/placementGroupId": "pg",
+        "azure.dra.net/subnet": "10.144.133.128/26",
+    }
+    assert found.parameters == {
+        "rules": [{"source": "10.144.133.128/26", "table": 101}],
+        "routes": [{"destination": "0.0.0.0/0", "gateway": "10.144.133.129", "table": 101}],
+    }
+
+
+@pytest.mark.parametrize("mac", ["02:00:00:00:00:09", "02:00:00:00:00:77", ""])
+def test_azure_gives_other_devices_what_holds_for_the_machine(mac: str) -> None:
+    found = facts(AZURE, AZURE_ANSWERS, DeviceIdentity("d", mac=mac))
+
+    assert [name for name, _ in found.attributes] == [
+        "azure.dra.net/vmSize",
+        "azure.dra.net/placementGroupId",
+    ]
+    assert found.parameters == {}
+
+
+def test_a_subnet_of_one_address_has_no_gateway() -> None:
+    subnet = {"subnet": [{"address": "10.0.0.4", "prefix": "32"}]}
+    network = {"interface": [{"macAddress": "020000000001", "ipv4": subnet}]}
+
+    assert facts(AZURE, AZURE_ANSWERS | {f"{_AZURE}/network": network}, NIC).parameters == {}
+    assert facts(AZURE, AZURE_ANSWERS | {f"{_AZURE}/network": []}, NIC).parameters == {}
+
+
+# --------------------------------------------------------------------------- Oracle, Alibaba
+
+
+def test_oke_shortens_ocids_to_what_tells_them_apart() -> None:
+    host = {
+        "rackId": "r1",
+        "networkBlockId": "ocid1.block.x",
+        "rdmaTopologyData": {
+            "customerHPCIslandId": f"ocid1.island.oc1.{'a' * 70}",
+            "customerNetworkBlock": "ocid1.block.oc1.bbb",
+            "customerLocalBlock": "ccc",
+        },
+    }
+
+    assert attributes(OKE, {"/opc/v2/host/": host}, NIC) == {
+        "oke.dra.net/hpcIslandId": "a" * 60,
+        "oke.dra.net/networkBlockId": "bbb",
+        "oke.dra.net/localBlockId": "ccc",
+        "oke.dra.net/rackId": "r1",
+    }
+
+
+def test_oke_without_a_topology_has_block_and_rack() -> None:
+    host = {"rackId": "r1", "networkBlockId": "ocid1.block.x"}
+
+    assert attributes(OKE, {"/opc/v2/host/": host}, NIC) == {
+        "oke.dra.net/networkBlockId": "x",
+        "oke.dra.net/rackId": "r1",
+    }
+
+
+def test_alibaba_marks_elastic_rdma() -> None:
+    answers = {
+        "/latest/api/token": "t",
+        "/latest/meta-data/instance/instance-type": "ecs.ebmgn8v.48xlarge\n",
+    }
+    elastic = DeviceIdentity("pci-0000-00-08-0", pci="0000:00:08.0", rdma=("erdma_0",))
+
+    assert attributes(ALIBABA, answers, NIC) == {
+        "alibaba.dra.net/instanceType": "ecs.ebmgn8v.48xlarge"
+    }
+    assert attributes(ALIBABA, answers, elastic)["alibaba.dra.net/erdma"] is True
+
+
+# --------------------------------------------------------------------------- CoreWeave
+
+
+def test_coreweave_has_its_facts_in_the_nodes_labels() -> None:
+    labels = {
+        "backend.coreweave.cloud/fabric": "f1",
+        "node.coreweave.cloud/rack": "r1",
+        "backend.coreweave.cloud/neighbors.expected.ibp0.device": "leaf-7",
+    }
+
+    async def known() -> Mapping[str, str]:
+        return labels
+
+    hca = DeviceIdentity("pci-0000-00-08-0", rdma=("ibp0",))
+    described = asyncio.run(CoreWeave(known).describe([NIC, hca])).facts
+
+    assert dict(described[NIC].attributes) == {
+        "coreweave.dra.net/fabric": "f1",
+        "coreweave.dra.net/rack": "r1",
+    }
+    assert ("coreweave.dra.net/leafSwitch", "leaf-7") in described[hca].attributes
+
+
+# --------------------------------------------------------------------------- the device
+
+
+def device(*own: tuple[str, AttributeValue]) -> Device:
+    key = DeviceKey("pci", "0000:00:05.0", "eth1", "0000:00:05.0")
+    return Device("pci-0000-00-05-0", key, own)
+
+
+def test_a_device_is_known_by_what_clouds_know_it_by() -> None:
+    found = identity_of(device(("dra.net/mac", MAC), ("dra.net/driver", "gve")))
+
+    assert found == DeviceIdentity("pci-0000-00-05-0", "eth1", MAC, "0000:00:05.0", "gve")
+
+
+def test_a_cloud_adds_attributes_and_replaces_none() -> None:
+    given = DeviceFacts(
+        (("x.io/a", "x" * 90), ("dra.net/ifName", "evil"), ("x.io/v", Version("1")))
+    )
+
+    named = dict(enriched(device(("dra.net/ifName", "eth1")), given).attributes)
+
+    assert named == {"dra.net/ifName": "eth1", "x.io/a": "x" * 64, "x.io/v": Version("1")}
+
+
+def test_a_device_keeps_its_own_attributes_where_a_cloud_has_too_many() -> None:
+    own = tuple((f"dra.net/a{index:02}", index) for index in range(30))
+    given = DeviceFacts(tuple((f"x.io/b{index:02}", index) for index in range(5)))
+
+    names = [name for name, _ in enriched(device(*own), given).attributes]
+
+    assert names == [*(name for name, _ in own), "x.io/b00", "x.io/b01"]

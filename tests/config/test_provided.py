@@ -1,0 +1,100 @@
+"""Parameters of clouds and profiles below those of class and claim."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from dranet_nri.config import (
+    Provided,
+    network_config_to_object,
+    parse_network_config,
+    with_provided,
+)
+from dranet_nri.errors import ConfigError
+
+PROFILE = 'profile "fast", device eth1'
+CLOUD = "cloud AZURE, device eth1"
+
+
+def merged(own: object, *layers: tuple[str, Mapping[str, object]]) -> dict[str, object]:
+    given = [Provided(origin, parameters) for origin, parameters in layers]
+    return network_config_to_object(with_provided(given, parse_network_config(own)))
+
+
+def test_the_claim_wins_over_the_cloud_and_the_cloud_over_the_profile() -> None:
+    own = {"interface": {"mtu": 1500}}
+    cloud = {"interface": {"mtu": 4000, "forwarding": False}}
+    profile = {"interface": {"mtu": 9000, "forwarding": True, "name": "net1"}}
+
+    assert merged(own, (PROFILE, profile), (CLOUD, cloud)) == {
+        "interface": {"name": "net1", "mtu": 1500, "forwarding": False}
+    }
+
+
+def test_an_explicit_false_of_the_claim_wins() -> None:
+    given = merged(
+        {"interface": {"forwarding": False}}, (PROFILE, {"interface": {"forwarding": True}})
+    )
+
+    assert given == {"interface": {"forwarding": False}}
+
+
+def test_lists_are_joined_and_the_stronger_entry_stays() -> None:
+    own = {
+        "interface": {"addresses": ["10.0.0.1/24"]},
+        "routes": [{"destination": "10.9.0.0/16", "gateway": "10.0.0.9"}],
+    }
+    profile: dict[str, object] = {
+        "interface": {"addresses": ["10.0.0.1/24", "10.0.0.2/24"]},
+        "routes": [
+            {"destination": "10.9.0.0/16", "gateway": "10.0.0.8"},
+            {"destination": "10.8.0.0/16", "gateway": "10.0.0.8"},
+        ],
+        "rules": [{"source": "10.0.0.0/24", "table": 101}],
+        "neighbors": [{"destination": "10.0.0.8", "hardwareAddr": "02:00:00:00:00:08"}],
+    }
+
+    given = merged(own, (PROFILE, profile))
+
+    assert given["interface"] == {"addresses": ["10.0.0.2/24", "10.0.0.1/24"]}
+    assert [(route["destination"], route["gateway"]) for route in given["routes"]] == [  # type: ignore[attr-defined]
+        ("10.8.0.0/16", "10.0.0.8"),
+        ("10.9.0.0/16", "10.0.0.9"),
+    ]
+    assert len(given["rules"]) == len(given["neighbors"]) == 1  # type: ignore[arg-type]
+
+
+def test_neighbours_and_rules_of_both_are_joined() -> None:
+    near = {"destination": "10.0.0.8", "hardwareAddr": "02:00:00:00:00:08"}
+    own = {"rules": [{"source": "10.1.0.0/24", "table": 7}], "neighbors": [near]}
+    far = {"destination": "10.0.0.8", "hardwareAddr": "02:00:00:00:00:09"}
+
+    given = merged(
+        own, (PROFILE, {"rules": [{"source": "10.0.0.0/24", "table": 7}], "neighbors": [far]})
+    )
+
+    assert len(given["rules"]) == 2  # type: ignore[arg-type]
+    assert given["neighbors"] == [near]
+
+
+def test_without_providers_the_claims_parameters_stay() -> None:
+    own = parse_network_config({"profile": "fast"})
+
+    assert with_provided([Provided(CLOUD, {})], own) is own
+
+
+def test_a_violation_of_a_provider_names_it() -> None:
+    with pytest.raises(ConfigError) as raised:
+        merged({}, (PROFILE, {"interface": {"mtu": 3}}), (CLOUD, {"x": 1}))
+
+    assert [line.partition(":")[0] for line in raised.value.violations] == [
+        f"{PROFILE}.interface.mtu",
+        f"{CLOUD}.x",
+    ]
+
+
+def test_the_whole_is_checked_again() -> None:
+    own = {"interface": {"mtu": 1000}}
+
+    with pytest.raises(ConfigError, match="parameters with those of profile"):
+        merged(own, (PROFILE, {"interface": {"addresses": ["2001:db8::1/64"]}}))
