@@ -32,6 +32,7 @@ from dra_shim.pool.stock import (
     derived_key,
     near_in,
     stock_of,
+    with_shared,
 )
 
 __all__ = [
@@ -56,5 +57,6 @@ __all__ = [
     "physical_functions",
     "rivals_of",
     "stock_of",
+    "with_shared",
     "without",
 ]

@@ -12,8 +12,9 @@ from dranet_nri.inventory.build import (
     Inventory,
     inventory_from_facts,
     merge_known,
+    with_parents,
 )
-from dranet_nri.inventory.hazards import hazards, why_unpublished
+from dranet_nri.inventory.hazards import hazards, parent_hazards, why_unpublished
 from dranet_nri.inventory.host_facts import (
     AzureHost,
     HostFacts,
@@ -45,10 +46,12 @@ __all__ = [
     "merge_known",
     "near_nodes",
     "own_rdma",
+    "parent_hazards",
     "parse_vm_size",
     "pci_device_name",
     "placements",
     "uplinks_of",
     "why_unpublished",
+    "with_parents",
     "within_budget",
 ]

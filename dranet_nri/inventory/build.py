@@ -13,11 +13,12 @@ Rules:
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dranet_nri.inventory.attributes import (
+    CHILDREN_ONLY,
     MAX_ATTRIBUTES,
     RDMA_NAMES,
     RDMA_SHARED,
@@ -29,7 +30,7 @@ from dranet_nri.inventory.attributes import (
 )
 from dranet_nri.inventory.azure import Placement, placements
 from dranet_nri.inventory.exclusions import bare_hazards, function_hazard
-from dranet_nri.inventory.hazards import hazards
+from dranet_nri.inventory.hazards import hazards, is_named, parent_hazards
 from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction, RdmaDevice
 from dranet_nri.inventory.names import interface_device_name, pci_device_name, port_device_name
 from dranet_nri.inventory.rdma_owner import own_rdma
@@ -54,11 +55,13 @@ class Inventory:
         devices: publishable ones, sorted by name.
         excluded: (name, reason) of what was left out, sorted by name.
         unbound: names of those among them that only lack a driver for the network.
+        parents: those among them that may be shared, because pods get children of them.
     """
 
     devices: tuple[Device, ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
     unbound: frozenset[str] = frozenset()
+    parents: tuple[Device, ...] = ()
 
 
 def inventory_from_facts(
@@ -67,6 +70,7 @@ def inventory_from_facts(
     include: Sequence[str] = (),
     *,
     move_ipoib: bool = True,
+    parents: Sequence[str] = (),
 ) -> Inventory:
     """Decide which devices exist, what they are called and which are safe to give away.
 
@@ -77,14 +81,16 @@ def inventory_from_facts(
         uplinks: of the same facts, where more is known than the facts have; None where not.
         include: patterns of links that are offered though something says that the node uses them.
         move_ipoib: False: IPoIB interfaces are no devices, nor part of any.
+        parents: patterns of links that stay on the host, and of which pods get children.
     """
     facts = _placed(facts)
     reasons = hazards(facts, uplinks, include)
+    staying_reasons = parent_hazards(facts, uplinks, include, parents)
     facts, staying = (facts, ()) if move_ipoib else _without_ipoib(facts)
     bare = bare_hazards(facts)
     functions = {function.address: function for function in facts.functions}
     primaries = _primaries(facts, functions)
-    draft = _Draft(facts)
+    draft = _Draft(facts, frozenset(reasons) - frozenset(staying_reasons), parents)
     for function in facts.functions:
         name = pci_device_name(function.address)
         netdev = primaries.get(function.address)
@@ -117,8 +123,11 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
     """
     devices = {device.name: device for device in inventory.devices}
     unsafe = {name for name, _ in inventory.excluded}
+    parents = {device.name: device for device in inventory.parents}
     for known in allocated:
         live = devices.get(known.name)
+        if live is None and known.name in parents:  # what runs over it is maybe its pod's child
+            live = devices[known.name] = parents[known.name]
         if live is None and (known.name not in unsafe or known.name in inventory.unbound):
             devices[known.name] = known
         elif live is not None and _is_away(live, known):
@@ -129,7 +138,20 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
                 rdma_devices=live.rdma_devices or known.rdma_devices,
             )
     excluded = tuple(each for each in inventory.excluded if each[0] not in devices)
-    return Inventory(tuple(devices[name] for name in sorted(devices)), excluded, inventory.unbound)
+    return replace(
+        inventory, devices=tuple(devices[name] for name in sorted(devices)), excluded=excluded
+    )
+
+
+def with_parents(inventory: Inventory, names: Collection[str]) -> Inventory:
+    """Return the inventory with those of its parents as devices that have these names."""
+    offered = {device.name: device for device in inventory.parents if device.name in names}
+    devices = offered | {device.name: device for device in inventory.devices}
+    return replace(
+        inventory,
+        devices=tuple(devices[name] for name in sorted(devices)),
+        excluded=tuple(entry for entry in inventory.excluded if entry[0] not in devices),
+    )
 
 
 def fault(device: Device, taken: Iterable[str]) -> str:
@@ -151,8 +173,20 @@ def fault(device: Device, taken: Iterable[str]) -> str:
 class _Draft:
     """Collects devices and exclusions, and which devices have which RDMA devices."""
 
-    def __init__(self, facts: HostFacts) -> None:
+    def __init__(
+        self, facts: HostFacts, staying: frozenset[int], parents: Sequence[str] = ()
+    ) -> None:
+        """Start with none.
+
+        Args:
+            facts: what a scan saw.
+            staying: ifindexes of links that may only be parents.
+            parents: patterns of links that are offered as such.
+        """
         self._facts = facts
+        self._staying = staying
+        self._patterns = parents
+        self._parents: dict[str, Device] = {}
         self._placements = placements(facts.azure)
         named = [device for device in facts.rdma if _RECORDABLE.fullmatch(device.name)]
         self._rdma = _RdmaOwners(named)
@@ -170,11 +204,17 @@ class _Draft:
         placement = self._placements.get(function.address[:4]) if function else None
         device = _device(name, netdev, function, (rdma, placement, self._facts.numa_nodes))
         ifname = netdev.link.name if netdev else ""
+        if netdev and is_named(netdev, self._patterns):
+            attributes = within_budget(dict(device.attributes) | {CHILDREN_ONLY: True})
+            device = replace(device, attributes=attributes)
+            reason = "" if netdev.link.index in self._staying else reason
         if not reason:
             reason, ifname = fault(device, self._devices), ""
         if reason:
             said = f"{ifname}: {reason}" if ifname not in ("", name) else reason
             self._excluded.append((name, said))
+            if netdev and netdev.link.index in self._staying:
+                self._parents[name] = device
         else:
             self._devices[name] = device
 
@@ -189,6 +229,7 @@ class _Draft:
             tuple(self._marked(self._devices[name]) for name in sorted(self._devices)),
             tuple(sorted(self._excluded)),
             frozenset(self.unbound),
+            tuple(self._marked(self._parents[name]) for name in sorted(self._parents)),
         )
 
     def _marked(self, device: Device) -> Device:

@@ -3,14 +3,15 @@
 import pytest
 
 from dranet_nri.errors import RefusedError
-from dranet_nri.model import Address, Link, LinkState, Ns, Observed
-from dranet_nri.plan.ipoib import ALIAS, Child, alias_of, first_name, is_child
-from dranet_nri.plan.ops import AddAddress, AddIpoib, DelLink, MoveLink, SetUp
+from dranet_nri.model import Address, IpoibConfig, IpoibMode, Link, LinkState, Ns, Observed
+from dranet_nri.plan.child import ALIAS, Child, alias_of, first_name, is_child
+from dranet_nri.plan.ops import AddAddress, AddChild, DelLink, MoveLink, SetUp
 from dranet_nri.plan.planner import InPod, is_cut, is_home, is_usable, plan
 from dranet_nri.plan.pod_network import PodNetwork
 from dranet_nri.plan.restore import AtHome
 
-CHILD = Child(alias_of("uid-1", "pci-0000-8a-00-0"), 5, 0x8001)
+PARENT = Link(5, "ib0", kind="ipoib", arphrd=32, up=True)
+CHILD = Child(alias_of("uid-1", "pci-0000-8a-00-0"), PARENT, IpoibConfig(0x8001))
 NET = PodNetwork("net1", addresses=(Address("192.168.0.5/24"),))
 GONE = AtHome(None, child=True)
 
@@ -23,13 +24,16 @@ def test_the_link_is_made_on_the_host_first_and_nothing_else_is_planned() -> Non
     ops = plan(InPod(NET, child=CHILD), Observed())
 
     name = first_name(CHILD.alias)
-    assert ops == (AddIpoib(5, name, CHILD.alias, 0x8001),)
+    assert ops == (AddChild(Ns.HOST, 5, name, CHILD.alias, CHILD.link),)
     assert is_cut(None, ops)
     assert str(ops[0]) == f"add IPoIB child {name} of link 5 pkey 0x8001 mode datagram in host"
 
 
 def test_without_a_key_it_takes_its_parents() -> None:
-    (op,) = plan(InPod(NET, child=Child(CHILD.alias, 5, connected=True)), Observed())
+    (op,) = plan(
+        InPod(NET, child=Child(CHILD.alias, PARENT, IpoibConfig(mode=IpoibMode.CONNECTED))),
+        Observed(),
+    )
 
     assert str(op).endswith("of link 5 mode connected in host")
 

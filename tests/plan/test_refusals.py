@@ -20,7 +20,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
-    AddIpoib,
+    AddChild,
     AddNeighbour,
     AddRoute,
     AddRule,
@@ -77,7 +77,7 @@ def ops(ns: Ns) -> tuple[Op, ...]:
         SetPrivateFlags(ns, "eth1", ON),
         MoveRdma(OTHER[ns], 3, ns, "mlx5_0"),
         RenameRdma(ns, 3, "mlx5_0"),
-        AddIpoib(7, "dra0", "dra.net/x"),
+        AddChild(7, "dra0", "dra.net/x"),
         DelLink(ns, 7),
     )
 

@@ -21,13 +21,13 @@ from dranet_nri.linux.netlink.codec import walk
 from dranet_nri.linux.netlink.links import INFO
 from dranet_nri.linux.netlink.rtnetlink import Rtnetlink, open_here
 from dranet_nri.model import IpoibState, Ns
-from dranet_nri.plan.ipoib import alias_of, first_name
-from dranet_nri.plan.ops import AddIpoib, LinkSettings
+from dranet_nri.plan.child import alias_of, first_name
+from dranet_nri.plan.ops import AddChild, LinkSettings
 from tests.kernel.namespaces import add_veth, new_netns
 
 ALIAS = alias_of("uid-1", "pci-0000-8a-00-0")
-OP = AddIpoib(1, "dra123", ALIAS, 0x8001)
-CONNECTED = AddIpoib(1, "dra123", ALIAS, None, connected=True)
+OP = AddChild(1, "dra123", ALIAS, 0x8001)
+CONNECTED = AddChild(1, "dra123", ALIAS, None, connected=True)
 # Type and payload of each attribute, those of IFLA_LINKINFO and IFLA_INFO_DATA unfolded.
 EITHER = {(5,): b"\x01\x00\x00\x00", (3,): b"dra123\0", (18, 1): b"ipoib"}
 IPROUTE2 = [
@@ -78,7 +78,7 @@ def space(nsfd: int) -> Iterator[Space]:
 
 @pytest.mark.parametrize(("op", "expected"), IPROUTE2)
 def test_the_request_is_that_of_iproute2(
-    nsfd: int, op: AddIpoib, expected: dict[tuple[int, ...], bytes]
+    nsfd: int, op: AddChild, expected: dict[tuple[int, ...], bytes]
 ) -> None:
     recorder = Recorder(run_inside(nsfd, open_here))
 
@@ -103,7 +103,7 @@ def test_the_request_is_that_of_iproute2(
         pytest.param(CONNECTED, ENOTUNIQ, "made by sysfs; delete that one", id="twice"),
     ],
 )
-def test_a_refusal_tells_the_remedy(op: AddIpoib, code: int, words: str) -> None:
+def test_a_refusal_tells_the_remedy(op: AddChild, code: int, words: str) -> None:
     with pytest.raises(KernelError, match=words):
         ipoib.add(Refusing(code), str(op), op)
 
