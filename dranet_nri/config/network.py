@@ -129,9 +129,10 @@ def _interface(node: Node, *, has_rules: bool) -> InterfaceConfig:
     check_interface(node, fields, has_rules=has_rules)
     sizes = [given(fields, name, partial(_at_least, low=1)) for name in _SIZES]
     children = read_children(fields)
+    unnumbered = "addressing" in fields and fields["addressing"].value == "Unnumbered"
     config = InterfaceConfig(
         name=given(fields, "name", lambda found: found.parsed(parse_ifname)),
-        addresses=given(fields, "addresses", _addresses),
+        addresses=() if unnumbered else given(fields, "addresses", _addresses),
         mtu=given(fields, "mtu", partial(_at_least, low=_MIN_MTU)),
         hardware_addr=given(fields, "hardwareAddr", lambda found: found.parsed(parse_own_mac)),
         gso_max_size=sizes[0],

@@ -13,7 +13,7 @@ REFUSED_TOP: Final = ("profile",)
 REFUSED_INTERFACE: Final = (*("dhcp", "disableEbpfPrograms", "vrf", "addressing", "acceptRA"),)
 
 _NOT_SUPPORTED: Final = "not supported by this version; remove it"
-_APPLIED: Final = ("Static",)
+_APPLIED: Final = ("Static", "Unnumbered")
 _ADDRESSING: Final = ("Static", "DHCP", "Unnumbered")
 _RESERVED_TABLES: Final = (253, 254, 255)  # default, main, local: linux/rtnetlink.h
 _MAX_TABLE: Final = 2**32 - 1
@@ -28,7 +28,7 @@ def check_top(fields: Fields) -> None:
 
 
 def check_interface(node: Node, fields: Fields, *, has_rules: bool) -> None:
-    """Check and refuse the fields of `interface`, alone and together with others."""
+    """Check and refuse fields of `interface`, alone and together with others."""
     for name in ("dhcp", "disableEbpfPrograms"):
         if name in fields and fields[name].boolean():
             fields[name].complain(_NOT_SUPPORTED)
@@ -60,6 +60,8 @@ def _check_addressing(node: Node, fields: Fields, addressing: str) -> None:
     dynamic = fields["dhcp"].value is True if "dhcp" in fields else False
     if dynamic and "addressing" in fields:
         node.complain("dhcp and addressing say the same; keep addressing")
+    if addressing == "Unnumbered" and "addresses" in fields:
+        node.complain("Unnumbered together with addresses is not possible; keep one")
     if (dynamic or addressing == "DHCP") and "addresses" in fields:
         node.complain("DHCP together with addresses is not possible; keep one")
 

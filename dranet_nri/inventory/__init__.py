@@ -11,8 +11,6 @@ from dranet_nri.inventory.build import (
     DEFAULT_FILTER,
     Inventory,
     inventory_from_facts,
-    merge_known,
-    with_parents,
 )
 from dranet_nri.inventory.hazards import hazards, parent_hazards, why_unpublished
 from dranet_nri.inventory.host_facts import (
@@ -23,6 +21,7 @@ from dranet_nri.inventory.host_facts import (
     RdmaDevice,
     RdmaPort,
 )
+from dranet_nri.inventory.known import merge_known, with_parents
 from dranet_nri.inventory.names import pci_device_name
 from dranet_nri.inventory.numa import near_nodes
 from dranet_nri.inventory.rdma_owner import own_rdma
