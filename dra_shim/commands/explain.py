@@ -36,7 +36,7 @@ from dra_shim.settings.common import (
     add_state_flags,
     state_from,
 )
-from dranet_nri.component.findings import say
+from dranet_nri.component.output import say
 from dranet_nri.config import Configured, clashes, network_config_to_object
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name
