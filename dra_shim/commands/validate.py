@@ -45,8 +45,7 @@ def main(args: argparse.Namespace) -> int:
         ConfigError: a directory has no manifest.
     """
     errors: list[str] = []
-    valid: list[str] = []
-    found: list[Document] = []
+    found: list[tuple[str, Document]] = []
     for name in files_below(args.files):
         title = title_of_file(name)
         try:
@@ -56,13 +55,17 @@ def main(args: argparse.Namespace) -> int:
         except ConfigError as error:
             errors += (f"{title}: {line}" for line in error.violations)
         else:
-            found += documents
-            valid += (f"{title}: {_verdict(document)}" for document in documents)
+            found += ((title, document) for document in documents)
     try:
-        together = checked_together(found)
+        together = checked_together([document for _, document in found])
     except ConfigError as error:
         together = Together(error.violations, ())
     errors += together.violations
+    valid = [
+        f"{title}: {_verdict(document)}"
+        for title, document in found
+        if title_of(document) not in together.wrong
+    ]
     document = {"valid": valid, "errors": errors, "warnings": list(together.warnings)}
     if not show_document(args.output, lambda: document):
         say(*valid)
