@@ -171,7 +171,7 @@ def test_after_a_crash_at_any_step_nothing_of_the_child_is_left(
             assert not {"net1", *filter(is_first_name, links(host, pod=0))} & {*links(host, pod=0)}
             assert state(host) == before, done
         else:
-            assert step == len(done) + 1
+            assert len(done) > 5  # made, named, sized, addressed, up, routed
             assert host.detach(record).phase is Phase.HOME
             return
     pytest.fail("the attach has no end")
