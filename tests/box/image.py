@@ -10,12 +10,13 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 NAME: Final = "localhost/box:1"
+JOBS: Final = "localhost/jobs:1"
 COMMANDS: Final = (
     "cat", "echo", "env", "false", "grep", "head", "id", "ip", "ls", "mount", "nc", "ping", "ps",
     "readlink", "sh", "sleep", "stat", "test", "touch", "true", "wc",
@@ -40,12 +41,15 @@ def build(busybox: Path) -> Image:
     Args:
         busybox: A statically linked busybox.
     """
-    layer = _layer(busybox.read_bytes())
+    return _image(_layer(busybox.read_bytes()), ["/bin/sleep", "1000000"], "/bin")
+
+
+def _image(layer: bytes, entrypoint: Sequence[str], path: str) -> Image:
     config = _json(
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Entrypoint": ["/bin/sleep", "1000000"], "Env": ["PATH=/bin"]},
+            "config": {"Entrypoint": [*entrypoint], "Env": [f"PATH={path}"]},
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
         }
     )
@@ -67,11 +71,24 @@ def write_archive(busybox: Path, target: Path) -> None:
         busybox: A statically linked busybox.
         target: Where the archive goes.
     """
-    image = build(busybox)
+    _write(NAME, build(busybox), target)
+
+
+def write_jobs(root: Path, target: Path) -> None:
+    """Write the image of distributed jobs: all but /usr, which a pod mounts from its node.
+
+    Args:
+        root: the root of image `jobs` (hack/box/image).
+        target: where the archive goes.
+    """
+    _write(JOBS, _image(_jobs_layer(root), ["/bin/bash"], "/usr/sbin:/usr/bin"), target)
+
+
+def _write(name: str, image: Image, target: Path) -> None:
     entry = _descriptor(MANIFEST, image.manifest)
     annotations = {
-        "io.containerd.image.name": NAME,
-        "org.opencontainers.image.ref.name": NAME.rpartition(":")[2],
+        "io.containerd.image.name": name,
+        "org.opencontainers.image.ref.name": name.rpartition(":")[2],
     }
     index = _json({"schemaVersion": 2, "manifests": [{**entry, "annotations": annotations}]})
     with tarfile.open(target, "w") as archive:
@@ -85,18 +102,37 @@ def _layer(busybox: bytes) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as layer:
         for name in DIRECTORIES:
-            directory = tarfile.TarInfo(name)
-            directory.type = tarfile.DIRTYPE
-            directory.mode = 0o755
-            layer.addfile(directory)
+            _add_directory(layer, name)
         _add_file(layer, "bin/busybox", busybox, mode=0o755)
         for name in COMMANDS:
-            link = tarfile.TarInfo(f"bin/{name}")
-            link.type = tarfile.SYMTYPE
-            link.linkname = "busybox"
-            layer.addfile(link)
+            _add_link(layer, f"bin/{name}", "busybox")
         _add_file(layer, "etc/passwd", b"root:x:0:0::/:/bin/sh\n")
     return out.getvalue()
+
+
+def _jobs_layer(root: Path) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as layer:
+        for name in ("dev", "opt", "proc", "root", "run", "sys", "tmp", "usr", "var"):
+            _add_directory(layer, name)
+        for name in ("bin", "lib", "lib64", "sbin"):
+            _add_link(layer, name, f"usr/{name}")
+        layer.add(root / "etc", "etc")
+    return out.getvalue()
+
+
+def _add_directory(archive: tarfile.TarFile, name: str) -> None:
+    directory = tarfile.TarInfo(name)
+    directory.type = tarfile.DIRTYPE
+    directory.mode = 0o1777 if name == "tmp" else 0o755
+    archive.addfile(directory)
+
+
+def _add_link(archive: tarfile.TarFile, name: str, target: str) -> None:
+    link = tarfile.TarInfo(name)
+    link.type = tarfile.SYMTYPE
+    link.linkname = target
+    archive.addfile(link)
 
 
 def _add_file(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
