@@ -128,7 +128,7 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
                 attributes=_merged(live, known),
                 rdma_devices=live.rdma_devices or known.rdma_devices,
             )
-    excluded = tuple(each for each in inventory.excluded if each[0] not in devices)
+    excluded = tuple(entry for entry in inventory.excluded if entry[0] not in devices)
     return Inventory(tuple(devices[name] for name in sorted(devices)), excluded, inventory.unbound)
 
 
@@ -230,8 +230,8 @@ def _merged(live: Device, known: Device) -> tuple[tuple[str, AttributeValue], ..
 
 def _without_ipoib(facts: HostFacts) -> tuple[HostFacts, tuple[tuple[str, str], ...]]:
     """Return the facts without IPoIB interfaces, and what is excluded by that: (name, reason)."""
-    staying = [each.link for each in facts.netdevs if each.link.arphrd == ARPHRD_INFINIBAND]
-    others = tuple(each for each in facts.netdevs if each.link not in staying)
+    staying = [netdev.link for netdev in facts.netdevs if netdev.link.arphrd == ARPHRD_INFINIBAND]
+    others = tuple(netdev for netdev in facts.netdevs if netdev.link not in staying)
     excluded = ((interface_device_name(link.name), f"{link.name}: {_STAYS}") for link in staying)
     return replace(facts, netdevs=others), tuple(excluded)
 

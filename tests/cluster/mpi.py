@@ -109,5 +109,8 @@ def _with_keys(spec: Object, role: str, job: str) -> Object:
 
 
 def _is_established(crd: Object) -> bool:
-    conditions = {each["type"]: each["status"] for each in crd["status"].get("conditions") or []}
+    conditions = {
+        condition["type"]: condition["status"]
+        for condition in crd["status"].get("conditions") or []
+    }
     return conditions.get("Established") == "True"
