@@ -70,7 +70,7 @@ def main(words: list[str]) -> int:
             f"| {title} | {aligned[key]} {unit} | {unaligned[key]} {unit} | {ours:.2f} % "
             f"| {near} against {far} {unit}: {theirs:.2f} % |"
         )
-    sys.stdout.write("\n".join(re.sub(" +", " ", line) for line in lines) + "\n")
+    sys.stdout.write("\n".join(re.sub(" +(?=[ :])", "", line) for line in lines) + "\n")
     return 0
 
 
