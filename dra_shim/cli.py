@@ -18,6 +18,7 @@ PROGRAM: Final = Program(
         ("allocate", "give a pod the devices its claims ask for, and record it; changes the node"),
         ("explain", "say for each device why a claim can or cannot have it; changes nothing"),
         ("doctor", "say what of this node keeps claims from pods; changes nothing"),
+        ("verify", "measure the network that pods get by claims; creates pods and deletes them"),
         ("release", "take an allocation back; changes the node"),
     ),
     epilog="Exit status: 0 done, 1 refused or failed (one line each on standard error), "

@@ -71,7 +71,9 @@ def parse_bars(words: list[str]) -> Bars:
     for word in words:
         name, _, number = word.partition("=")
         if name not in BARS:
-            raise InvalidValueError(f"--bar {word}: use NAME=NUMBER, with a NAME of {', '.join(BARS)}")
+            raise InvalidValueError(
+                f"--bar {word}: use NAME=NUMBER, with a NAME of {', '.join(BARS)}"
+            )
         try:
             given[name] = float(number)
         except ValueError:

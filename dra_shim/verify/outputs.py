@@ -10,6 +10,7 @@ LOSS: Final = re.compile(r"([\d.]+)% packet loss")
 DEV: Final = re.compile(r"\bdev (\S+)")
 LLADDR: Final = re.compile(r"\blladdr (\S+)")
 FULL_MEMBER: Final = 0x8000
+CAP_IPC_LOCK: Final = 14  # linux/capability.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class PodFacts:
 # Prints a line for each fact, which `parse_facts` reads.
 FACTS_SCRIPT: Final = r"""
 echo "memlock $(ulimit -l)"
+sed -n 's/^CapEff:/capabilities/p' /proc/self/status
 for path in /sys/class/net/*; do
     [ -e "$path/ifindex" ] || continue
     echo "link ${path##*/} $(cat "$path/carrier" 2>/dev/null || echo 0) $(cat "$path/mtu")" \
@@ -53,12 +55,12 @@ for path in /sys/class/infiniband/*; do
     [ -e "$path/ports/1/state" ] || continue
     name=${path##*/} port=$path/ports/1
     echo "rdma $name $(cat "$port/state" "$port/rate" | tr '\n' ' ')"
-    for gid in "$port"/gids/*; do
-        index=${gid##*/}
-        kind=$(cat "$port/gid_attrs/types/$index" 2>/dev/null) || continue
-        echo "gid $name $index $(cat "$gid") $kind"
+    # There are hundreds of empty entries: one process reads them all.
+    grep -Hv '^[0:]*$' "$port"/gids/* 2>/dev/null | while IFS=: read -r path gid; do
+        index=${path##*/}
+        echo "gid $name $index $gid $(cat "$port/gid_attrs/types/$index" 2>/dev/null)"
     done
-    for pkey in "$port"/pkeys/*; do echo "pkey $name $(cat "$pkey")"; done
+    sort -u "$port"/pkeys/* 2>/dev/null | while read -r pkey; do echo "pkey $name $pkey"; done
 done
 """
 
@@ -72,9 +74,9 @@ def parse_facts(text: str) -> PodFacts:
     for line in text.splitlines():
         match line.split():
             case ["memlock", amount]:
-                facts.memlock_mib = (
-                    float("inf") if amount == "unlimited" else int(amount) / 1024
-                )
+                facts.memlock_mib = float("inf") if amount == "unlimited" else int(amount) / 1024
+            case ["capabilities", mask] if int(mask, 16) >> CAP_IPC_LOCK & 1:
+                facts.memlock_mib = float("inf")  # the kernel then ignores the limit
             case ["link", name, carrier, mtu, mac, speed]:
                 speed_gbit = max(int(speed), 0) / 1000
                 facts.links[name] = Link(carrier == "1", int(mtu), mac, speed_gbit)
@@ -86,14 +88,14 @@ def parse_facts(text: str) -> PodFacts:
                 pkeys.setdefault(name, set()).add(int(pkey, 16))
             case _:
                 pass
-    for name, (active, rate) in states.items():
-        port = RdmaPort(active, rate, gids.get(name, {}), frozenset(pkeys.get(name, ())))
+    for name, (active, rate_gbit) in states.items():
+        port = RdmaPort(active, rate_gbit, gids.get(name, {}), frozenset(pkeys.get(name, ())))
         facts.ports[name] = port
     return facts
 
 
 def usable_gid(port: RdmaPort, address: str) -> int | None:
-    """Return the index of the GID to use: RoCE v2 of the address, else the first; None: there is none.
+    """Return the index of the GID to use: RoCE v2 of the address, else the first; None without one.
 
     Args:
         port: of the RDMA device.

@@ -10,7 +10,7 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
     ),
     "down": (
         "the port has no carrier, or is not active",
-        "check cable, transceiver and switch port; for InfiniBand, check that a subnet manager runs",
+        "check cable, transceiver and switch port; for InfiniBand, check the subnet manager",
     ),
     "mtu": (
         "the interface has another MTU than claim or slice say",
@@ -46,7 +46,7 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
     ),
     "no-neighbour": (
         "nothing on the wire answers for the address: the NICs are not in one network",
-        "compare VLAN, switch port and subnet of both NICs; on Azure, check the fabric of the nodes",
+        "compare VLAN, switch port and subnet of both NICs; on Azure, the fabric of the nodes",
     ),
     "firewall": (
         "the peer answers ARP and no packets: they are dropped on the way or at the peer",

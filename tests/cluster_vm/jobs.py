@@ -58,8 +58,6 @@ def _prepare(spec: Object) -> None:
     for container in spec["containers"]:
         container["image"] = image.JOBS
         container["command"] = ["sh", "-c", WAITS, "-", *container["command"]]
-        # Debian builds PyTorch without libuv.
-        container.setdefault("env", []).append({"name": "USE_LIBUV", "value": "0"})
         mounts = container.setdefault("volumeMounts", [])
         mounts.append({"name": "programs", "mountPath": "/usr", "readOnly": True})
         mounts.append({"name": "hosts", "mountPath": "/etc/hosts"})

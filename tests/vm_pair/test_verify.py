@@ -1,0 +1,45 @@
+"""`verify` between two machines: the healthy pair passes, and each fault fails the right check.
+
+Each machine stands for a pod with two NICs on two rails. The rest of the faults is in hack/prove.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dra_shim.verify.report import as_text
+from dra_shim.verify.types import Outcome
+from tests.vm_pair.faults import FAULTS, Pair, first_nic, pair, tools, whole, without_rdma
+
+__all__ = ["pair", "tools"]
+
+IN_CI = ("smaller mtu in the path", "loss", "slow link", "firewall", "no gid")
+
+
+def test_a_healthy_pair_passes(pair: Pair) -> None:
+    lines = pair.verify(whole, exclusive=True)
+
+    report = "\n".join(as_text(lines, verbose=True))
+    assert {line.outcome for line in lines} == {Outcome.PASSED}, report
+    checks = {line.check for line in lines}
+    assert checks >= {"link", "mtu", "gid", "memlock", "isolation", "route", "reach", "path mtu"}
+    assert checks >= {"loss", "tcp", "rping", "write", "latency"}
+
+
+@pytest.mark.parametrize("name", IN_CI)
+def test_a_fault_fails_its_check_and_has_its_remedy(pair: Pair, name: str) -> None:
+    assert FAULTS[name].expected in FAULTS[name].found(pair)
+
+
+def test_crossed_rails_are_told_from_missing_networks(pair: Pair) -> None:
+    pair.wire(crossed=True)
+    try:
+        assert pair.failures(without_rdma) == {("reach", "crossed")}
+    finally:
+        pair.wire()
+
+
+def test_rdma_devices_without_a_claim_are_found(pair: Pair) -> None:
+    lines = pair.verify(first_nic, exclusive=True)
+
+    assert {line.check for line in lines if line.outcome is Outcome.FAILED} == {"isolation"}
