@@ -8,6 +8,7 @@ from typing import Final
 
 LOSS: Final = re.compile(r"([\d.]+)% packet loss")
 DEV: Final = re.compile(r"\bdev (\S+)")
+VIA: Final = re.compile(r"\bvia (\S+)")
 LLADDR: Final = re.compile(r"\blladdr (\S+)")
 FULL_MEMBER: Final = 0x8000
 CAP_IPC_LOCK: Final = 14  # linux/capability.h
@@ -140,6 +141,12 @@ def parse_loss(text: str) -> float | None:
 def parse_route_device(text: str) -> str:
     """Return the interface that `ip route get` shows; empty if none."""
     found = DEV.search(text)
+    return found[1] if found else ""
+
+
+def parse_gateway(text: str) -> str:
+    """Return the next hop that `ip route get` shows; empty on a link of its own."""
+    found = VIA.search(text)
     return found[1] if found else ""
 
 

@@ -96,6 +96,8 @@ def test_measurements() -> None:
     assert outputs.parse_iperf3('{"end": {"sum_received": {"bits_per_second": 2e9}}}') == 2
     route = "10.9.0.2 from 10.9.0.1 dev net1 uid 0\n    cache"
     assert outputs.parse_route_device(route) == "net1"
+    assert outputs.parse_gateway(route) == ""
+    assert outputs.parse_gateway("10.9.0.2 from 10.9.0.1 via 10.9.1.1 dev net1") == "10.9.1.1"
     assert outputs.parse_neighbour("10.9.0.2 lladdr 52:54:00:00:00:0A REACHABLE") == (
         "52:54:00:00:00:0a"
     )

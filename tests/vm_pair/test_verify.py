@@ -1,6 +1,7 @@
 """`verify` between two machines: the healthy pair passes, and each fault fails the right check.
 
-Each machine stands for a pod with two NICs on two rails. The rest of the faults is in hack/prove.
+Each machine stands for a pod with two NICs on two rails. `hack/prove verify` runs all
+faults, and 20 healthy runs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ __all__ = ["pair", "tools"]
 IN_CI = ("smaller mtu in the path", "loss", "slow link", "firewall", "no gid")
 
 
-def test_a_healthy_pair_passes(pair: Pair) -> None:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Have some faults and one healthy run; with --prove, all faults and 20 healthy runs."""
+    prove = metafunc.config.getoption("--prove")
+    if "fault" in metafunc.fixturenames:
+        metafunc.parametrize("fault", FAULTS if prove else IN_CI)
+    if "run" in metafunc.fixturenames:
+        metafunc.parametrize("run", range(20 if prove else 1))
+
+
+def test_a_healthy_pair_passes(pair: Pair, run: int) -> None:
     lines = pair.verify(whole, exclusive=True)
 
     report = "\n".join(as_text(lines, verbose=True))
@@ -26,9 +36,8 @@ def test_a_healthy_pair_passes(pair: Pair) -> None:
     assert checks >= {"loss", "tcp", "rping", "write", "latency"}
 
 
-@pytest.mark.parametrize("name", IN_CI)
-def test_a_fault_fails_its_check_and_has_its_remedy(pair: Pair, name: str) -> None:
-    assert FAULTS[name].expected in FAULTS[name].found(pair)
+def test_a_fault_fails_its_check_and_has_its_remedy(pair: Pair, fault: str) -> None:
+    assert FAULTS[fault].expected in FAULTS[fault].found(pair)
 
 
 def test_crossed_rails_are_told_from_missing_networks(pair: Pair) -> None:

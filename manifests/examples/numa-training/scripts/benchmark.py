@@ -48,13 +48,13 @@ def setting(name: str, on_gpu: int, on_cpu: int) -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is trained: the story's model on GPUs, one of 1.6 million parameters on CPUs."""
+    """What is trained: the story's model on GPUs, one of 393,216 parameters on CPUs."""
 
     layers: int = field(default_factory=lambda: setting("LAYERS", 12, 6))
-    width: int = field(default_factory=lambda: setting("WIDTH", 8192, 512))
-    batch: int = field(default_factory=lambda: setting("BATCH", 4096, 256))  # rows on each rank
-    warm_up: int = field(default_factory=lambda: setting("WARM_UP", 20, 2))
-    steps: int = field(default_factory=lambda: setting("STEPS", 100, 10))
+    width: int = field(default_factory=lambda: setting("WIDTH", 8192, 256))
+    batch: int = field(default_factory=lambda: setting("BATCH", 4096, 64))  # rows on each rank
+    warm_up: int = field(default_factory=lambda: setting("WARM_UP", 20, 1))
+    steps: int = field(default_factory=lambda: setting("STEPS", 100, 5))
 
     @property
     def parameters(self) -> int:
@@ -76,6 +76,7 @@ def begin() -> torch.device:
         torch.cuda.set_device(device)
         dist.init_process_group("nccl", rank=rank, world_size=world, device_id=device)
         return device
+    torch.set_num_threads(1)  # ranks share the cores of a node
     claimed = [os.environ[name] for name in sorted(os.environ) if CLAIMED.fullmatch(name)]
     if claimed:
         os.environ["GLOO_SOCKET_IFNAME"] = ",".join(claimed)
