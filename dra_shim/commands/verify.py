@@ -1,12 +1,12 @@
 """The verb `verify`: measures the network that pods get by claims, and judges it."""
 
 import argparse
-import json
 import os
 import signal
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 from dra_shim.verify.bars import BARS, parse_bars
 from dra_shim.verify.documents import Wanted, nodes_of
@@ -15,10 +15,16 @@ from dra_shim.verify.matrix import draw
 from dra_shim.verify.measure import Course, measure
 from dra_shim.verify.pair_checks import FULL, QUICK
 from dra_shim.verify.pods import new_namespace, running_pods
-from dra_shim.verify.report import as_json, as_text, count_of
+from dra_shim.verify.report import as_document, as_text, count_of
 from dra_shim.verify.types import Line, Outcome
-from dranet_nri.component.findings import say
+from dranet_nri.component.output import add_output_flag, say, show_document
 from dranet_nri.errors import InvalidValueError
+
+EXAMPLES: Final = (
+    "verify",
+    "verify --full --svg matrix.svg",
+    "verify --nodes node-a,node-b --nics 1 --bar write=380",
+)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -32,25 +38,24 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help="nodes to measure; by default all that publish NICs. A node named "
                         "twice has two pods")  # fmt: skip
     parser.add_argument("--class", dest="device_class", default="nic.dra.net", metavar="CLASS",
-                        help="DeviceClass of the NICs (default: %(default)s)")  # fmt: skip
+                        help="DeviceClass of the NICs")  # fmt: skip
     parser.add_argument("--nics", type=int, default=0, metavar="N",
                         help="NICs that a pod claims; 0, the default, is all of the node, and "
                         "none of them may be in use")  # fmt: skip
     parser.add_argument("--gpus", type=int, default=0, metavar="N",
-                        help="GPUs that a pod claims besides (default: %(default)s)")  # fmt: skip
+                        help="GPUs that a pod claims besides")  # fmt: skip
     parser.add_argument("--gpu-class", default="gpu.nvidia.com", metavar="CLASS",
-                        help="DeviceClass of the GPUs (default: %(default)s)")  # fmt: skip
+                        help="DeviceClass of the GPUs")  # fmt: skip
     parser.add_argument("--image", default="docker.io/library/ubuntu:24.04",
                         help="image with iproute2, ping, iperf3, rping and perftest, or with "
-                        "apt-get to install them (default: %(default)s)")  # fmt: skip
+                        "apt-get to install them")  # fmt: skip
     parser.add_argument("--bar", action="append", default=[], metavar="NAME=NUMBER",
                         help=f"another bar than the default; may be repeated. {bars}")  # fmt: skip
     parser.add_argument("--exclusive", action="store_true",
                         help="fail if a pod sees RDMA devices that it does not claim")  # fmt: skip
     parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS",
-                        help="for the pods to become ready (default: %(default)g)")  # fmt: skip
-    parser.add_argument("--output", choices=("table", "json"), default="table",
-                        help="form of the report (default: %(default)s)")  # fmt: skip
+                        help="for the pods to become ready")  # fmt: skip
+    add_output_flag(parser)
     parser.add_argument("--svg", metavar="FILE", help="also draw the matrix of all pairs")
     parser.add_argument("--verbose", action="store_true", help="also list what passed")
     parser.add_argument("--kubeconfig", default=os.environ.get("KUBECONFIG", ""), metavar="FILE",
@@ -75,9 +80,7 @@ def main(args: argparse.Namespace) -> int:
     lines = _measured(args, course)
     if args.svg:
         Path(args.svg).write_text(draw(lines))
-    if args.output == "json":
-        print(json.dumps(as_json(lines), indent=2, ensure_ascii=False))
-    else:
+    if not show_document(args.output, lambda: as_document(lines)):
         say(*as_text(lines, verbose=args.verbose))
     return 1 if count_of(lines, Outcome.FAILED) else 0
 

@@ -1,7 +1,7 @@
 """Bars of the measurements: what a healthy network reaches, by kind of NIC and link speed.
 
 Those of the AKS guide for InfiniBand are among them: more than 190 Gbit/s on a NIC of 200 Gbit/s,
-less than 6 µs, IPoIB above 6 Gbit/s, all-reduce of 180 GB/s with eight NICs of 200 Gbit/s.
+less than 6 µs, IPoIB above 6 Gbit/s.
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,11 @@ BARS: Final[Mapping[str, tuple[str, bool, str]]] = {
     "ipoib": ("Gbit/s", True, "TCP on IP over InfiniBand; 6"),
     "write": ("Gbit/s", True, "RDMA writes; 95 % of the link speed"),
     "latency": ("µs", False, "RDMA reads; 6 on InfiniBand, 10 on RoCE"),
-    "all-reduce": ("GB/s", True, "bus bandwidth; 90 % of the link speeds of a pod's NICs on GPUs"),
     "memlock": ("MiB", True, "limit of locked memory; 64"),
 }
 WRITE_SHARE: Final = 0.95
 TCP_SHARE: Final = 0.8
 TCP_MOST_GBIT: Final = 10.0  # of one stream on one core
-ALL_REDUCE_SHARE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +48,6 @@ class Bars:
                 return min(TCP_SHARE * speed_gbit, TCP_MOST_GBIT)
             case "latency":
                 return 6.0 if fabric is Fabric.INFINIBAND else 10.0
-            case "all-reduce":
-                return ALL_REDUCE_SHARE * speed_gbit / 8
             case _:
                 return {"loss": 0.2, "ipoib": 6.0, "memlock": 64.0}[name]
 

@@ -76,8 +76,4 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
         "the latency of RDMA reads is too high",
         "check for a busy fabric, for power saving of the CPUs, and for NUMA placement",
     ),
-    "no-collective": (
-        "the all-reduce of all pods did not end",
-        "read the last lines of the pod's output; check the failures above first",
-    ),
 }

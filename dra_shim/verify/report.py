@@ -1,10 +1,10 @@
-"""The report of a verification as text and as JSON: failures first, the worst of them on top."""
+"""The report of a verification as text and as a document: failures first, the worst on top."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from dra_shim.verify.types import Line, Outcome
-from dranet_nri.component.findings import table
+from dranet_nri.component.output import table
 
 ORDER = {Outcome.FAILED: 0, Outcome.NOT_MEASURED: 1, Outcome.PASSED: 2}
 
@@ -45,8 +45,8 @@ def as_text(lines: Sequence[Line], *, verbose: bool) -> list[str]:
     return [*text, *([""] if text else []), _summary(lines)]
 
 
-def as_json(lines: Sequence[Line]) -> dict[str, Any]:
-    """Return the report as a JSON object with camelCase keys."""
+def as_document(lines: Sequence[Line]) -> dict[str, Any]:
+    """Return the report as a document with camelCase keys."""
     return {
         "passed": not count_of(lines, Outcome.FAILED),
         "counts": {

@@ -12,7 +12,7 @@ from dra_shim.verify.matrix import COLOURS, draw
 from dra_shim.verify.node_checks import check_worker, failed, passed, speed_of
 from dra_shim.verify.outputs import Link, PodFacts, RdmaPort
 from dra_shim.verify.remedies import CAUSES
-from dra_shim.verify.report import as_json, as_text
+from dra_shim.verify.report import as_document, as_text
 from dra_shim.verify.schedule import all_pairs, ring
 from dra_shim.verify.types import ClaimedNic, Fabric, Line, Outcome, Worker
 from dranet_nri.errors import InvalidValueError
@@ -179,8 +179,8 @@ def test_a_healthy_report_is_one_line() -> None:
     assert len(as_text(LINES[:1], verbose=True)) == 4
 
 
-def test_the_report_as_json() -> None:
-    report = as_json(LINES)
+def test_the_report_as_a_document() -> None:
+    report = as_document(LINES)
 
     assert report["passed"] is False
     assert report["counts"] == {"failed": 2, "notMeasured": 1, "passed": 1}
