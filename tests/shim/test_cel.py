@@ -252,8 +252,11 @@ def test_lookups_that_are_not_of_the_device_are_not_rewritten() -> None:
     ("work", "loaded"),
     [
         ("import dra_shim.daemon.process", set()),
-        ("from dra_shim.discovery import Choice; Choice().check()", set()),
-        ("from dra_shim.discovery import Choice; Choice('true').check()", {"cel_expr_python"}),
+        ("from dra_shim.discovery import DeviceSelection; DeviceSelection().check()", set()),
+        (
+            "from dra_shim.discovery import DeviceSelection; DeviceSelection('true').check()",
+            {"cel_expr_python"},
+        ),
         ("from dra_shim.resourceapi import parse_manifests; parse_manifests('')", {"yaml"}),
     ],
 )
