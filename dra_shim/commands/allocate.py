@@ -1,24 +1,24 @@
 """The verb `allocate`: allocates the devices of a pod's claims, without a cluster."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
-from dra_shim.checkpoint.transaction import Ledger, nonce_for, writing
+from dra_shim.checkpoint.transaction import CheckpointTransaction, nonce_for, writing
 from dra_shim.commands.documents import read_documents
-from dra_shim.pool import near_in, stock_of
+from dra_shim.pool import near_in, node_inventory
 from dra_shim.prepare.allocation import is_gated
 from dra_shim.prepare.transactions import check_distinct
 from dra_shim.resourceapi import DeviceClass
-from dra_shim.scheduling.allocator import Wanted, allocate
+from dra_shim.scheduling.allocator import NamedClaim, allocate
 from dra_shim.scheduling.inputs import read_inventory
 from dra_shim.scheduling.pod_claims import PodClaim, claims_of_pod, classes_of
 from dra_shim.settings.common import (
-    State,
+    StatePaths,
     add_azure_flag,
     add_gates_flag,
     add_shared_flag,
@@ -30,7 +30,7 @@ from dra_shim.settings.common import (
     uid,
 )
 from dranet_nri.cdi.edits import cdi_ids
-from dranet_nri.component.findings import say, table
+from dranet_nri.component.output import add_output_flag, say, show_document, show_table
 from dranet_nri.config import lease_addresses, network_config_to_object
 from dranet_nri.errors import RefusedError
 from dranet_nri.facts.host import boot_id, node_name
@@ -38,6 +38,10 @@ from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.model import AllocatedDevice, Allocation, ObjectRef
 from dranet_nri.state.lock import PluginLock
 
+EXAMPLES: Final = (
+    "allocate --claim claim.yaml --class class.yaml --pod UID --pod-name ml/train \\\n"
+    "      --container main=fast",
+)
 _COLUMNS = ("CLAIM", "REQUEST", "DEVICE", "INTERFACE", "CDI DEVICE")
 
 
@@ -102,7 +106,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="dranet's order: the first configuration alone, so the class beats the claim",
     )
-    add("--output", choices=("table", "json"), default="table", help="form")
+    add_output_flag(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -117,7 +121,7 @@ def main(args: argparse.Namespace) -> int:
     pod = pod_from(args)
     claims = claims_of_pod(documents, pod, args.containers)
     classes = classes_of((*documents, *read_documents(args.classes)))
-    with Ledger(state_from(args)) as ledger:
+    with CheckpointTransaction(state_from(args)) as ledger:
         for each in ledger.damages():
             if each.broken.in_the_way or ledger.moved_aside(each.claim_uid):
                 _warn(f"the record of claim {each.claim_uid} {each.text}")
@@ -130,17 +134,20 @@ def main(args: argparse.Namespace) -> int:
         ledger.record([new for new, old in zip(records, before, strict=True) if new != old])
     for claim, record, old in zip(claims, records, before, strict=True):
         _warn_about(claim, record, old)
-    _show(records, as_json=args.output == "json")
+    if not show_document(args.output, lambda: {"claims": [_document(each) for each in records]}):
+        show_table([_COLUMNS, *(row for record in records for row in _rows(record))])
     return 0
 
 
-def _others(ledger: Ledger, pod: ObjectRef, records: Sequence[Allocation]) -> Iterator[Allocation]:
+def _others(
+    ledger: CheckpointTransaction, pod: ObjectRef, records: Sequence[Allocation]
+) -> Iterator[Allocation]:
     """Yield what the pod has by other claims."""
     shown = {record.claim.uid for record in records}
     return (each for each in ledger.of_pod(pod.uid) if each.claim.uid not in shown)
 
 
-def _check_alone(state: State) -> None:
+def _check_alone(state: StatePaths) -> None:
     """See that no daemon has the records: it drops those of claims that no API server has.
 
     Raises:
@@ -165,16 +172,16 @@ def _allocated(
     claims: Sequence[PodClaim],
     classes: Mapping[str, DeviceClass],
     pod: ObjectRef,
-    ledger: Ledger,
+    ledger: CheckpointTransaction,
 ) -> list[Allocation]:
     if not claims:
         return []
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
     known, uses = ledger.known_devices(), ledger.in_use()
-    stock = stock_of(inventory, known, uses, args.filter, args.shared, facts, near)
+    stock = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
     results = allocate(
-        [Wanted(str(claim.ref), claim.spec) for claim in claims],
+        [NamedClaim(str(claim.ref), claim.spec) for claim in claims],
         classes,
         stock,
         node_name(args.node),
@@ -198,7 +205,7 @@ def _allocated(
 
 
 def _leased(
-    results: Sequence[tuple[AllocatedDevice, ...]], ledger: Ledger
+    results: Sequence[tuple[AllocatedDevice, ...]], ledger: CheckpointTransaction
 ) -> list[tuple[AllocatedDevice, ...]]:
     """Return the devices with addresses in place of ranges; no record holds a range."""
     configs = [device.config for devices in results for device in devices]
@@ -229,13 +236,6 @@ def _warn_about(claim: PodClaim, record: Allocation, old: Allocation | None) -> 
             "listed by none, so nothing holds the containers back until its devices are there; "
             f"add --container NAME={claim.known_as}"
         )
-
-
-def _show(records: Sequence[Allocation], *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"claims": [_document(record) for record in records]}, indent=2))
-        return
-    say(*table([_COLUMNS, *(row for record in records for row in _rows(record))]))
 
 
 def _rows(record: Allocation) -> list[tuple[str, ...]]:

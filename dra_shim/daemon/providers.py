@@ -6,8 +6,16 @@ from pathlib import Path
 from dra_shim.checkpoint.profiles import ProfileStore
 from dra_shim.cloud import CloudDirectory, CloudNotice, Detection, Machine, Provider
 from dra_shim.cloud.webhook import Webhook, WebhookProvider
-from dra_shim.prepare import Notice, Notify, ProfileReleaser, Providers, Swept, Turn, Unprepared
-from dra_shim.settings.common import State
+from dra_shim.prepare import (
+    ClaimUnprepared,
+    Notice,
+    Notify,
+    OrphansRemoved,
+    ProfileReleaser,
+    Providers,
+    Turn,
+)
+from dra_shim.settings.common import StatePaths
 from dra_shim.settings.providers import ProviderSettings
 
 SYSFS = Path("/sys")
@@ -24,7 +32,7 @@ class ProviderParts:
     def __init__(
         self,
         settings: ProviderSettings,
-        state: State,
+        state: StatePaths,
         labels: Callable[[], Awaitable[Mapping[str, str]]],
         changed: Callable[[], None],
         notify: Callable[[CloudNotice], None],
@@ -56,7 +64,7 @@ class ProviderParts:
 
     def on_prepare(self, notice: Notice) -> None:
         """Release soon what an ended claim has."""
-        if isinstance(notice, Unprepared | Swept) and self._releaser is not None:
+        if isinstance(notice, ClaimUnprepared | OrphansRemoved) and self._releaser is not None:
             self._releaser.stir()
 
     async def close(self) -> None:

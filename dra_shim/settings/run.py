@@ -10,21 +10,21 @@ from typing import Final
 
 from dra_shim.settings.common import (
     KUBELET_ROOT,
-    State,
+    StatePaths,
     add_azure_flag,
     add_gates_flag,
     add_shared_flag,
     add_state_flags,
     state_from,
 )
-from dra_shim.settings.listen_address import Address, parse_address
+from dra_shim.settings.listen_address import ListenAddress, parse_address
 from dra_shim.settings.providers import ProviderSettings, add_provider_flags, providers_from
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.settings import patterns
 
-BIND_ADDRESS: Final = Address("", 9177)
+BIND_ADDRESS: Final = ListenAddress("", 9177)
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # strconv.ParseBool
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}  # of a Go duration
@@ -69,6 +69,7 @@ class RunSettings:
         include, exclude: patterns of devices to publish, none for all, and never to publish.
         uplinks: patterns of interfaces that are the uplinks, none to go by default routes.
         move_ipoib: IPoIB interfaces are given with their devices; False: they stay on the node.
+        parents: patterns of interfaces that stay on the node, and of which pods get children.
         rescan_s: the longest time between two full scans of the node, in seconds.
         first_valid_config: dranet's order of configurations.
         ignored: flags of dranet that were given and decide nothing, with why.
@@ -77,9 +78,9 @@ class RunSettings:
 
     node: str
     kubeconfig: Path | None = None
-    bind_address: Address = BIND_ADDRESS
+    bind_address: ListenAddress = BIND_ADDRESS
     kubelet_root: Path = KUBELET_ROOT
-    state: State = field(default_factory=State)
+    state: StatePaths = field(default_factory=StatePaths)
     filter: str = DEFAULT_FILTER
     shared: str = ""
     azure_size: str = ""
@@ -89,6 +90,7 @@ class RunSettings:
     exclude: tuple[str, ...] = ()
     uplinks: tuple[str, ...] = ()
     move_ipoib: bool = True
+    parents: tuple[str, ...] = ()
     rescan_s: float = 60.0
     first_valid_config: bool = False
     ignored: tuple[tuple[str, str], ...] = ()
@@ -145,6 +147,11 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--uplink-interfaces", default="", metavar="PATTERNS",
         help="the node's uplinks, with commas, instead of what default routes tell; a link with the"
         " Node's address is one all the same; give dranet-nri the same",
+    )  # fmt: skip
+    add(
+        "--parent-interfaces", default="", metavar="PATTERNS",
+        help="interfaces that stay on the node, with commas, and of which pods get children"
+        " (IPVLAN, MACVLAN, VLAN), be they bonds or uplinks; give dranet-nri the same",
     )  # fmt: skip
     add(
         "--inventory-max-poll-interval", dest="rescan", type=_duration, default=60.0,
@@ -214,6 +221,7 @@ def settings_from(args: argparse.Namespace) -> RunSettings:
         exclude=tuple(args.exclude),
         uplinks=patterns(args.uplink_interfaces),
         move_ipoib=args.move_ib_interfaces,
+        parents=patterns(args.parent_interfaces),
         rescan_s=args.rescan,
         first_valid_config=args.first_valid_config,
         ignored=tuple(_ignored(args)),
@@ -227,7 +235,7 @@ def _file(text: str) -> Path | None:
     return Path(text) if text else None
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> ListenAddress:
     try:
         return parse_address(text)
     except InvalidValueError as error:

@@ -17,10 +17,15 @@ from typing import Final
 
 import structlog
 
-from dranet_nri.attach.conflicts import refuse_guest, refuse_held, refuse_unusable
+from dranet_nri.attach.child import remove_strays
+from dranet_nri.attach.conflicts import (
+    refuse_guest,
+    refuse_held,
+    refuse_unlike_children,
+    refuse_unusable,
+)
 from dranet_nri.attach.desired import moved
 from dranet_nri.attach.executor import Clock, Executor
-from dranet_nri.attach.ipoib import remove_strays
 from dranet_nri.attach.locks import DeviceLocks, Late
 from dranet_nri.attach.metrics import Meter
 from dranet_nri.attach.netns_refs import Holding
@@ -143,6 +148,7 @@ class Attacher:
                 raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
                 refuse_held(pod, claims, self.attachments.all(), self.live)
+                refuse_unlike_children(claims, self.attachments.all())
                 refuse_unusable(claims, self.attachments.in_the_way(), self.allocation)
                 refuse_guest(pod, claims, self.vm_handlers)
                 netns = own_netns(pod, self.kernel)

@@ -252,7 +252,9 @@ class Daemon:
                 attachments,
                 SystemClock(),
                 RdmaOptions(settings.rdma_mode, settings.rdma_char_devices),
-                Guard(settings.node_addresses, settings.uplinks, settings.include),
+                Guard(
+                    settings.node_addresses, settings.uplinks, settings.include, settings.parents
+                ),
             ),
             attachments=attachments,
             gate=Gate(RealFs(), settings.cdi, settings.metadata),

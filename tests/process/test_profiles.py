@@ -19,7 +19,7 @@ from dra_shim.prepare import (
     Providers,
 )
 from dra_shim.prepare.profiles import ProfileSource
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.config import network_config_to_object
 from dranet_nri.errors import StateCorruptError
 from dranet_nri.model import Device, ObjectRef
@@ -93,7 +93,7 @@ class Site:
     """A preparer with providers."""
 
     def __init__(self, root: Path) -> None:
-        self.state = State(root / "state", root / "run")
+        self.state = StatePaths(root / "state", root / "run")
         self.store = ProfileStore(self.state.profiles)
         self.pool, self.clouds = Pool(self.store), Clouds()
         self.bench = self.restarted()
@@ -219,7 +219,7 @@ def test_a_webhook_without_profiles_is_named(site: Site) -> None:
 
 
 def test_a_node_without_a_provider_says_how_to_have_one(tmp_path: Path) -> None:
-    with closing(Bench(State(tmp_path / "state", tmp_path / "run"))) as bench:
+    with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as bench:
         claim = bench.cluster.add("nics", "u1", "a")
         document = bench.cluster.claims["nics"]["status"]["allocation"]["devices"]
         document["config"] = [config({"profile": "fast"})]
