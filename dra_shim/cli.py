@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dranet_nri.component.cli import Program
-from dranet_nri.component.findings import say
+from dranet_nri.component.findings import print_lines
 from dranet_nri.errors import DranetError
 
 PROGRAM: Final = Program(
@@ -36,9 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return verb.main(args)
     except KeyboardInterrupt:
-        say("dra-shim: interrupted", to=sys.stderr)
+        print_lines("dra-shim: interrupted", to=sys.stderr)
         return 130
     except (DranetError, OSError) as error:
         for line in error.lines if isinstance(error, DranetError) else (str(error),):
-            say(f"dra-shim: {' '.join(line.splitlines())}", to=sys.stderr)
+            print_lines(f"dra-shim: {' '.join(line.splitlines())}", to=sys.stderr)
         return 1

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dranet_nri.component.cli import Program
-from dranet_nri.component.findings import say
+from dranet_nri.component.findings import print_lines
 from dranet_nri.errors import DranetError
 
 PROGRAM: Final = Program(
@@ -32,5 +32,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return verb.main(args)
     except (DranetError, OSError) as error:
-        say(*f"dranet-nri: {error}".split("\n"), to=sys.stderr)
+        print_lines(*f"dranet-nri: {error}".split("\n"), to=sys.stderr)
         return 1

@@ -30,7 +30,7 @@ from dra_shim.settings.common import (
     uid,
 )
 from dranet_nri.cdi.edits import cdi_ids
-from dranet_nri.component.findings import say, table
+from dranet_nri.component.findings import print_lines, table_lines
 from dranet_nri.config import lease_addresses, network_config_to_object
 from dranet_nri.errors import RefusedError
 from dranet_nri.facts.host import boot_id, node_name
@@ -102,7 +102,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="dranet's order: the first configuration alone, so the class beats the claim",
     )
-    add("--output", choices=("table", "json"), default="table", help="form")
+    add("--output", choices=("table", "json"), default="table_lines", help="form")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -214,7 +214,7 @@ def _current(record: Allocation) -> Allocation:
 
 
 def _warn(text: str) -> None:
-    say(f"dra-shim: {text}", to=sys.stderr)
+    print_lines(f"dra-shim: {text}", to=sys.stderr)
 
 
 def _warn_about(claim: PodClaim, record: Allocation, old: Allocation | None) -> None:
@@ -235,7 +235,7 @@ def _show(records: Sequence[Allocation], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"claims": [_document(record) for record in records]}, indent=2))
         return
-    say(*table([_COLUMNS, *(row for record in records for row in _rows(record))]))
+    print_lines(*table_lines([_COLUMNS, *(row for record in records for row in _rows(record))]))
 
 
 def _rows(record: Allocation) -> list[tuple[str, ...]]:

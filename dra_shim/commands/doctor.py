@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from dra_shim.settings.common import state_from
 from dra_shim.settings.run import add_access_flags, add_address_flag
-from dranet_nri.component.findings import Finding, Grade, lines_of, say
+from dranet_nri.component.findings import Finding, Severity, finding_lines, print_lines
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
 from dranet_nri.model import DRIVER_NAME
@@ -31,8 +31,8 @@ def main(args: argparse.Namespace) -> int:
     if args.output == "json":
         print(json.dumps({"findings": [asdict(each) for each in found]}, indent=2))
     else:
-        say(*lines_of(found))
-    return 1 if any(each.grade is Grade.BAD for each in found) else 0
+        print_lines(*finding_lines(found))
+    return 1 if any(each.grade is Severity.BAD for each in found) else 0
 
 
 async def _findings(args: argparse.Namespace) -> list[Finding]:
@@ -45,7 +45,7 @@ async def _findings(args: argparse.Namespace) -> list[Finding]:
     try:
         api = Api(connect(access_of(args.kubeconfig, os.environ)))
     except InvalidValueError as error:
-        found.append(Finding("API server", Grade.BAD, str(error)))
+        found.append(Finding("API server", Severity.BAD, str(error)))
     else:
         try:
             node = node_name(args.hostname_override)
@@ -54,7 +54,7 @@ async def _findings(args: argparse.Namespace) -> list[Finding]:
         finally:
             await api.close()
     said = [each async for each in doctor_checks.shim_findings(args.bind_address)]
-    ready = all(each.grade is Grade.OK for each in said)
+    ready = all(each.grade is Severity.OK for each in said)
     root = args.kubelet_root_dir
     sockets = sockets_of(root, DRIVER_NAME)
     found += said

@@ -36,8 +36,8 @@ from dra_shim.settings.common import (
     add_state_flags,
     state_from,
 )
-from dranet_nri.component.findings import say
-from dranet_nri.config import Configured, clashes, network_config_to_object
+from dranet_nri.component.findings import print_lines
+from dranet_nri.config import SameConfig, clashes, network_config_to_object
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
@@ -148,7 +148,7 @@ def main(args: argparse.Namespace) -> int:
     if args.output == "json":
         print(json.dumps(_document(found), indent=2))
     else:
-        say(*_lines(found))
+        print_lines(*_lines(found))
     return 1 if found.why else 0
 
 
@@ -204,7 +204,7 @@ def _configured(
 ) -> Explanation:
     """Add the configuration of each device; one that is not valid undoes the decision."""
     found: list[tuple[Grant, str, object]] = []
-    configured: list[Configured] = []
+    configured: list[SameConfig] = []
     for grant in grants:
         claim = claims[grant.claim]
         config: object = None
@@ -216,7 +216,7 @@ def _configured(
             else:
                 config = network_config_to_object(chosen)
                 title = f"device {grant.offer.name} of claim {claim.label}"
-                configured.append(Configured(title, chosen))
+                configured.append(SameConfig(title, chosen))
         found.append((grant, claim.label, config))
     why = (*why, *clashes(configured))
     return Explanation(parts, () if why else tuple(found), tuple(dict.fromkeys(why)))

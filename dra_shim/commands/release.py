@@ -5,9 +5,9 @@ import sys
 
 from dra_shim.checkpoint.transaction import Ledger
 from dra_shim.settings.common import add_state_flags, namespaced_name, state_from, uid
-from dranet_nri.component.findings import say
+from dranet_nri.component.findings import print_lines
 from dranet_nri.model import Allocation
-from dranet_nri.state.corrupt import Damage, kept_in
+from dranet_nri.state.corrupt import CorruptSummary, kept_in
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +33,11 @@ def main(args: argparse.Namespace) -> int:
         for record in records:
             ledger.forget(record.claim.uid)
             devices = ", ".join(each.device.name for each in record.devices)
-            say(f"released claim {record.claim} of pod {record.pod}: {devices}")
+            print_lines(f"released claim {record.claim} of pod {record.pod}: {devices}")
         if named := damaged.pop(args.claim_uid, None):
-            say(_dropped(ledger, named))
+            print_lines(_dropped(ledger, named))
         elif not records:
-            say(f"nothing to release: {title} has no allocation")
+            print_lines(f"nothing to release: {title} has no allocation")
         for each in damaged.values():
             _tell(ledger, each)
     return 0
@@ -52,7 +52,7 @@ def _wanted(ledger: Ledger, args: argparse.Namespace) -> tuple[str, tuple[Alloca
     return f"claim {args.claim_uid}", ledger.by_uid(args.claim_uid)
 
 
-def _dropped(ledger: Ledger, damage: Damage) -> str:
+def _dropped(ledger: Ledger, damage: CorruptSummary) -> str:
     """Move a record aside that cannot be used, unless it was, and return what became of it."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
@@ -64,10 +64,10 @@ def _dropped(ledger: Ledger, damage: Damage) -> str:
     return f"nothing to release: {whose} {damage.text}"
 
 
-def _tell(ledger: Ledger, damage: Damage) -> None:
+def _tell(ledger: Ledger, damage: CorruptSummary) -> None:
     """Say what concerns another claim: its record is in the way, or was moved aside just now."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
-        say(f"dra-shim: {whose} was left alone, it {damage.text}", to=sys.stderr)
+        print_lines(f"dra-shim: {whose} was left alone, it {damage.text}", to=sys.stderr)
     elif damage.broken.unread or ledger.moved_aside(damage.claim_uid):
-        say(f"dra-shim: {whose} {damage.text}", to=sys.stderr)
+        print_lines(f"dra-shim: {whose} {damage.text}", to=sys.stderr)

@@ -5,7 +5,7 @@ import asyncio
 import os
 
 from dra_shim.settings.run import add_run_flags, settings_from
-from dranet_nri.component.log import configure, patient_stderr
+from dranet_nri.component.log import configure, non_blocking_stderr
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def main(args: argparse.Namespace) -> int:
     from dra_shim.daemon.process import Daemon
 
     settings = settings_from(args)
-    with patient_stderr():
+    with non_blocking_stderr():
         configure(json=settings.log_json, verbose=settings.verbose)
         asyncio.run(Daemon(settings, os.environ).run())
     return 0

@@ -17,7 +17,7 @@ from dra_shim.resourceapi import (
     Workload,
     parse_manifests,
 )
-from dranet_nri.component.findings import say
+from dranet_nri.component.findings import print_lines
 from dranet_nri.errors import ConfigError
 
 
@@ -44,11 +44,11 @@ def main(args: argparse.Namespace) -> int:
         except ConfigError as error:
             wrong = True
             for line in error.violations:
-                say(f"{title}: {line}", to=sys.stderr)
+                print_lines(f"{title}: {line}", to=sys.stderr)
         else:
             found += documents
             for document in documents:
-                say(f"{title}: {_verdict(document)}")
+                print_lines(f"{title}: {_verdict(document)}")
     return 1 if wrong or not _fit(found) else 0
 
 
@@ -59,9 +59,9 @@ def _fit(documents: Sequence[Document]) -> bool:
     except ConfigError as error:
         together = Together(error.violations, ())
     for line in together.violations:
-        say(line, to=sys.stderr)
+        print_lines(line, to=sys.stderr)
     for line in together.warnings:
-        say(f"warning: {line}", to=sys.stderr)
+        print_lines(f"warning: {line}", to=sys.stderr)
     return not together.violations
 
 

@@ -12,7 +12,7 @@ from dra_shim.discovery.node_addresses import Reach
 from dra_shim.discovery.notices import LookStuck, Notify
 from dra_shim.discovery.snapshot import Choice, View, view_of, with_rdma
 from dra_shim.discovery.tcx import Told
-from dranet_nri.component.threads import Patience, in_thread
+from dranet_nri.component.threads import HangTimeout, in_thread
 from dranet_nri.inventory import Uplinks, uplinks_of
 from dranet_nri.model import Device
 
@@ -45,7 +45,7 @@ class Eyes:
         self._uplinks: Uplinks | None = None  # as they were seen last
         self._had_rdma: dict[str, Device] = {}  # functions, as they were when it was seen last
         self._told = Told(plugin, notify)
-        self._patience = Patience(patience_s, lambda doing: notify(LookStuck(doing, patience_s)))
+        self._patience = HangTimeout(patience_s, lambda doing: notify(LookStuck(doing, patience_s)))
 
     async def see(self, held: Held, *, whole: bool) -> View:
         """Return what there is now, with what records give to pods.

@@ -19,7 +19,7 @@ from dra_shim.status.reasons import Occurrence, of_notice
 from dra_shim.status.record_watch import follow
 from dra_shim.status.recorder import EventPoster
 from dra_shim.status.summary import Standing, verdict
-from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.model import ObjectRef
 
 
@@ -47,7 +47,7 @@ class StatusReporter:
         state: State,
         node: str,
         notify: notices.Notify,
-        timing: Timing = REAL,
+        timing: LoopClock = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -62,7 +62,7 @@ class StatusReporter:
         self._timing = timing
         self._writer = ClaimWriter(api, node, notify, timing)
         self._poster = EventPoster(api, node, notify, timing)
-        self._alarm = Alarm(timing)
+        self._alarm = Wakeup(timing)
         self._known: dict[str, _Known] = {}
         self._stranded: dict[str, Stranded] = {}  # claim UID → who waits for it in vain
 

@@ -5,9 +5,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dranet_nri.component.findings import say, table
+from dranet_nri.component.findings import print_lines, table_lines
 from dranet_nri.facts.scan import read_host
-from dranet_nri.inventory import Inventory, RdmaDevice, RdmaPort, inventory_from_facts
+from dranet_nri.inventory import Inventory, RdmaDeviceFacts, RdmaPortFacts, inventory_from_facts
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
 
 _COLUMNS = ("DEVICE", "INTERFACE", "STATE", "DRIVER", "NUMA", "PCIE ROOT", "RDMA", "ADDRESSES")
@@ -17,7 +17,7 @@ _RDMA_COLUMNS = ("RDMA", "PORT", "PROTOCOL", "STATE", "PHYSICAL", "RATE", "SUBNE
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.add_argument("--sysfs", type=Path, default=Path("/sys"), help="mount of sysfs")
-    parser.add_argument("--output", choices=("table", "json"), default="table", help="form")
+    parser.add_argument("--output", choices=("table", "json"), default="table_lines", help="form")
     parser.add_argument(
         "--azure-size", default="", metavar="SIZE",
         help="what Azure calls this VM's size, which tells the NUMA nodes of its NICs and the GPUs "
@@ -37,7 +37,9 @@ def main(args: argparse.Namespace) -> int:
     return print_inventory(inventory, facts.rdma, as_json=args.output == "json")
 
 
-def print_inventory(inventory: Inventory, rdma: Sequence[RdmaDevice] = (), *, as_json: bool) -> int:
+def print_inventory(
+    inventory: Inventory, rdma: Sequence[RdmaDeviceFacts] = (), *, as_json: bool
+) -> int:
     """Print the inventory and return the exit code, always 0.
 
     Args:
@@ -50,19 +52,19 @@ def print_inventory(inventory: Inventory, rdma: Sequence[RdmaDevice] = (), *, as
         print(json.dumps(document, indent=2))
         return 0
     if inventory.devices:
-        say(*table([_COLUMNS, *(_row(device) for device in inventory.devices)]))
+        print_lines(*table_lines([_COLUMNS, *(_row(device) for device in inventory.devices)]))
     else:
-        say("No device can be given to pods.")
+        print_lines("No device can be given to pods.")
     if rdma:
         rows = [
             _rdma_row(device, port)
             for device in sorted(rdma, key=lambda device: device.name)
             for port in device.ports
         ]
-        say("", *table([_RDMA_COLUMNS, *rows]))
+        print_lines("", *table_lines([_RDMA_COLUMNS, *rows]))
     if inventory.excluded:
         rows = [(f"  {name}", reason) for name, reason in inventory.excluded]
-        say("", "Kept for the node:", *table(rows))
+        print_lines("", "Kept for the node:", *table_lines(rows))
     return 0
 
 
@@ -86,7 +88,7 @@ def _key(key: DeviceKey) -> dict[str, object]:
     return {"bus": key.bus, "parent": key.parent, "name": key.name, "pci": key.pci, **port}
 
 
-def _rdma_document(device: RdmaDevice) -> dict[str, object]:
+def _rdma_document(device: RdmaDeviceFacts) -> dict[str, object]:
     return {
         "name": device.name,
         "index": device.index,
@@ -117,7 +119,7 @@ def _rdma_document(device: RdmaDevice) -> dict[str, object]:
     }
 
 
-def _rdma_row(device: RdmaDevice, port: RdmaPort) -> tuple[str, ...]:
+def _rdma_row(device: RdmaDeviceFacts, port: RdmaPortFacts) -> tuple[str, ...]:
     return (
         device.name,
         str(port.number),

@@ -8,12 +8,12 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from dranet_nri.component.findings import say, table
+from dranet_nri.component.findings import print_lines, table_lines
 from dranet_nri.model import Allocation, Attachment, Phase
 from dranet_nri.settings import ALLOCATIONS, RUN
 from dranet_nri.state import heartbeat
-from dranet_nri.state.corrupt import Damage, of_allocations, of_attachments
-from dranet_nri.state.heartbeat import Verdict
+from dranet_nri.state.corrupt import CorruptSummary, of_allocations, of_attachments
+from dranet_nri.state.heartbeat import PluginHealth
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
 COLUMNS = ("DEVICE", "STATE", "POD", "CLAIM", "IN POD AS", "REASON")
@@ -23,12 +23,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.add_argument("--allocations-dir", type=Path, default=ALLOCATIONS)
     parser.add_argument("--run-dir", type=Path, default=RUN)
-    parser.add_argument("--output", choices=("table", "json"), default="table")
+    parser.add_argument("--output", choices=("table", "json"), default="table_lines")
 
 
 def main(args: argparse.Namespace) -> int:
     """Print one row a device; 1 if a record is in the way, or the plugin serves no pod."""
-    verdict = heartbeat.judge(args.run_dir)
+    verdict = heartbeat.plugin_health(args.run_dir)
     with (
         AllocationReader(args.allocations_dir, owner=None) as allocations,
         AttachmentReader(args.run_dir / "attachments", owner=None) as attachments,
@@ -46,17 +46,17 @@ def main(args: argparse.Namespace) -> int:
         shown["moved_aside"] = _by_claim(aside)
         print(json.dumps({**shown, "plugin": _plugin(verdict)}, indent=1))
     else:
-        say(*table([COLUMNS, *rows]))
+        print_lines(*table_lines([COLUMNS, *rows]))
         for warning, devices in warnings.items():
-            say(f"{', '.join(devices)}: {warning}")
+            print_lines(f"{', '.join(devices)}: {warning}")
         for damage in damages:
-            say(f"record of claim {damage.claim_uid} {damage.text}")
+            print_lines(f"record of claim {damage.claim_uid} {damage.text}")
         if said := (*verdict.troubles, *verdict.remarks):
-            say(f"the plugin: {'; '.join(said)}")
+            print_lines(f"the plugin: {'; '.join(said)}")
     return 1 if broken or verdict.troubles else 0
 
 
-def _plugin(verdict: Verdict) -> dict[str, object]:
+def _plugin(verdict: PluginHealth) -> dict[str, object]:
     return {
         "alive": not verdict.dead,
         "connected": not verdict.troubles,
@@ -65,7 +65,7 @@ def _plugin(verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _by_claim(damages: Iterable[Damage]) -> dict[str, str]:
+def _by_claim(damages: Iterable[CorruptSummary]) -> dict[str, str]:
     """Return what is to be said of the records, by claim UID; of two that a claim has, of both."""
     said: dict[str, list[str]] = {}
     for damage in damages:

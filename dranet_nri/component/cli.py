@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Final, Protocol, cast
 
-from dranet_nri.component.findings import say
+from dranet_nri.component.findings import print_lines
 
 DISTRIBUTION: Final = "dranet-nri"  # both programs come from it
 
 
-class Verb(Protocol):
+class Command(Protocol):
     """A module that is named as its verb."""
 
     def add_flags(self, parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ class Program:
     verbs: tuple[tuple[str, str], ...]
     epilog: str
 
-    def parse(self, words: Sequence[str]) -> tuple[Verb, argparse.Namespace]:
+    def parse(self, words: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         """Return the verb that the words ask for, and its flags.
 
         Raises:
@@ -62,8 +62,8 @@ class Program:
         args = parser.parse_args(words)
         return self._module(args.verb), args
 
-    def _module(self, verb: str) -> Verb:
-        return cast("Verb", import_module(f"{self.package}.{verb}"))
+    def _module(self, verb: str) -> Command:
+        return cast("Command", import_module(f"{self.package}.{verb}"))
 
 
 class _Version(argparse.Action):
@@ -77,5 +77,5 @@ class _Version(argparse.Action):
             found = version(DISTRIBUTION)
         except PackageNotFoundError:
             found = "of a source tree, not installed"
-        say(f"{parser.prog} {found}")
+        print_lines(f"{parser.prog} {found}")
         parser.exit()

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TextIO
 
 
-class Grade(StrEnum):
+class Severity(StrEnum):
     """Severity of a finding."""
 
     OK = "ok"
@@ -25,26 +25,26 @@ class Finding:
     """One line of the report."""
 
     subject: str
-    grade: Grade
+    grade: Severity
     text: str
 
 
-def shown(text: str) -> str:
+def escaped(text: str) -> str:
     """Return text with every character escaped that is not printable, ends of lines included."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
-def say(*lines: str, to: TextIO | None = None) -> None:
+def print_lines(*lines: str, to: TextIO | None = None) -> None:
     """Print lines, each of them as one; to standard output by default."""
     for line in lines:
-        print(shown(line), file=to or sys.stdout)
+        print(escaped(line), file=to or sys.stdout)
 
 
-def table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def table_lines(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the rows as lines, their cells in columns."""
-    cells = [[shown(cell) for cell in row] for row in rows]
+    cells = [[escaped(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return tuple(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -52,7 +52,7 @@ def table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     )
 
 
-def lines_of(found: Sequence[Finding]) -> tuple[str, ...]:
+def finding_lines(found: Sequence[Finding]) -> tuple[str, ...]:
     """Return a line for each finding, in columns."""
     width = max((len(finding.subject) for finding in found), default=0)
     return tuple(

@@ -10,7 +10,7 @@ from typing import Final
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.links import NLM_F_EXCL_CREATE, RTM_NEWLINK, ipoib_info, set_settings
 from dranet_nri.kernel.messages import LinkMessage
-from dranet_nri.kernel.namespace import Space
+from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.linux.netlink.codec import Value, encode
 from dranet_nri.linux.netlink.links import (
     INFO,
@@ -19,7 +19,7 @@ from dranet_nri.linux.netlink.links import (
     index_of,
     links_from,
 )
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.linux.rdma import errors
 from dranet_nri.model import Link, LinkState, Observed
 from dranet_nri.plan.ipoib import is_child, is_ours_on_host
@@ -28,7 +28,7 @@ from dranet_nri.plan.ops import AddIpoib, LinkSettings
 RTM_DELLINK: Final = 17
 
 
-def add(netlink: Rtnetlink, what: str, op: AddIpoib) -> None:
+def add(netlink: RtnetlinkSocket, what: str, op: AddIpoib) -> None:
     """Make the child, which may be there already, and give it its alias.
 
     Raises:
@@ -53,7 +53,7 @@ def add(netlink: Rtnetlink, what: str, op: AddIpoib) -> None:
     set_settings(netlink, what, index, LinkSettings(alias=op.alias))
 
 
-def delete(netlink: Rtnetlink, what: str, index: int) -> None:
+def delete(netlink: RtnetlinkSocket, what: str, index: int) -> None:
     """Delete the link, which may be gone."""
     try:
         netlink.do(what, RTM_DELLINK, 0, INFO.pack(0, 0, index, 0, 0))
@@ -62,7 +62,7 @@ def delete(netlink: Rtnetlink, what: str, index: int) -> None:
             raise
 
 
-def observe_child(host: Space, pod: Space | None, alias: str) -> Observed:
+def observe_child(host: Namespace, pod: Namespace | None, alias: str) -> Observed:
     """Return where the link of that alias is.
 
     Raises:
@@ -79,7 +79,7 @@ def observe_child(host: Space, pod: Space | None, alias: str) -> Observed:
     )
 
 
-def children(host: Space) -> tuple[tuple[str, int], ...]:
+def children(host: Namespace) -> tuple[tuple[str, int], ...]:
     """Return alias and ifindex of every link on the host that the plugin made."""
     links = links_from(host.links())
     return tuple((link.alias, link.index) for link in links if is_ours_on_host(link))
@@ -98,10 +98,10 @@ def _number(path: Path) -> int:
     return int(path.name)
 
 
-def _child_in(space: Space | None, alias: str) -> Link | None:
+def _child_in(space: Namespace | None, alias: str) -> Link | None:
     links = links_from(space.links()) if space else ()
     return next((link for link in links if is_child(link, alias)), None)
 
 
-def _state(space: Space | None, link: Link | None) -> LinkState | None:
+def _state(space: Namespace | None, link: Link | None) -> LinkState | None:
     return None if space is None or link is None else space.state(link)

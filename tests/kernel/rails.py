@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.session import NetlinkKernel
@@ -54,7 +54,7 @@ class Rails:
                 pod=number,
             )
             assert self.kernel.hold(self._netns(number))
-        self._executor = Executor(self.kernel, Journal(), Clock(), RdmaOptions())
+        self._executor = PlanExecutor(self.kernel, Journal(), Clock(), RdmaOptions())
 
     def _netns(self, pod: int) -> NetnsId:
         netns = self.kernel.identify(f"/proc/self/fd/{self._pods[pod]}")

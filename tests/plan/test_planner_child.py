@@ -6,13 +6,13 @@ from dranet_nri.errors import RefusedError
 from dranet_nri.model import Address, Link, LinkState, Ns, Observed
 from dranet_nri.plan.ipoib import ALIAS, Child, alias_of, first_name, is_child
 from dranet_nri.plan.ops import AddAddress, AddIpoib, DelLink, MoveLink, SetUp
-from dranet_nri.plan.planner import InPod, is_cut, is_home, is_usable, plan
+from dranet_nri.plan.planner import AttachTarget, is_cut, is_restored, is_usable, make_plan
 from dranet_nri.plan.pod_network import PodNetwork
-from dranet_nri.plan.restore import AtHome
+from dranet_nri.plan.restore import RestoreTarget
 
 CHILD = Child(alias_of("uid-1", "pci-0000-8a-00-0"), 5, 0x8001)
 NET = PodNetwork("net1", addresses=(Address("192.168.0.5/24"),))
-GONE = AtHome(None, child=True)
+GONE = RestoreTarget(None, child=True)
 
 
 def made(name: str, alias: str = CHILD.alias) -> LinkState:
@@ -20,7 +20,7 @@ def made(name: str, alias: str = CHILD.alias) -> LinkState:
 
 
 def test_the_link_is_made_on_the_host_first_and_nothing_else_is_planned() -> None:
-    ops = plan(InPod(NET, child=CHILD), Observed())
+    ops = make_plan(AttachTarget(NET, child=CHILD), Observed())
 
     name = first_name(CHILD.alias)
     assert ops == (AddIpoib(5, name, CHILD.alias, 0x8001),)
@@ -29,13 +29,13 @@ def test_the_link_is_made_on_the_host_first_and_nothing_else_is_planned() -> Non
 
 
 def test_without_a_key_it_takes_its_parents() -> None:
-    (op,) = plan(InPod(NET, child=Child(CHILD.alias, 5, connected=True)), Observed())
+    (op,) = make_plan(AttachTarget(NET, child=Child(CHILD.alias, 5, connected=True)), Observed())
 
     assert str(op).endswith("of link 5 mode connected in host")
 
 
 def test_what_is_made_moves_into_the_pod_and_is_configured() -> None:
-    ops = plan(InPod(NET, child=CHILD), Observed(host=made(first_name(CHILD.alias))))
+    ops = make_plan(AttachTarget(NET, child=CHILD), Observed(host=made(first_name(CHILD.alias))))
 
     assert ops == (
         MoveLink(Ns.HOST, 9, Ns.POD, "net1"),
@@ -46,7 +46,7 @@ def test_what_is_made_moves_into_the_pod_and_is_configured() -> None:
 
 
 def test_what_is_in_the_pod_is_only_configured() -> None:
-    ops = plan(InPod(NET, child=CHILD), Observed(pod=made("net1")))
+    ops = make_plan(AttachTarget(NET, child=CHILD), Observed(pod=made("net1")))
 
     assert [type(op) for op in ops] == [AddAddress, SetUp]
 
@@ -55,7 +55,7 @@ def test_a_name_that_is_taken_in_the_pod_is_refused_before_anything_is_made() ->
     observed = Observed(taken_pod_names=frozenset({"net1"}))
 
     with pytest.raises(RefusedError, match=r"interface\.name 'net1' is taken in the pod"):
-        plan(InPod(NET, child=CHILD), observed)
+        make_plan(AttachTarget(NET, child=CHILD), observed)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_a_name_that_is_taken_in_the_pod_is_refused_before_anything_is_made() ->
     ],
 )
 def test_it_is_home_when_it_is_nowhere(observed: Observed, ops: tuple[DelLink, ...]) -> None:
-    assert plan(GONE, observed) == ops
-    assert is_home(GONE, observed) is not bool(ops)
+    assert make_plan(GONE, observed) == ops
+    assert is_restored(GONE, observed) is not bool(ops)
     assert is_usable(GONE, observed) is not bool(ops)
 
 

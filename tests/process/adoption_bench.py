@@ -10,7 +10,7 @@ from dra_shim.kubeapi import CLAIM, Api
 from dra_shim.migration.controller import Adoption, Notice
 from dra_shim.prepare import Answer
 from dra_shim.settings.common import State
-from dranet_nri.component.clock import Timing
+from dranet_nri.component.clock import LoopClock
 from dranet_nri.model import Device, DeviceKey, ObjectRef, Version
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
@@ -88,7 +88,7 @@ class Scene:
 
     def adoption(self) -> Adoption:
         """Return what looks for claims of before."""
-        timing = Timing(self.clock, self.clock.sleep, lambda: 1.0)
+        timing = LoopClock(self.clock, self.clock.sleep, lambda: 1.0)
         return Adoption(self.api, POOL, self.state, self.prepare, self.notices.append, timing)
 
     async def run(self) -> None:

@@ -10,7 +10,7 @@ from dra_shim.cli import main as shim
 from dranet_nri.cli import main as plugin
 from dranet_nri.commands.doctor import print_report
 from dranet_nri.commands.inventory import print_inventory
-from dranet_nri.component.findings import Finding, Grade, say, shown, table
+from dranet_nri.component.findings import Finding, Severity, escaped, print_lines, table_lines
 from dranet_nri.inventory import Inventory
 from dranet_nri.model import Device, DeviceKey
 
@@ -20,16 +20,16 @@ SHOWN = "nic\\x1b[2J\\x07\\r\\udcff\\u202e\\u2028\\nreally"
 
 @pytest.mark.parametrize("text", ["", "eth0", "Straße 网卡", "a  b", "\\x1b"])
 def test_what_is_printable_is_shown_as_it_is(text: str) -> None:
-    assert shown(text) == text
+    assert escaped(text) == text
 
 
 def test_what_a_terminal_would_act_on_is_escaped() -> None:
-    assert shown(NASTY) == SHOWN
-    assert shown("\x9b2J\x7f\xa0\t") == "\\x9b2J\\x7f\\xa0\\t"
+    assert escaped(NASTY) == SHOWN
+    assert escaped("\x9b2J\x7f\xa0\t") == "\\x9b2J\\x7f\\xa0\\t"
 
 
 def test_columns_are_as_wide_as_what_is_shown() -> None:
-    assert table([("A", "B"), ("\x1b", "x")]) == ("A     B", "\\x1b  x")
+    assert table_lines([("A", "B"), ("\x1b", "x")]) == ("A     B", "\\x1b  x")
 
 
 def inventory() -> None:
@@ -40,7 +40,7 @@ def inventory() -> None:
 
 def doctor() -> None:
     """Print a report with such names."""
-    print_report([Finding(NASTY, Grade.NOTE, NASTY)], [], as_json=False)
+    print_report([Finding(NASTY, Severity.NOTE, NASTY)], [], as_json=False)
 
 
 def plugins_error() -> None:
@@ -66,7 +66,7 @@ def test_no_verb_prints_what_a_terminal_would_act_on(
 
 
 def test_errors_go_where_they_are_told_to(capfd: pytest.CaptureFixture[str]) -> None:
-    say("one", "two", to=sys.stderr)
+    print_lines("one", "two", to=sys.stderr)
 
     assert capfd.readouterr() == ("", "one\ntwo\n")
 
