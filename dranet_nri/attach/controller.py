@@ -63,7 +63,7 @@ class AttachController:
         allocation: returns what is allocated to a claim (UID).
         live: the sandboxes that may have devices; kept by the hooks.
         wake: asks for a reconciliation soon.
-        vm_handlers: patterns of RuntimeClass handlers whose pods are guests, see check_not_virtual_machine.
+        vm_handlers: patterns of RuntimeClass handlers whose pods are virtual machines.
         stuck_s: how long a thread may be in the kernel before it is said to be stuck.
         meter: counts.
         overseer: of all kernel work.
@@ -221,7 +221,7 @@ class AttachController:
         """Restore devices that an older sandbox of the pod, or an older allocation, still has.
 
         Raises:
-            NotRestoredError: it is not restored yet. Its record says where it is and stays unchanged.
+            NotRestoredError: it is not restored yet. Its record is unchanged and says where it is.
         """
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)
