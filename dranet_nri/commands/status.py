@@ -4,11 +4,18 @@ It sends no request: records and heartbeat are files.
 """
 
 import argparse
-import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
-from dranet_nri.component.findings import print_lines, table_lines
+from dranet_nri.component.output import (
+    Style,
+    Styles,
+    add_output_flag,
+    say,
+    show_document,
+    show_table,
+)
 from dranet_nri.model import Allocation, Attachment, Phase
 from dranet_nri.settings import ALLOCATIONS, RUN
 from dranet_nri.state import heartbeat
@@ -16,14 +23,26 @@ from dranet_nri.state.corrupt import CorruptSummary, of_allocations, of_attachme
 from dranet_nri.state.heartbeat import PluginHealth
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
-COLUMNS = ("DEVICE", "STATE", "POD", "CLAIM", "IN POD AS", "REASON")
+EXAMPLES: Final = (
+    "status",
+    "status --output json",
+)
+COLUMNS: Final = ("DEVICE", "STATE", "POD", "CLAIM", "IN POD AS", "REASON")
+_FIELDS: Final = ("device", "state", "pod", "claim", "inPodAs", "reason")
+_STYLES: Final[Styles] = {
+    str(Phase.ATTACHED): Style.GOOD,
+    str(Phase.DETACHING): Style.DOUBTFUL,
+    str(Phase.FAILED): Style.BAD,
+}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
-    parser.add_argument("--allocations-dir", type=Path, default=ALLOCATIONS)
-    parser.add_argument("--run-dir", type=Path, default=RUN)
-    parser.add_argument("--output", choices=("table", "json"), default="table_lines")
+    parser.add_argument(
+        "--allocations-dir", type=Path, default=ALLOCATIONS, help="the shim's records"
+    )
+    parser.add_argument("--run-dir", type=Path, default=RUN, help="the plugin's directory")
+    add_output_flag(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -39,20 +58,21 @@ def main(args: argparse.Namespace) -> int:
         warnings = _warnings(attachments.records())
         damages = (*of_allocations(allocations), *of_attachments(attachments))
     broken = [damage for damage in damages if damage.broken.in_the_way]
-    if args.output == "json":
-        named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-        aside = [damage for damage in damages if damage not in broken]
-        shown = {"devices": named, "warnings": warnings, "broken": _by_claim(broken)}
-        shown["moved_aside"] = _by_claim(aside)
-        print(json.dumps({**shown, "plugin": _plugin(verdict)}, indent=1))
-    else:
-        print_lines(*table_lines([COLUMNS, *rows]))
+    document = {
+        "devices": [dict(zip(_FIELDS, row, strict=True)) for row in rows],
+        "warnings": warnings,
+        "broken": _by_claim(broken),
+        "movedAside": _by_claim([damage for damage in damages if damage not in broken]),
+        "plugin": _plugin(verdict),
+    }
+    if not show_document(args.output, lambda: document):
+        show_table([COLUMNS, *rows], _STYLES)
         for warning, devices in warnings.items():
-            print_lines(f"{', '.join(devices)}: {warning}")
+            say(f"{', '.join(devices)}: {warning}")
         for damage in damages:
-            print_lines(f"record of claim {damage.claim_uid} {damage.text}")
+            say(f"record of claim {damage.claim_uid} {damage.text}")
         if said := (*verdict.troubles, *verdict.remarks):
-            print_lines(f"the plugin: {'; '.join(said)}")
+            say(f"the plugin: {'; '.join(said)}")
     return 1 if broken or verdict.troubles else 0
 
 
@@ -60,8 +80,8 @@ def _plugin(verdict: PluginHealth) -> dict[str, object]:
     return {
         "alive": not verdict.dead,
         "connected": not verdict.troubles,
-        "troubles": verdict.troubles,
-        "remarks": verdict.remarks,
+        "troubles": list(verdict.troubles),
+        "remarks": list(verdict.remarks),
     }
 
 
