@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from math import inf
 from typing import Final, NoReturn
 
-from dra_shim.settings.common import State
-from dra_shim.status.summary import Standing
+from dra_shim.settings.common import StatePaths
+from dra_shim.status.summary import ClaimRecords
 from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
 RETRY_S: Final = 5.0  # before a record that could not be read is tried again
 
-Changed = Callable[[Mapping[str, Standing]], None]
+Changed = Callable[[Mapping[str, ClaimRecords]], None]
 
 
 async def follow(
-    state: State, known: Iterable[str], changed: Changed, timing: LoopClock = REAL
+    state: StatePaths, known: Iterable[str], changed: Changed, timing: LoopClock = REAL
 ) -> NoReturn:
     """Report the records of all claims, then those of claims whose records change.
 
@@ -47,7 +47,7 @@ async def follow(
         touched = frozenset(known).union(recorded)
         while True:
             standings = {
-                uid: Standing(allocations.get(uid), attachments.get(uid))
+                uid: ClaimRecords(allocations.get(uid), attachments.get(uid))
                 for uid in sorted(touched)
                 if not any(uid in reader.broken for reader in readers)
             }
