@@ -39,7 +39,7 @@ class ShimDaemon:
         access = rest_config_of(settings.kubeconfig, environ)
         self._choice = DeviceSelection(
             settings.filter, settings.shared, settings.include, settings.exclude,
-            settings.numa_lists, settings.uplinks, settings.move_ipoib,
+            settings.numa_lists, settings.uplinks, settings.move_ipoib, settings.parents,
         )  # fmt: skip
         _check_expressions(settings)
         parse_vm_size(settings.azure_size)

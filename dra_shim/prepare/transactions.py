@@ -105,7 +105,7 @@ def check_distinct(records: Sequence[Allocation]) -> None:
 
 def _own_name(given: AllocatedDevice) -> str:
     """Return the name of the interface that moves, "" where it stays on the host."""
-    stays = given.share_id and given.config.interface.ipoib is None
+    stays = given.share_id and given.config.interface.child is None
     if stays or given.admin_access:
         return ""
     return str(given.device.attribute("dra.net/ifName") or "")

@@ -5,7 +5,8 @@ from fnmatch import fnmatchcase
 
 from dranet_nri.attach.desired import moved
 from dranet_nri.errors import OwnedError, UnusableRecordError, VirtualMachineError
-from dranet_nri.model import Allocation, Attachment, Phase, Pod
+from dranet_nri.model import AllocatedDevice, Allocation, Attachment, ChildConfig, Phase, Pod
+from dranet_nri.plan.child import why_not_beside
 from dranet_nri.state.corrupt import CorruptSummary
 
 
@@ -24,7 +25,7 @@ def check_not_owned(
         live: ids of the sandboxes that live.
 
     Raises:
-        OwnedError: one of them is held.
+        HeldError: one of them is held.
     """
     wanted = {
         allocated.device.name: (claim, allocated) for claim in claims for allocated in moved(claim)
@@ -42,6 +43,45 @@ def check_not_owned(
                 raise OwnedError(_held(subject, holder, live))
 
 
+def refuse_unlike_children(claims: tuple[Allocation, ...], records: tuple[Attachment, ...]) -> None:
+    """Refuse children that the kernel cannot have beside others of the same parent.
+
+    Args:
+        claims: what a pod is to get.
+        records: of all claims.
+
+    Raises:
+        HeldError: another one is there, or the pod is to get both.
+    """
+    there = [
+        (record.claim.uid, device.identity, f"pod {record.pod}", device.made_by.child)
+        for record in records
+        for device in record.devices
+        if device.made_by and device.touched
+    ]
+    wanted = [
+        (claim.claim, device.identity, child)
+        for claim in claims
+        for device, child in _children(claim)
+    ]
+    there += [(claim.uid, identity, "the same pod", child) for claim, identity, child in wanted]
+    for claim, identity, child in wanted:
+        for uid, owned, owner, other in there:
+            is_other = owned[0] == identity[0] and (uid, owned) != (claim.uid, identity)
+            reason = why_not_beside(child, other) if is_other and other else ""
+            if reason:
+                raise OwnedError(
+                    f"device {identity[0]} of claim {claim} is shared with {owner}, and {reason},"
+                    " or claim another device"
+                )
+
+
+def _children(claim: Allocation) -> list[tuple[AllocatedDevice, ChildConfig]]:
+    """Return the devices of which a pod is to get a child, with the child."""
+    pairs = ((device, device.config.interface.child) for device in moved(claim))
+    return [(device, child) for device, child in pairs if child is not None]
+
+
 def check_not_virtual_machine(
     pod: Pod, claims: tuple[Allocation, ...], handlers: Sequence[str]
 ) -> None:
@@ -56,7 +96,7 @@ def check_not_virtual_machine(
         handlers: patterns of the handlers of such RuntimeClasses.
 
     Raises:
-        VirtualMachineError: it is such a pod.
+        GuestError: it is such a pod.
     """
     if not any(map(moved, claims)):
         return
@@ -83,7 +123,7 @@ def check_no_corrupt_owner(
 
     Raises:
         UnusableRecordError: it is the record of one of the claims.
-        OwnedError: it may have one of their devices.
+        HeldError: it may have one of their devices.
     """
     wanted = {
         allocated.device.name: (claim, allocated) for claim in claims for allocated in moved(claim)

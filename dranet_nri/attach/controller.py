@@ -17,14 +17,15 @@ from typing import Final
 
 import structlog
 
+from dranet_nri.attach.child import remove_orphans
 from dranet_nri.attach.conflicts import (
     check_no_corrupt_owner,
     check_not_owned,
     check_not_virtual_machine,
+    refuse_unlike_children,
 )
 from dranet_nri.attach.desired import moved
 from dranet_nri.attach.executor import Clock, PlanExecutor
-from dranet_nri.attach.ipoib import remove_orphans
 from dranet_nri.attach.locks import DeviceLocks, LongWait
 from dranet_nri.attach.metrics import PluginMetrics
 from dranet_nri.attach.netns_refs import NetnsRefs
@@ -63,7 +64,7 @@ class AttachController:
         allocation: returns what is allocated to a claim (UID).
         live: the sandboxes that may have devices; kept by the hooks.
         wake: asks for a reconciliation soon.
-        vm_handlers: patterns of RuntimeClass handlers whose pods are virtual machines.
+        vm_handlers: patterns of RuntimeClass handlers whose pods are guests, see refuse_guest.
         stuck_s: how long a thread may be in the kernel before it is said to be stuck.
         meter: counts.
         overseer: of all kernel work.
@@ -147,6 +148,7 @@ class AttachController:
                 raise OutdatedError(f"pod {pod}: its sandbox was stopped meanwhile")
             try:
                 check_not_owned(pod, claims, self.attachments.all(), self.live)
+                refuse_unlike_children(claims, self.attachments.all())
                 check_no_corrupt_owner(claims, self.attachments.in_the_way(), self.allocation)
                 check_not_virtual_machine(pod, claims, self.vm_handlers)
                 netns = own_netns(pod, self.kernel)
@@ -221,7 +223,7 @@ class AttachController:
         """Restore devices that an older sandbox of the pod, or an older allocation, still has.
 
         Raises:
-            NotRestoredError: it is not restored yet. Its record is unchanged and says where it is.
+            NotHomeError: it is not restored yet. Its record says where it is and stays unchanged.
         """
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_interface
 from typing import Final
 
+from dranet_nri.attach.child import expect_child
 from dranet_nri.attach.guard import HostScan, waits_for_name
-from dranet_nri.attach.ipoib import expect_child
 from dranet_nri.attach.rdma import (
+    IP_ONLY_WARNING,
     NETWORK,
     NO_GID_WARNING,
     RdmaOptions,
@@ -36,8 +37,8 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.adoption import adopted
+from dranet_nri.plan.child import Child
 from dranet_nri.plan.identity import device_identity, rdma_identity, why_unclear
-from dranet_nri.plan.ipoib import Child
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.lacking import Refused, may_lack, warning_lines
 from dranet_nri.plan.ops import AddAddress, Op, Plan
@@ -154,7 +155,8 @@ class DesiredDevice:
         for text in warning_lines(self.network.told, refused):
             yield f"{NETWORK}{text}"
         is_roce = self.wanted.device.attribute("dra.net/rdmaProtocol") == "roce"
-        wants_files = is_roce and not self.child and char_kinds(self.wanted.config, options.kinds)
+        has_rdma = not self.child or IP_ONLY_WARNING not in self.record.warnings
+        wants_files = is_roce and has_rdma and char_kinds(self.wanted.config, options.kinds)
         addresses = map(ip_interface, self._addresses(refused))
         if wants_files and all(address.is_link_local for address in addresses):
             yield f"{NETWORK}{NO_GID_WARNING}"
@@ -312,10 +314,10 @@ def _target(
         device,
         pod_name=(device.pod_name or wanted.config.interface.name or key.name) if key.name else "",
     )
-    ipoib = wanted.config.interface.ipoib
-    if ipoib is not None:
-        made = expect_child(session, target.claim_uid, wanted, ipoib, device, options)
-        judged.require_publishable(wanted.device, made.child.parent)
+    child = wanted.config.interface.child
+    if child is not None:
+        made = expect_child(session, target.claim_uid, wanted, child, device, options)
+        judged.require_publishable(wanted.device, made.child.parent.index, stays=True)
         return replace(
             target,
             record=made.record,

@@ -43,7 +43,7 @@ from dranet_nri.plan.rdma import find_same
 
 IP_ONLY_WARNING: Final = (
     "RDMA devices are in exclusive mode, and this one stays on the host with the parent of the"
-    " IPoIB interface: the pod has IP over InfiniBand, not the RDMA device nor its files"
+    " pod's interface: the pod has the network, not the RDMA device nor its files"
     " (rdma.charDevices); for both, start the node with 'options ib_core netns_mode=1' in"
     " modprobe.d"
 )
@@ -122,9 +122,9 @@ def _of_shared(wanted: AllocatedDevice, options: RdmaOptions) -> tuple[str, ...]
     """Return what to say of RDMA devices that stay on the host.
 
     The connection manager looks addresses up in its user's namespace (cma_validate_port,
-    drivers/infiniband/core/cma.c); an IPoIB child is there, the link of a shared device is not.
+    drivers/infiniband/core/cma.c); a child is there, the link of a shared device is not.
     """
-    left = bool(wanted.share_id and wanted.device.key.name) and not wanted.config.interface.ipoib
+    left = bool(wanted.share_id and wanted.device.key.name) and not wanted.config.interface.child
     if left and CharKind.RDMA_CM in char_kinds(wanted.config, options.kinds):
         return SHARED_MODE_WARNING, NO_ADDRESS_WARNING
     return (SHARED_MODE_WARNING,)

@@ -4,6 +4,7 @@ json_cursor.py     a cursor over JSON that collects every violation with its pat
 json_text.py       JSON text → plain values, duplicate keys remembered
 scalars.py         one string → one canonical value (address, MAC, interface name …)
 network.py         document → NetworkConfig, or every violation
+child.py           `type`, `ipvlan`, `macvlan` and `vlan`: a child in place of the device
 rdma.py            the `rdma` and `ipoib` blocks; the partition key of a port's table
 ethtool.py         the `ethtool` block: offload features and private flags
 address_ranges.py  an address of this node's in place of a range

@@ -252,7 +252,9 @@ class NriDaemon:
                 attachments,
                 SystemClock(),
                 RdmaOptions(settings.rdma_mode, settings.rdma_char_devices),
-                PublishGuard(settings.node_addresses, settings.uplinks, settings.include),
+                PublishGuard(
+                    settings.node_addresses, settings.uplinks, settings.include, settings.parents
+                ),
             ),
             attachments=attachments,
             gate=Gate(KernelFileSystem(), settings.cdi, settings.metadata),

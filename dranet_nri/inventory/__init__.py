@@ -11,9 +11,8 @@ from dranet_nri.inventory.build import (
     DEFAULT_FILTER,
     Inventory,
     inventory_from_facts,
-    merge_known,
 )
-from dranet_nri.inventory.hazards import hazards, why_unpublished
+from dranet_nri.inventory.hazards import hazards, parent_hazards, why_unpublished
 from dranet_nri.inventory.host_facts import (
     AzureHost,
     HostFacts,
@@ -22,6 +21,7 @@ from dranet_nri.inventory.host_facts import (
     RdmaDeviceFacts,
     RdmaPortFacts,
 )
+from dranet_nri.inventory.known import merge_known, with_parents
 from dranet_nri.inventory.names import pci_device_name
 from dranet_nri.inventory.numa import near_nodes
 from dranet_nri.inventory.rdma_owner import own_rdma
@@ -45,10 +45,12 @@ __all__ = [
     "merge_known",
     "near_nodes",
     "own_rdma",
+    "parent_hazards",
     "parse_vm_size",
     "pci_device_name",
     "placements",
     "uplinks_of",
     "why_unpublished",
+    "with_parents",
     "within_budget",
 ]

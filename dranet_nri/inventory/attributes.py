@@ -26,6 +26,7 @@ MAX_ATTRIBUTES: Final = 32
 
 NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
 
+CHILDREN_ONLY: Final = "dra.net/childrenOnly"  # the link stays on the host
 RDMA_SHARED: Final = "dra.net/rdmaDeviceShared"
 GOES_FIRST: Final = (  # what a claim is least likely to ask for comes first
     "dra.net/rdmaFirmware",
@@ -71,7 +72,13 @@ RDMA_NAMES: Final = frozenset(
 
 ATTRIBUTE_NAMES: Final = (  # all that a device can have
     RDMA_NAMES
-    | {*GOES_FIRST, NUMA_NODE, "resource.kubernetes.io/pciBusID", "resource.kubernetes.io/pcieRoot"}
+    | {
+        *GOES_FIRST,
+        CHILDREN_ONLY,
+        NUMA_NODE,
+        "resource.kubernetes.io/pciBusID",
+        "resource.kubernetes.io/pcieRoot",
+    }
     | {
         f"dra.net/{name}"
         for name in (

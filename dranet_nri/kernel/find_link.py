@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dranet_nri.model import ARPHRD_INFINIBAND, DeviceKey, Link, Ns
+from dranet_nri.plan.child import is_ours, is_ours_on_host
 from dranet_nri.plan.identity import DeviceIdentity
-from dranet_nri.plan.ipoib import is_ours, is_ours_on_host
 
 Place = tuple[Ns, Link]
 

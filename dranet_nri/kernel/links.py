@@ -13,6 +13,8 @@ from dranet_nri.kernel.messages import LinkMessage
 from dranet_nri.linux.netlink.codec import Value, attribute, encode, octets
 from dranet_nri.linux.netlink.links import (
     IFF_UP,
+    IFLA_IPOIB_MODE,
+    IFLA_IPOIB_UMCAST,
     IFLA_XDP,
     INFO,
     IPOIB_MODE_CONNECTED,
@@ -35,16 +37,25 @@ IFLA_XDP_FD, IFLA_XDP_FLAGS = 1, 3
 XDP_FLAGS: Final = {XdpMode.GENERIC: 2, XdpMode.NATIVE: 4, XdpMode.OFFLOADED: 8}  # XDP_FLAGS_*
 
 
-def ipoib_info(*data: tuple[str, Value]) -> Value:
-    """Return IFLA_LINKINFO of kind ipoib with this IFLA_INFO_DATA."""
-    return {"attrs": [("IFLA_INFO_KIND", "ipoib"), ("IFLA_INFO_DATA", {"attrs": [*data]})]}
+def link_info(kind: str, *data: bytes) -> Value:
+    """Return IFLA_LINKINFO of that kind with the attributes of IFLA_INFO_DATA."""
+    return {"attrs": [("IFLA_INFO_KIND", kind), ("IFLA_INFO_DATA", b"".join(data))]}
+
+
+def u16_attribute(kind: int, number: int) -> bytes:
+    """Return an attribute of 16 bits."""
+    return attribute(kind, struct.pack("=H", number))
 
 
 def _ipoib_info(state: IpoibState | None) -> Value | None:
     if state is None:
         return None
     mode = IPOIB_MODE_CONNECTED if state.connected else IPOIB_MODE_DATAGRAM
-    return ipoib_info(("IFLA_IPOIB_MODE", mode), ("IFLA_IPOIB_UMCAST", int(state.umcast)))
+    return link_info(
+        "ipoib",
+        u16_attribute(IFLA_IPOIB_MODE, mode),
+        u16_attribute(IFLA_IPOIB_UMCAST, int(state.umcast)),
+    )
 
 
 def _settings(settings: LinkSettings) -> list[tuple[str, Value]]:

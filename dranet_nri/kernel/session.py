@@ -16,7 +16,7 @@ from typing import Final, assert_never
 from dranet_nri.component.threads import set_step
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import HostFacts
-from dranet_nri.kernel import addresses, ipoib, links, neighbours, rdma, routes, rules
+from dranet_nri.kernel import addresses, child, links, neighbours, rdma, routes, rules
 from dranet_nri.kernel.host import host_facts
 from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import HOST_PATH, identify, open_namespace, same_namespace
@@ -40,7 +40,7 @@ from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
-    AddIpoib,
+    AddChild,
     AddNeighbour,
     AddRoute,
     AddRule,
@@ -64,7 +64,7 @@ from dranet_nri.plan.ops import (
 from dranet_nri.plan.routes import Slot
 
 # MoveRdma as well: it makes IPoIB links anew.
-CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddIpoib | DelLink
+CHANGES_NAMES: Final = MoveLink | RenameLink | MoveRdma | AddChild | DelLink
 
 
 class NetlinkKernel:
@@ -238,15 +238,15 @@ class NetlinkSession:
     def child(self, alias: str) -> Observed:
         """Return where the link is that was made under that alias."""
         host = self._space(Ns.HOST, f"observe {alias}")
-        return ipoib.observe_child(host, self._spaces.get(Ns.POD), alias)
+        return child.observe_child(host, self._spaces.get(Ns.POD), alias)
 
     def children(self) -> tuple[tuple[str, int], ...]:
         """Return every link on the host that the plugin made."""
-        return ipoib.children(self._space(Ns.HOST, "look for links that we made"))
+        return child.children(self._space(Ns.HOST, "look for links that we made"))
 
     def pkeys(self, rdma_device: str, port: int) -> tuple[int, ...]:
         """Return the P_Key table of a port of an RDMA device."""
-        return ipoib.pkeys(self._sys_root, rdma_device, port)
+        return child.pkeys(self._sys_root, rdma_device, port)
 
     def close(self) -> None:
         """Close sockets and descriptors. Idempotent."""
@@ -265,12 +265,13 @@ class NetlinkSession:
         if isinstance(op, MoveLink | MoveRdma):
             self._move(what, op)
             return
-        space = self._space(Ns.HOST if isinstance(op, AddIpoib) else op.ns, what)
+        space = self._space(op.ns, what)
         match op:
-            case AddIpoib():
-                ipoib.add(space.netlink, what, op)
+            case AddChild():
+                host = self._space(Ns.HOST, what).netlink
+                child.add(host, links.MoveEnd(space.netlink, space.fd), what, op)
             case DelLink():
-                ipoib.delete(space.netlink, what, op.index)
+                child.delete(space.netlink, what, op.index)
             case SetDown() | RenameLink() | DelAltname() | DetachXdp() | AddRule():
                 _apply_by_index(space, what, op)
             case RenameRdma():

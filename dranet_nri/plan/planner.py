@@ -25,6 +25,7 @@ from dranet_nri.model import (
     RdmaLink,
     Rule,
 )
+from dranet_nri.plan.child import Child, make_child, remove_child
 from dranet_nri.plan.diff import (
     drop_altnames,
     link_with,
@@ -33,11 +34,10 @@ from dranet_nri.plan.diff import (
     settle,
     taken_down,
 )
-from dranet_nri.plan.ipoib import Child, make_child, remove_child
 from dranet_nri.plan.offloads import plan_offloads
 from dranet_nri.plan.ops import (
     AddAddress,
-    AddIpoib,
+    AddChild,
     AddNeighbour,
     AddRoute,
     AddRule,
@@ -126,7 +126,7 @@ def is_cut(state: LinkState | None, ops: Plan) -> bool:
         state: of the net device before, None if there is none.
         ops: the plan, or its beginning.
     """
-    if any(isinstance(op, AddIpoib) for op in ops):
+    if any(isinstance(op, AddChild) for op in ops):
         return True
     if state is None or state.link.arphrd != ARPHRD_INFINIBAND:
         return False

@@ -27,6 +27,8 @@ from dranet_nri.model import (
     ARPHRD_INFINIBAND,
     Address,
     DeviceKey,
+    IpoibConfig,
+    IpoibMode,
     IpoibState,
     Link,
     LinkState,
@@ -37,9 +39,9 @@ from dranet_nri.model import (
     Route,
     Rule,
 )
+from dranet_nri.plan.child import is_child
 from dranet_nri.plan.identity import DeviceIdentity
-from dranet_nri.plan.ipoib import is_child
-from dranet_nri.plan.ops import AddIpoib, MoveLink, MoveRdma, Op, RenameRdma
+from dranet_nri.plan.ops import AddChild, MoveLink, MoveRdma, Op, RenameRdma
 from tests.fakes import operations
 from tests.fakes.faults import Fault
 from tests.fakes.operations import IPOIB_FLAGS_RC, MAX_CONNECTED
@@ -47,6 +49,7 @@ from tests.fakes.rdma import FakeRdma, FakeRdmaCore
 from tests.fakes.session import FakeSession
 from tests.fakes.world import HOST_NETNS, NSFS_DEV, SET_BY_CLAIMS, FakeLink, Namespace
 
+CHILD: Final = Link(0, "", mac="02:00:00:00:00:c1")
 IFF_MULTICAST: Final = 0x1000  # linux/if.h
 GID: Final = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a:1e"  # of a port whose links have no MAC
 
@@ -253,8 +256,10 @@ class FakeKernel:
         match op:
             case MoveRdma() | RenameRdma():
                 self._do_rdma(op, netns)
-            case AddIpoib():
-                self._add_ipoib(op)
+            case AddChild(link=IpoibConfig() as link):
+                self._add_ipoib(op, link)
+            case AddChild():
+                self._add_child(op, netns)
             case _:
                 operations.apply(op, spaces)
         if isinstance(op, MoveLink):
@@ -319,13 +324,25 @@ class FakeKernel:
             case RenameRdma():
                 self.rdma.rename(op, namespaces)
 
-    def _add_ipoib(self, op: AddIpoib) -> None:
+    def _add_child(self, op: AddChild, netns: NetnsId | None) -> None:
+        parent = self.space().at(str(op), op.parent).link
+        if netns is None or netns not in self._namespaces:
+            raise KernelError(str(op), ESTALE, "the namespace is gone")
+        space = self.space(netns)
+        if space.find(op.name) is None:
+            kind = op.link.kind.lower()
+            self.add_link(op.name, netns, link=replace(CHILD, kind=kind, mtu=parent.mtu))
+        entry = space.named(str(op), op.name)
+        entry.link = replace(entry.link, alias=op.alias)
+
+    def _add_ipoib(self, op: AddChild, wanted: IpoibConfig) -> None:
         host = self.space()
         parent = host.at(str(op), op.parent).link
         if parent.arphrd != ARPHRD_INFINIBAND:
             raise KernelError(str(op), EINVAL, "the parent is no IPoIB link")
         if host.find(op.name) is None:
-            mode, mtu = IpoibState(op.connected), MAX_CONNECTED if op.connected else 2044
+            connected = wanted.mode is IpoibMode.CONNECTED
+            mode, mtu = IpoibState(connected), MAX_CONNECTED if connected else 2044
             child = Link(0, op.name, kind="ipoib", arphrd=ARPHRD_INFINIBAND, lower=parent.index)
             made = self.add_link(op.name, link=replace(child, mtu=mtu, ipoib=mode))
             # Flags and queue pair are its own, the rest is its parent's (ipoib_ndo_init).

@@ -20,8 +20,8 @@ from dranet_nri.model import (
     Sysctl,
     TcxProgram,
 )
+from dranet_nri.plan.child import ALIAS
 from dranet_nri.plan.identity import DeviceIdentity, RdmaIdentity
-from dranet_nri.plan.ipoib import ALIAS
 from dranet_nri.plan.ops import Op
 from dranet_nri.plan.routes import Slot
 from tests.fakes.world import DEFAULTS, HOST_NETNS

@@ -12,6 +12,9 @@ from dranet_nri.inventory import (
     RdmaDeviceFacts,
     RdmaPortFacts,
     inventory_from_facts,
+    merge_known,
+    pci_device_name,
+    with_parents,
 )
 from dranet_nri.inventory.attributes import GOES_FIRST
 from dranet_nri.inventory.build import why_invalid
@@ -422,3 +425,54 @@ def test_the_default_filter_is_the_one_dranet_users_know() -> None:
     assert DEFAULT_FILTER == (
         '!("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue  != "veth"'
     )
+
+
+BOND = virtual("bond0", 10, kind="bond", mtu=1500)
+PORT = replace(nic("eth0", 2), link=replace(nic("eth0", 2).link, master=10))
+OVER = replace(
+    virtual("eth1.7", 4, kind="vlan", lower=3, up=True), addresses=(Address("10.7.0.1/24"),)
+)
+CARRIER = nic("eth1", 3, VF)
+PARENTS = HostFacts(
+    (function(), function(VF)),
+    (PORT, CARRIER, OVER, BOND),
+    default_routes=(DefaultRoute(4, 0, (10,)),),
+)
+
+
+def test_a_link_that_carries_others_is_offered_as_parent_alone() -> None:
+    inventory = inventory_from_facts(PARENTS)
+
+    assert [device.name for device in inventory.parents] == [pci_device_name(VF)]
+    assert pci_device_name(VF) in dict(inventory.excluded)
+    offered = with_parents(inventory, {pci_device_name(VF), "bond0"})
+    assert pci_device_name(VF) in names(offered)
+    assert pci_device_name(VF) not in dict(offered.excluded)
+    assert with_parents(inventory, set()) == inventory
+
+
+def test_the_administrator_offers_a_bond_that_is_the_uplink_as_parent() -> None:
+    inventory = inventory_from_facts(PARENTS, parents=("bond*",))
+
+    bond = one(inventory, "bond0")
+    assert bond.attribute("dra.net/childrenOnly") is True
+    assert pci_device_name(PF) in dict(inventory.excluded)
+    assert "bond0" in dict(inventory_from_facts(PARENTS).excluded)
+    assert "bond0" not in [device.name for device in inventory_from_facts(PARENTS).parents]
+
+
+def test_a_parent_of_an_allocated_child_stays_listed_though_its_child_runs_over_it() -> None:
+    inventory = inventory_from_facts(PARENTS)
+    (parent,) = inventory.parents
+
+    assert parent in merge_known(inventory, (parent,)).devices
+
+
+def test_a_link_that_hides_what_runs_over_it_is_no_parent() -> None:
+    unreadable = replace(CARRIER, unreadable="mtu")
+    facts = replace(PARENTS, netdevs=(PORT, unreadable, OVER, BOND))
+
+    inventory = inventory_from_facts(facts, parents=("eth1",))
+
+    assert "cannot be read" in dict(inventory.excluded)[pci_device_name(VF)]
+    assert inventory.parents == ()

@@ -13,7 +13,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.facts import links as facts
 from dranet_nri.facts.netlink_events import NetEvent, NetEventKind, open_events
 from dranet_nri.facts.scan import scan
-from dranet_nri.kernel.ipoib import children
+from dranet_nri.kernel.child import children
 from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import observe

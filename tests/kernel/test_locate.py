@@ -6,8 +6,8 @@ import pytest
 
 from dranet_nri.kernel.find_link import LinkLocation, find_link, links_lost_with
 from dranet_nri.model import DeviceKey, Link
+from dranet_nri.plan.child import alias_of
 from dranet_nri.plan.identity import DeviceIdentity
-from dranet_nri.plan.ipoib import alias_of
 
 PORT = "0000:8a:00.0"
 KEY = DeviceKey("pci", PORT, "eth1", PORT, 1)
