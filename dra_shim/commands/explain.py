@@ -46,7 +46,7 @@ from dra_shim.settings.common import (
     state_from,
 )
 from dranet_nri.component.output import add_output_flag, say, show_document
-from dranet_nri.config import Configured, clashes, did_you_mean, network_config_to_object
+from dranet_nri.config import SameConfig, clashes, did_you_mean, network_config_to_object
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
@@ -303,7 +303,7 @@ def _configured(
 ) -> Explanation:
     """Add the configuration of each device; one that is not valid undoes the decision."""
     found: list[tuple[Grant, str, object]] = []
-    configured: list[Configured] = []
+    configured: list[SameConfig] = []
     for grant in grants:
         claim = claims[grant.claim]
         config: object = None
@@ -315,7 +315,7 @@ def _configured(
             else:
                 config = network_config_to_object(chosen)
                 title = f"device {grant.offer.name} of claim {claim.label}"
-                configured.append(Configured(title, chosen))
+                configured.append(SameConfig(title, chosen))
         found.append((grant, claim.label, config))
     why = (*why, *clashes(configured))
     return Explanation("", parts, () if why else tuple(found), tuple(dict.fromkeys(why)))

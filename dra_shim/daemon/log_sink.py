@@ -11,7 +11,7 @@ import structlog
 from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status, web
 from dra_shim.migration import controller
 from dranet_nri.component.log import logger
-from dranet_nri.component.supervisor import PartFailed
+from dranet_nri.component.supervisor import WorkerFailed
 
 Logger = structlog.typing.FilteringBoundLogger
 QUIET_S: Final = 60.0  # the same trouble is not logged again before that
@@ -221,7 +221,7 @@ class LogSink:
             case _:
                 assert_never(notice)
 
-    def on_part(self, notice: PartFailed) -> None:
+    def on_part(self, notice: WorkerFailed) -> None:
         """Log that a part failed."""
         self._parts.error(
             "part failed",

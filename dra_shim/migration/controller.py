@@ -37,8 +37,8 @@ from dra_shim.migration.devices import PreviousClaim, claims_of_node, previous_d
 from dra_shim.prepare import PrepareResult
 from dra_shim.resourceslice.layout import is_own
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.backoff import pause_after
-from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.component.backoff import backoff_s
+from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
 
 PAGE: Final = 100  # claims at a time; one is some 15 KB, and six times that when it is read
@@ -83,7 +83,7 @@ class MigrationController:
         state: StatePaths,
         prepare: Prepare,
         notify: Callable[[Notice], None],
-        timing: Timing = REAL,
+        timing: LoopClock = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -102,7 +102,7 @@ class MigrationController:
         self._prepare = prepare
         self._notify = notify
         self._timing = timing
-        self._alarm = Alarm(timing)
+        self._alarm = Wakeup(timing)
         self._slices: Sequence[Document] | None = None  # of before; ours take their place
         self._left: _Left | None = None
         self._publish_at = inf
@@ -222,6 +222,6 @@ class _Pauses:
         first_s, longest_s = (
             (FIRST_LASTING_S, LONGEST_LASTING_S) if lasting else (FIRST_PAUSE_S, LONGEST_PAUSE_S)
         )
-        pause_s = pause_after(self._failures, first_s, longest_s, self._random())
+        pause_s = backoff_s(self._failures, first_s, longest_s, self._random())
         self._failures += 1
         return max(pause_s, error.after_s if isinstance(error, UnavailableError) else 0.0)

@@ -22,7 +22,7 @@ from dra_shim.resourceapi import (
     recorded_amounts,
 )
 from dranet_nri.cdi.edits import cdi_ids, gated_requests
-from dranet_nri.config import select_config, violations_for_device, why_bare
+from dranet_nri.config import select_config, violations_for_device, why_without_interface
 from dranet_nri.errors import ConfigError, RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Device, NetworkConfig, ObjectRef
 
@@ -290,7 +290,7 @@ def _check_devices(
                 "see 'dranet-nri inventory'; what the Node's address keeps back is in the "
                 "shim's log ('left out')"
             )
-        bare = "" if result.admin_access else why_bare(devices[name])
+        bare = "" if result.admin_access else why_without_interface(devices[name])
         if bare:
             raise NotYetError(f"device {name}: {bare}")
 

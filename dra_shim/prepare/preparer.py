@@ -45,7 +45,7 @@ from dra_shim.prepare.interfaces import (
 )
 from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.backoff import backoff_s
 from dranet_nri.component.threads import in_thread
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import Allocation, ObjectRef
@@ -295,7 +295,7 @@ class Preparer:
                         trial.trouble = str(error)
                         self._notify(PrepareWaits(asked, trial.trouble))
                     wanted_s = error.after_s if isinstance(error, ApiUnavailableError) else 0.0
-                pause_s = pause_after(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+                pause_s = backoff_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
                 await self._sleep(max(pause_s, wanted_s))
                 failures += 1
 

@@ -53,7 +53,7 @@ from dra_shim.resourceslice.feature_probe import missing_after, missing_by, prob
 from dra_shim.resourceslice.layout import SliceContent, laid_out
 from dra_shim.resourceslice.rejections import Rejections, dropped, missing_with, rejections_of
 from dra_shim.resourceslice.schedule import SyncSchedule
-from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.threads import in_thread
 from dranet_nri.model import DRIVER_NAME
 
@@ -72,7 +72,7 @@ class ResourceSliceController:
         api: ApiClient,
         node: str,
         notify: notices.Notify,
-        timing: Timing = REAL,
+        timing: LoopClock = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -91,7 +91,7 @@ class ResourceSliceController:
         self._fields = {"spec.nodeName": node, "spec.driver": DRIVER_NAME}
         self._mirror = Informer(api, SLICE, self._fields, self._look, self._tell_trouble, timing)
         self._pace = SyncSchedule(timing.random)
-        self._alarm = Alarm(timing)
+        self._alarm = Wakeup(timing)
         self._writes = 0  # of this pass
         self._expected: Mapping[str, Seen] | None = None  # on the server, after the last pass
         self._layout: Mapping[str, Sequence[str]] = {}  # of the last pass

@@ -13,7 +13,7 @@ from dra_shim.kubeletplugin import Driver
 from dra_shim.prepare import PrepareResult
 from dra_shim.web.process_collector import process_text
 from dranet_nri.component.metrics import Counter, Gauge, Histogram, exposition
-from dranet_nri.component.supervisor import PartFailed
+from dranet_nri.component.supervisor import WorkerFailed
 from dranet_nri.model import ObjectRef
 
 PREPARE: Final = "PrepareResourceClaims"
@@ -267,7 +267,7 @@ class NodeCounts:
         ailing = len(self._ailing)
         self._devices.set_all({("well",): self._seen - ailing, ("ailing",): ailing})
 
-    def on_part(self, notice: PartFailed) -> None:
+    def on_part(self, notice: WorkerFailed) -> None:
         """Count a part that failed."""
         self._parts.add(notice.name)
 

@@ -1,5 +1,7 @@
 """What a configuration asks that a device or its node cannot do, and what is warned of."""
 
+from dataclasses import replace
+
 import pytest
 
 from dranet_nri.config import (
@@ -9,7 +11,7 @@ from dranet_nri.config import (
     parse_network_config,
     violations_for_device,
     violations_for_mode,
-    why_bare,
+    why_without_interface,
 )
 from dranet_nri.model import AttributeValue, CharKind, Device, DeviceKey, NetworkConfig, RdmaMode
 from tests.config.test_network import FULL
@@ -206,7 +208,7 @@ def test_a_device_whose_interface_is_away_has_nothing_to_give(
     told: tuple[tuple[str, AttributeValue], ...] = (("dra.net/rdmaProtocol", protocol),)
     found = Device("nic", DeviceKey("pci", "0", name), told if protocol else (), rdma_devices)
 
-    why = why_bare(found)
+    why = why_without_interface(found)
 
     assert why.startswith("has no network interface on the host: ") if bare else not why
 
@@ -235,3 +237,52 @@ def test_warnings_name_what_is_missing_and_the_remedy() -> None:
     )
     assert "isolates nothing" in SHARED_MODE_WARNING
     assert "netns_mode=0" in SHARED_MODE_WARNING
+
+
+PARENT = replace(
+    ETHERNET,
+    attributes=(*ETHERNET.attributes, ("dra.net/mtu", 1500), ("dra.net/childrenOnly", True)),
+)
+
+
+@pytest.mark.parametrize(
+    ("interface", "given", "expected"),
+    [
+        pytest.param({"type": "MACVLAN", "mtu": 1500}, PARENT, "", id="within its parent's MTU"),
+        pytest.param({"type": "IPVLAN", "addresses": []}, PARENT, "", id="no addresses"),
+        pytest.param(
+            {"type": "IPVLAN"},
+            PARENT,
+            "interface.addresses: type IPVLAN inherits none from the host; give them, or []",
+            id="addresses not given",
+        ),
+        pytest.param(
+            {"type": "VLAN", "vlan": {"id": 7}, "mtu": 1501},
+            PARENT,
+            "interface.mtu: 1501: is above that of eth1, the parent (1500); lower it",
+            id="above its parent's MTU",
+        ),
+        pytest.param(
+            {"type": "MACVLAN"},
+            IB0,
+            "MACVLAN needs an Ethernet interface, and the device has ib0 (infiniband); remove it",
+            id="InfiniBand",
+        ),
+        pytest.param(
+            {"type": "MACVLAN"}, INFINIBAND_ONLY, "and the device has none; remove it", id="none"
+        ),
+        pytest.param(
+            {},
+            PARENT,
+            "interface.type: eth1 stays on the host (--parent-interfaces); use IPVLAN, MACVLAN or",
+            id="a parent that stays",
+        ),
+        pytest.param({}, ETHERNET, "", id="a device that moves"),
+    ],
+)
+def test_a_child_needs_a_parent_that_can_have_it(
+    interface: object, given: Device, expected: str
+) -> None:
+    found = violations_for_device(parse_network_config({"interface": interface}), given)
+
+    assert [expected in line for line in found] == ([True] if expected else [])

@@ -15,14 +15,20 @@ from dranet_nri.config import (
 from dranet_nri.model import (
     TENANT_PKEY,
     CharKind,
+    ChildFlag,
     InterfaceConfig,
     IpoibConfig,
     IpoibMode,
+    IpvlanConfig,
+    IpvlanMode,
+    MacvlanConfig,
     NeighbourConfig,
     NetworkConfig,
     RdmaConfig,
     RouteConfig,
     RuleConfig,
+    VlanConfig,
+    VlanProtocol,
 )
 
 Text = st.SearchStrategy[str]
@@ -69,6 +75,9 @@ def routes(address: Text, net: Text) -> st.SearchStrategy[RouteConfig]:
 names = st.from_regex(r"[a-z][a-z0-9._-]{3,10}", fullmatch=True).filter(lambda n: n != "default")
 pkeys = st.integers(0x8001, 0xFFFF) | st.just(TENANT_PKEY)
 ipoibs = st.builds(IpoibConfig, pkey=st.none() | pkeys, mode=st.sampled_from(IpoibMode))
+ipvlans = st.builds(IpvlanConfig, st.sampled_from(IpvlanMode), st.sampled_from(ChildFlag))
+macvlans = st.builds(MacvlanConfig, st.sampled_from(ChildFlag))
+vlans = st.builds(VlanConfig, st.integers(1, 4094), st.sampled_from(VlanProtocol))
 interfaces = st.builds(
     InterfaceConfig,
     name=st.none() | names,
@@ -86,6 +95,9 @@ interfaces = st.builds(
 interfaces = st.one_of(
     st.builds(replace, interfaces, hardware_addr=st.none() | mac),
     st.builds(replace, interfaces, ipoib=ipoibs),
+    st.builds(replace, interfaces, ipvlan=ipvlans),
+    st.builds(replace, interfaces, hardware_addr=st.none() | mac, macvlan=macvlans),
+    st.builds(replace, interfaces, hardware_addr=st.none() | mac, vlan=vlans),
 )
 rdmas = st.builds(
     RdmaConfig,

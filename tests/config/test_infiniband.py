@@ -110,11 +110,10 @@ KEY = 'must be a P_Key such as "0x8001", 1 to 65535, or "tenant"'
         (ipoib({"mode": "connected"}, mtu=65521), "interface.mtu: 65521: must be 68 to 65520 with type IPoIB in connected mode; correct it"),
         (ipoib(mtu="9000"), 'interface.mtu: "9000": must be a whole number'),
         (ipoib(hardwareAddr="80" + ":01" * 19), "not possible with type IPoIB: the kernel makes the address from the port's GUID; remove it"),
-        (ipoib(ipvlan={}), "interface.ipvlan: object with no fields: only possible with type IPVLAN; remove it"),
-        (ipoib(addressing="Unnumbered"), "Unnumbered is only possible with type IPVLAN"),
+        (ipoib(ipvlan={}), "interface.ipvlan: object with no fields: only possible with type IPVLAN; set it, or remove this"),
         ({"interface": {"ipoib": {}}}, "interface.ipoib: object with no fields: only possible with type IPoIB; set it, or remove this"),
         ({"interface": {"type": "IPVLAN", "ipoib": {"pkey": 1}}}, "interface.ipoib: object with pkey: only possible with type IPoIB"),
-        ({"interface": {"type": "ipoib"}}, 'interface.type: "ipoib": must be one of Passthrough, IPoIB (did you mean "IPoIB"?)'),
+        ({"interface": {"type": "ipoib"}}, 'interface.type: "ipoib": must be one of Passthrough, IPVLAN, MACVLAN, VLAN, IPoIB (did you mean "IPoIB"?)'),
     ],
     ids=str,
 )  # fmt: skip

@@ -305,15 +305,24 @@ BROKEN = [
     (interface(disableEbpfPrograms=True), "interface.disableEbpfPrograms: true: not supported"),
     (interface(addressing="DHCP"), 'interface.addressing: "DHCP": not supported'),
     (interface(addressing="DHCP", addresses=[]), "DHCP together with addresses"),
-    (interface(addressing="dhcp"), 'interface.addressing: "dhcp": must be Static'),
+    (interface(addressing="dhcp"), 'interface.addressing: "dhcp": must be one of Static, Unnumbered'),
     (interface(addressing=1), "interface.addressing: 1: must be a string"),
-    (interface(addressing="Unnumbered"), "Unnumbered is only possible with type IPVLAN"),
+    (interface(addressing="Unnumbered"), "Unnumbered is only possible with a child, as type IPVLAN"),
     (interface(type="IPVLAN", addressing="DHCP"), "DHCP is not possible with type IPVLAN"),
-    (interface(type="IPVLAN", hardwareAddr="02:00:00:00:00:01"), "not possible with type IPVLAN; remove it"),
-    (interface(type="IPVLAN", ipvlan={"mode": "L3"}), 'interface.ipvlan.mode: "L3": must be L2'),
-    (interface(type="IPVLAN", ipvlan={"mode": "L2", "flag": "VEPA"}), 'interface.ipvlan.flag: "VEPA": must be Bridge'),
+    (interface(type="IPVLAN", addressing="Unnumbered", addresses=["10.0.0.1/24"]), "Unnumbered together with addresses is not possible"),
+    (interface(type="IPVLAN", hardwareAddr="02:00:00:00:00:01"), "not possible with type IPVLAN, which has the address of its parent; remove it"),
+    (interface(type="IPVLAN", ipvlan={"mode": "L4"}), 'interface.ipvlan.mode: "L4": must be one of L2, L3, L3S'),
+    (interface(type="IPVLAN", ipvlan={"flag": "vepa"}), 'interface.ipvlan.flag: "vepa": must be one of Bridge, Private, VEPA'),
+    (interface(type="IPVLAN") | {"ethtool": {"features": {"tso": True}}}, "not possible with interface.type IPVLAN, whose parent other pods use; remove it"),
     (interface(ipvlan={}), "interface.ipvlan: object with no fields: only possible with type IPVLAN"),
-    (interface(type="MACVLAN"), 'interface.type: "MACVLAN": must be one of Passthrough, IPoIB'),
+    (interface(macvlan={}), "interface.macvlan: object with no fields: only possible with type MACVLAN; set it, or remove this"),
+    (interface(type="MACVLAN", macvlan={"mode": "Passthru"}), 'interface.macvlan.mode: "Passthru": must be one of Bridge, Private, VEPA'),
+    (interface(type="MACVLAN", vlan={"id": 7}), "interface.vlan: object with id: only possible with type VLAN; set it, or remove this"),
+    (interface(type="VLAN"), 'interface.type: "VLAN": needs vlan.id; add it'),
+    (interface(type="VLAN", vlan={}), "interface.vlan: object with no fields: needs id; add it"),
+    (interface(type="VLAN", vlan={"id": 4095}), "interface.vlan.id: 4095: must be 1 to 4094"),
+    (interface(type="VLAN", vlan={"id": 7, "protocol": "802.1x"}), 'interface.vlan.protocol: "802.1x": must be one of 802.1Q, 802.1ad'),
+    (interface(type="IPvlan"), 'interface.type: "IPvlan": must be one of Passthrough, IPVLAN, MACVLAN, VLAN, IPoIB (did you mean "IPVLAN"?)'),
     (interface(vrf={}), "interface.vrf: object with no fields: needs name; add it"),
     (interface(vrf={"name": ""}), 'interface.vrf.name: "": must not be empty'),
     (interface(vrf={"name": "b", "table": 0}), "interface.vrf.table: 0: must be 1 to"),
@@ -336,17 +345,16 @@ def test_what_is_refused_is_recommended_to_nobody() -> None:
     words = {word for line in told for word in line.replace(",", "").split()}
 
     assert {"interface", "mtu", "Passthrough", "Static"} <= words
-    assert not words & {*REFUSED_TOP, *REFUSED_INTERFACE, "IPVLAN", "DHCP", "Unnumbered"}
+    assert not words & {*REFUSED_TOP, *REFUSED_INTERFACE, "DHCP"}
 
 
 @pytest.mark.parametrize(
     "document",
     [
-        interface(type="IPVLAN", addressing="Unnumbered", ipvlan={"mode": "L2", "flag": ""}),
         interface(vrf={"name": "blue", "table": 1541}),
         interface(acceptRA=2),
     ],
-    ids=["ipvlan", "vrf", "acceptRA"],
+    ids=["vrf", "acceptRA"],
 )
 def test_valid_but_unsupported_blocks_break_no_other_rule(document: object) -> None:
     told = violations(document)

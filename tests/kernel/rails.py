@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.session import NetlinkKernel
@@ -54,7 +54,8 @@ class Rails:
                 pod=number,
             )
             assert self.kernel.hold(self._netns(number))
-        self._executor = Executor(self.kernel, Journal(), Clock(), RdmaOptions())
+        self.journal = Journal()
+        self._executor = PlanExecutor(self.kernel, self.journal, Clock(), RdmaOptions())
 
     def _netns(self, pod: int) -> NetnsId:
         netns = self.kernel.identify(f"/proc/self/fd/{self._pods[pod]}")
@@ -103,9 +104,18 @@ class Rails:
         (record,) = self._executor.attach(sandbox, netns, (allocation,), {})
         return record
 
-    def detach(self, record: Attachment) -> Attachment:
+    def detach(self, record: Attachment, *, netns_alive: bool = True) -> Attachment:
         """Bring a claim's NICs home, as far as possible in one try."""
-        return self._executor.detach(record, netns_alive=True)
+        return self._executor.detach(record, netns_alive=netns_alive)
+
+    def ping(self, address: str, source: str, pod: int) -> None:
+        """Reach an address from one of the pod's, in a few tries."""
+        self._inside(pod, "ping", "-c5", "-i0.2", "-W2", "-w5", "-I", source, address)
+
+    def end_pod(self, number: int) -> None:
+        """Let a pod's namespace die."""
+        self.kernel.release(self._netns(number))
+        os.close(self._pods.pop(number))
 
     def close(self) -> None:
         """Let everything vanish."""

@@ -6,9 +6,10 @@ from typing import get_args
 
 import pytest
 
-from dranet_nri.errors import HeldError, KernelError
+from dranet_nri.errors import KernelError, OwnedError
 from dranet_nri.model import (
     Address,
+    IpvlanConfig,
     Neighbour,
     Ns,
     Route,
@@ -20,7 +21,7 @@ from dranet_nri.model import (
 from dranet_nri.plan.ops import (
     AddAddress,
     AddAltname,
-    AddIpoib,
+    AddChild,
     AddNeighbour,
     AddRoute,
     AddRule,
@@ -77,7 +78,7 @@ def ops(ns: Ns) -> tuple[Op, ...]:
         SetPrivateFlags(ns, "eth1", ON),
         MoveRdma(OTHER[ns], 3, ns, "mlx5_0"),
         RenameRdma(ns, 3, "mlx5_0"),
-        AddIpoib(7, "dra0", "dra.net/x"),
+        AddChild(ns, 7, "dra0", "dra.net/x", IpvlanConfig()),
         DelLink(ns, 7),
     )
 
@@ -91,6 +92,8 @@ PARAMETERS: dict[str, tuple[type[Op], ...]] = {
     "interface.mtu": (MoveLink, SetLink),
     "hardwareAddr": (MoveLink, SetLink, SetUp, AddNeighbour),
     "interface.name": (MoveLink, RenameLink),
+    "interface.type": (AddChild,),
+    "interface.vlan": (AddChild,),
     "ethtool.features": (SetFeatures,),
     "ethtool.privateFlags": (SetPrivateFlags,),
     "rdma.": (MoveRdma, RenameRdma),
@@ -188,7 +191,7 @@ def test_what_failed_within_a_step_is_told_with_its_own_name() -> None:
 
 
 def test_an_error_that_is_not_ours_is_described_with_its_type() -> None:
-    assert described(HeldError("eth1 is held")) == "eth1 is held"
+    assert described(OwnedError("eth1 is held")) == "eth1 is held"
     assert described(RuntimeError("can't start new thread")) == (
         "RuntimeError: can't start new thread"
     )

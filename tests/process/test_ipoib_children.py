@@ -5,7 +5,7 @@ from errno import EBUSY
 
 import pytest
 
-from dranet_nri.attach.ipoib import remove_strays
+from dranet_nri.attach.child import remove_orphans
 from dranet_nri.attach.rdma import IP_ONLY_WARNING, RdmaOptions
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import AttachError, RefusedError
@@ -24,7 +24,7 @@ from dranet_nri.model import (
     Pod,
     RdmaMode,
 )
-from dranet_nri.plan.ops import AddAddress, AddIpoib, DelLink, MoveLink, Op, SetUp
+from dranet_nri.plan.ops import AddAddress, AddChild, DelLink, MoveLink, Op, SetUp
 from tests.process.executor_node import DATA, GID_MAC, IB, POD, STORAGE, Node, claim, given
 
 PARENT = IB.key.parent
@@ -70,8 +70,8 @@ def test_the_pod_gets_a_child_and_its_parent_stays_on_the_host(node: Node) -> No
 
     assert addresses(node, "net1", node.netns) == ["192.168.0.5/24"]
     assert node.kernel.state("ib0") == before
-    (made,) = (op for op in node.kernel.log if isinstance(op, AddIpoib))
-    assert (made.pkey, made.connected) == (0x8001, False)
+    (made,) = (op for op in node.kernel.log if isinstance(op, AddChild))
+    assert made.link == IpoibConfig(0x8001)
     (device,) = record.devices
     assert (device.pod_name, device.snapshot, device.rdma) == ("net1", None, ())
     link = node.in_pod("net1").link
@@ -93,8 +93,8 @@ def test_the_key_is_one_of_the_port_that_the_interface_is_of(node: Node) -> None
 
     node.attach((claim(DATA, given(second, child_config(pkey=TENANT_PKEY))),))
 
-    (made,) = (op for op in node.kernel.log if isinstance(op, AddIpoib))
-    assert made.pkey == 0x8002
+    (made,) = (op for op in node.kernel.log if isinstance(op, AddChild))
+    assert made.link == IpoibConfig(0x8002)
     wanted = claim(STORAGE, given(second, child_config("net2")))
     with pytest.raises(RefusedError, match="mlx5_ib0 port 2"):
         node.executor.attach(OTHER_POD, node.add_netns("/run/netns/2"), (wanted,), {})
@@ -111,8 +111,8 @@ def test_the_key_is_looked_up_by_the_name_that_the_rdma_device_has_now(
 
     node.attach((claim(DATA, given(IB, child_config(pkey=TENANT_PKEY))),))
 
-    (made,) = (op for op in node.kernel.log if isinstance(op, AddIpoib))
-    assert made.pkey == 0x8002
+    (made,) = (op for op in node.kernel.log if isinstance(op, AddChild))
+    assert made.link == IpoibConfig(0x8002)
 
 
 def test_without_its_rdma_device_the_key_is_looked_up_by_the_published_name(node: Node) -> None:
@@ -153,8 +153,8 @@ def test_several_pods_have_children_of_one_device(node: Node) -> None:
     assert one.devices[0].warnings == (SHARED_MODE_WARNING,), "it has an address of its own"
     node.kernel.log.clear()
     (two,) = node.executor.attach(OTHER_POD, other, (second,), {})
-    (made,) = (op for op in node.kernel.log if isinstance(op, AddIpoib))
-    assert (made.pkey, made.connected) == (None, True)
+    (made,) = (op for op in node.kernel.log if isinstance(op, AddChild))
+    assert made.link == IpoibConfig(None, IpoibMode.CONNECTED)
     detach(node, one)
 
     assert node.kernel.state("net1", node.netns) is None
@@ -181,7 +181,11 @@ def test_two_shares_of_one_claim_have_a_child_each(node: Node) -> None:
 
     (record,) = node.attach((allocation,))
 
-    made = {op.name: op.pkey for op in node.kernel.log if isinstance(op, AddIpoib)}
+    made = {
+        op.name: op.link.pkey
+        for op in node.kernel.log
+        if isinstance(op, AddChild) and isinstance(op.link, IpoibConfig)
+    }
     assert sorted(made.values(), key=str) == [0x8001, None]
     assert {node.in_pod(name).link.alias for name in ("net1", "net2")} == {
         "dra.net/claim-data/pci-0000-0a-00-0/5e0f",
@@ -230,7 +234,7 @@ def test_a_child_that_is_not_deleted_is_the_only_one_of_the_claim_that_is_away(n
     (alone,) = node.attach((claim(DATA, two_shares().devices[0]),))
     first = len(node.kernel.log)
     detach(node, alone)
-    node.kernel.fail_at(first + 1, EBUSY)
+    node.kernel.fail_at(first, EBUSY)  # the second child: the rule of the first is still there
     node.kernel.fail_on(DelLink, EBUSY)
 
     with pytest.raises(AttachError):
@@ -250,7 +254,8 @@ def test_the_key_is_looked_up_in_the_ports_table(node: Node, pkey: int, words: s
     claims = (claim(DATA, given(IB, child_config(pkey=pkey))),)
     if words is None:
         node.attach(claims)
-        assert {op.pkey for op in node.kernel.log if isinstance(op, AddIpoib)} == {0x8001}
+        made = [op.link for op in node.kernel.log if isinstance(op, AddChild)]
+        assert made == [IpoibConfig(0x8001)]
         return
 
     with pytest.raises(RefusedError, match=words):
@@ -273,7 +278,7 @@ def test_a_parent_that_is_not_there_is_refused_with_a_remedy(node: Node) -> None
         node.attach((claim(DATA, given(IB, child_config())),))
 
 
-@pytest.mark.parametrize("kind", [AddIpoib, MoveLink, AddAddress, SetUp])
+@pytest.mark.parametrize("kind", [AddChild, MoveLink, AddAddress, SetUp])
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "done, then an error"])
 def test_whatever_fails_no_child_is_left(
     node: Node,
@@ -308,9 +313,9 @@ def test_a_child_that_comes_home_late_is_a_stray_and_others_are_not(node: Node) 
     alias = record.devices[0].child
     node.kernel.destroy_netns(node.netns)
 
-    assert remove_strays(node.kernel, lambda: {alias}) == ()
+    assert remove_orphans(node.kernel, lambda: {alias}) == ()
     assert node.kernel.state("net1") is not None
-    assert remove_strays(node.kernel, lambda: ()) == (alias,)
+    assert remove_orphans(node.kernel, lambda: ()) == (alias,)
 
     assert node.kernel.state("net1") is None
     assert node.kernel.state("ib0") is not None
@@ -321,7 +326,7 @@ def test_an_executor_that_died_after_making_the_child_leaves_it_to_the_next_one(
     node: Node,
 ) -> None:
     claims = (claim(DATA, given(IB, child_config())),)
-    node.kernel.fail_on(AddIpoib, KeyboardInterrupt("gone"), times=1, done=True)
+    node.kernel.fail_on(AddChild, KeyboardInterrupt("gone"), times=1, done=True)
     with pytest.raises(KeyboardInterrupt):
         node.attach(claims)
     record = node.journal.records[DATA]
@@ -331,4 +336,4 @@ def test_an_executor_that_died_after_making_the_child_leaves_it_to_the_next_one(
     node.executor.attach(POD, node.netns, claims, dict(node.journal.records))
 
     assert addresses(node, "net1", node.netns) == ["192.168.0.5/24"]
-    assert len([op for op in node.kernel.log if isinstance(op, AddIpoib)]) == 0
+    assert len([op for op in node.kernel.log if isinstance(op, AddChild)]) == 0

@@ -22,9 +22,9 @@ from dra_shim.web import (
     WebServer,
     pages,
 )
-from dranet_nri.attach.metrics import Meter
-from dranet_nri.component.files import RealFs
-from dranet_nri.component.supervisor import PartFailed
+from dranet_nri.attach.metrics import PluginMetrics
+from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.supervisor import WorkerFailed
 from dranet_nri.model import ObjectRef
 from dranet_nri.state import heartbeat
 from dranet_nri.state.heartbeat import Heartbeat
@@ -109,10 +109,10 @@ def test_what_dranet_has_is_there_under_its_names(site: Site) -> None:
 
 
 def test_the_plugins_numbers_are_served_with_ours(site: Site) -> None:
-    meter = Meter()
+    meter = PluginMetrics()
     meter.hooks.answered("RunPodSandbox", "noop", 0.0001)
     (site.run / "metrics.prom").write_text(meter.text())
-    heartbeat.store(RealFs(), site.run, Heartbeat(7, NOW - 12.5, serving=True))
+    heartbeat.store(KernelFileSystem(), site.run, Heartbeat(7, NOW - 12.5, serving=True))
 
     scrape = site.scrape()
 
@@ -124,8 +124,8 @@ def test_the_plugins_numbers_are_served_with_ours(site: Site) -> None:
 
 
 def test_numbers_of_a_plugin_that_fell_silent_are_marked(site: Site) -> None:
-    (site.run / "metrics.prom").write_text(Meter().text())
-    heartbeat.store(RealFs(), site.run, Heartbeat(7, NOW - 3600, serving=True))
+    (site.run / "metrics.prom").write_text(PluginMetrics().text())
+    heartbeat.store(KernelFileSystem(), site.run, Heartbeat(7, NOW - 3600, serving=True))
 
     scrape = site.scrape()
 
@@ -257,7 +257,7 @@ TOLD = [
         {"source": "udev"},
         1,
     ),
-    (PartFailed("slices", OSError(), 1.0), "dra_shim_part_failures_total", {"part": "slices"}, 1),
+    (WorkerFailed("slices", OSError(), 1.0), "dra_shim_part_failures_total", {"part": "slices"}, 1),
 ]
 
 

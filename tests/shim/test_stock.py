@@ -97,3 +97,16 @@ def test_a_share_keeps_a_device_from_whoever_wants_it_whole(
 
     assert stock.in_use == in_use
     assert ("bare" in stock.shared) is bool(shared)
+
+
+@pytest.mark.parametrize("shared", ["", "true"])
+def test_a_parent_that_cannot_leave_is_offered_where_several_claims_may_have_it(
+    shared: str,
+) -> None:
+    parent = Device("eth7", DeviceKey("", "", "eth7"))
+    inventory = Inventory((), (("eth7", "carries eth7.5"),), parents=(parent,))
+
+    stock = node_inventory(inventory, [], DeviceUsage(), "", shared)
+
+    assert stock.devices == ((parent,) if shared else ())
+    assert bool(stock.excluded) is not bool(shared)

@@ -11,7 +11,7 @@ from dra_shim.resourceapi import CounterValue, ResourceSlice, SliceDevice, Taint
 from dra_shim.resourceslice.diff import AcceptedSlice, CreateSlice, DeleteSlice, ReplaceSlice, plan
 from dra_shim.resourceslice.documents import PublishedSlice, SlicePool, read_published
 from dra_shim.resourceslice.layout import SliceContent
-from dranet_nri.inventory import NUMA_NODE, NetDevice, PciFunction, RdmaDevice, RdmaPort
+from dranet_nri.inventory import NUMA_NODE, NetDevice, PciFunction, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Link
 
 NODE = "node-1"
@@ -50,12 +50,12 @@ def nic(
     return NetDevice(link, pci=address, **fields)
 
 
-def hca(name: str, *states: str, layer: str = "InfiniBand", netdev: str = "") -> RdmaDevice:
+def hca(name: str, *states: str, layer: str = "InfiniBand", netdev: str = "") -> RdmaDeviceFacts:
     """Return an RDMA device with a port in each state; the last one is of the net device."""
     netdevs = (netdev,) if netdev else ()
-    ports = [RdmaPort(number, state, "", layer) for number, state in enumerate(states, 1)]
+    ports = [RdmaPortFacts(number, state, "", layer) for number, state in enumerate(states, 1)]
     ports[-1] = replace(ports[-1], netdevs=netdevs)
-    return RdmaDevice(name, ports=tuple(ports))
+    return RdmaDeviceFacts(name, ports=tuple(ports))
 
 
 def offers(

@@ -37,7 +37,12 @@ from dra_shim.scheduling.allocator.feasibility import check_meetable
 from dra_shim.scheduling.allocator.pools import CandidatePools, Pool, pools_of, supply_of, without
 from dra_shim.scheduling.allocator.report import AlternativeReport, DeviceReport, report
 from dra_shim.scheduling.allocator.search import Search
-from dranet_nri.config import ConfigEntry, select_config, violations_for_device, why_bare
+from dranet_nri.config import (
+    ConfigEntry,
+    select_config,
+    violations_for_device,
+    why_without_interface,
+)
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import AllocatedDevice, Device, NetworkConfig
 
@@ -233,7 +238,7 @@ def config_for(
 
 
 def _check_device(label: str, device: Device, config: NetworkConfig, *, share: bool) -> None:
-    bare = why_bare(device)
+    bare = why_without_interface(device)
     violations = (bare,) if bare else violations_for_device(config, device, share=share)
     if violations:
         raise ConfigError(

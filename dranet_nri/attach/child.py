@@ -1,40 +1,40 @@
-"""IP-over-InfiniBand children: links made for claims with `interface.type: IPoIB`.
+"""Children: links made for claims whose `interface.type` leaves the device on the host.
 
 Rules:
 1. The device and its RDMA devices stay on the host, so that several pods can have children.
 2. In shared mode the pod gets the RDMA device's files as well. In exclusive mode the pod could not
-   open them: it has IP over InfiniBand only, and a warning says so.
+   open them: it has the network only, and a warning says so.
 """
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from dranet_nri.attach.rdma import IP_ONLY_WARNING, RdmaOptions, require_mode, with_rdma
-from dranet_nri.component.threads import now_doing
+from dranet_nri.component.threads import set_step
 from dranet_nri.config import choose_pkey
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
+    ARPHRD_ETHER,
     ARPHRD_INFINIBAND,
     AllocatedDevice,
     AttachedDevice,
+    ChildConfig,
     Device,
     IpoibConfig,
-    IpoibMode,
-    Link,
     LinkState,
     Ns,
     Observed,
     RdmaMode,
 )
-from dranet_nri.plan.identity import KnownRdma, known_as, why_unclear
-from dranet_nri.plan.ipoib import Child, alias_of
+from dranet_nri.plan.child import Child, alias_of
+from dranet_nri.plan.identity import RdmaIdentity, device_identity, why_unclear
 from dranet_nri.plan.kernel import Kernel, Session
 from dranet_nri.plan.ops import DelLink
-from dranet_nri.plan.pod_network import PodNetwork, pod_network
+from dranet_nri.plan.pod_network import PodNetwork, child_network
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedChild:
     """A device whose child the pod shall get.
 
     Attributes:
@@ -54,17 +54,17 @@ def expect_child(
     session: Session,
     claim_uid: str,
     wanted: AllocatedDevice,
-    ipoib: IpoibConfig,
+    link: ChildConfig,
     device: AttachedDevice,
     options: RdmaOptions,
-) -> Expected:
+) -> ExpectedChild:
     """Say which link to make for the pod.
 
     Args:
         session: of the pod.
         claim_uid: whose it is.
         wanted: what was allocated.
-        ipoib: the claim's parameters for the child.
+        link: what the claim asks for.
         device: its record; the link that it knows of already goes by that alias.
         options: the operator's, for RDMA devices.
 
@@ -73,22 +73,28 @@ def expect_child(
             node's RDMA mode is not the one that the operator demands.
         KernelError: the kernel could not be read.
     """
-    parent = _parent(session, wanted, device)
+    parent = _parent(session, wanted, device, link)
     alias = device.child or alias_of(claim_uid, wanted.device.name, wanted.share_id)
-    pkey = _pkey(session, wanted, ipoib)
-    network = pod_network(wanted.config, LinkState(Link(parent.index, parent.name)))
+    if isinstance(link, IpoibConfig):
+        link = replace(link, pkey=_pkey(session, wanted, link))
+    network = child_network(wanted.config, link, parent)
     observed = session.child(alias)
-    record = replace(device, child=alias, pod_name=network.name, home=False)
+    record = replace(
+        device,
+        child=alias,
+        made_by=wanted.config.interface,
+        pod_name=network.name,
+        home=False,
+    )
     if wanted.device.rdma_devices:
-        rdma = session.rdma(KnownRdma(wanted.device.key, wanted.device.rdma_devices))
+        rdma = session.rdma(RdmaIdentity(wanted.device.key, wanted.device.rdma_devices))
         if rdma.mode is RdmaMode.SHARED:
             record = with_rdma(wanted, record, rdma, options)
             observed = replace(observed, rdma=rdma)
         else:
             require_mode(wanted.device.name, rdma.mode, options.mode)
             record = replace(record, warnings=(IP_ONLY_WARNING,))
-    child = Child(alias, parent.index, pkey, connected=ipoib.mode is IpoibMode.CONNECTED)
-    return Expected(record, observed, network, child)
+    return ExpectedChild(record, observed, network, Child(alias, parent.link, link))
 
 
 def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int | None:
@@ -103,30 +109,35 @@ def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int 
 def _rdma_name(session: Session, device: Device) -> str:
     """Return the current name of its RDMA device; one that was made again may have another name."""
     published = device.rdma_devices
-    here = [link.name for link in session.rdma(KnownRdma(device.key, published)).host]
+    here = [link.name for link in session.rdma(RdmaIdentity(device.key, published)).host]
     return next((name for name in (*published, *here) if name in here), next(iter(published), ""))
 
 
-def _parent(session: Session, wanted: AllocatedDevice, device: AttachedDevice) -> Link:
+def _parent(
+    session: Session, wanted: AllocatedDevice, device: AttachedDevice, link: ChildConfig
+) -> LinkState:
     key, name = wanted.device.key, wanted.device.name
-    observed = session.observe(key, "", known_as(device)) if key.name else Observed()
+    observed = session.observe(key, "", device_identity(device)) if key.name else Observed()
     if observed.unclear:
         raise RefusedError(why_unclear(wanted.device, observed.unclear))
     state = observed.host
     if state is None:
+        missing = "load ib_ipoib" if isinstance(link, IpoibConfig) else "load its driver"
         raise RefusedError(
-            f"device {name}: its IPoIB interface, the parent of the pod's, is not on the host;"
-            " load ib_ipoib, or see dranet-nri status for the pod that holds it"
+            f"device {name}: its interface, the parent of the pod's, is not on the host;"
+            f" {missing}, or see dranet-nri status for the pod that holds it"
         )
-    if state.link.arphrd != ARPHRD_INFINIBAND:
+    needed = ARPHRD_INFINIBAND if isinstance(link, IpoibConfig) else ARPHRD_ETHER
+    if state.link.arphrd != needed:
+        fabric = "InfiniBand" if needed == ARPHRD_INFINIBAND else "Ethernet"
         raise RefusedError(
-            f"device {name}: interface.type IPoIB needs an InfiniBand interface, and"
+            f"device {name}: interface.type {link.kind} needs an {fabric} interface, and"
             f" {state.link.name} is none; remove interface.type"
         )
-    return state.link
+    return state
 
 
-def remove_strays(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple[str, ...]:
+def remove_orphans(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple[str, ...]:
     """Delete links on the host that the plugin made for pods which are gone.
 
     The kernel returns them to the host when a pod's namespace dies, at a time of its own.
@@ -142,7 +153,7 @@ def remove_strays(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple
     Raises:
         KernelError: the kernel could not be read, or refused.
     """
-    now_doing("look for links of pods that are gone")
+    set_step("look for links of pods that are gone")
     session = kernel.session(None)
     try:
         made = session.children()

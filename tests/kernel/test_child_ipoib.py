@@ -13,21 +13,21 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel import ipoib
-from dranet_nri.kernel.links import set_settings
-from dranet_nri.kernel.namespace import Space
+from dranet_nri.kernel import child
+from dranet_nri.kernel.links import MoveEnd, set_settings
+from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.netlink.codec import walk
 from dranet_nri.linux.netlink.links import INFO
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink, open_here
-from dranet_nri.model import IpoibState, Ns
-from dranet_nri.plan.ipoib import alias_of, first_name
-from dranet_nri.plan.ops import AddIpoib, LinkSettings
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
+from dranet_nri.model import IpoibConfig, IpoibMode, IpoibState, Ns
+from dranet_nri.plan.child import alias_of, first_name
+from dranet_nri.plan.ops import AddChild, LinkSettings
 from tests.kernel.namespaces import add_veth, new_netns
 
 ALIAS = alias_of("uid-1", "pci-0000-8a-00-0")
-OP = AddIpoib(1, "dra123", ALIAS, 0x8001)
-CONNECTED = AddIpoib(1, "dra123", ALIAS, None, connected=True)
+OP = AddChild(Ns.HOST, 1, "dra123", ALIAS, IpoibConfig(0x8001))
+CONNECTED = AddChild(Ns.HOST, 1, "dra123", ALIAS, IpoibConfig(mode=IpoibMode.CONNECTED))
 # Type and payload of each attribute, those of IFLA_LINKINFO and IFLA_INFO_DATA unfolded.
 EITHER = {(5,): b"\x01\x00\x00\x00", (3,): b"dra123\0", (18, 1): b"ipoib"}
 IPROUTE2 = [
@@ -39,10 +39,10 @@ IPROUTE2 = [
 NESTS = {(18,), (18, 2)}
 
 
-class Recorder(Rtnetlink):
+class Recorder(RtnetlinkSocket):
     """A real socket that keeps what it is asked to change, and then sends it."""
 
-    def __init__(self, netlink: Rtnetlink) -> None:
+    def __init__(self, netlink: RtnetlinkSocket) -> None:
         self.netlink = netlink
         self.asked: list[tuple[int, int, bytes]] = []
 
@@ -51,7 +51,7 @@ class Recorder(Rtnetlink):
         self.netlink.do(what, kind, flags, body)
 
 
-class Refusing(Rtnetlink):
+class Refusing(RtnetlinkSocket):
     """A socket whose requests the kernel answers with an errno."""
 
     def __init__(self, code: int) -> None:
@@ -70,20 +70,20 @@ def unfolded(data: bytes, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[in
 
 
 @pytest.fixture
-def space(nsfd: int) -> Iterator[Space]:
-    space = Space(Ns.HOST, os.dup(nsfd), "/proc")
+def space(nsfd: int) -> Iterator[Namespace]:
+    space = Namespace(Ns.HOST, os.dup(nsfd), "/proc")
     yield space
     space.close()
 
 
 @pytest.mark.parametrize(("op", "expected"), IPROUTE2)
 def test_the_request_is_that_of_iproute2(
-    nsfd: int, op: AddIpoib, expected: dict[tuple[int, ...], bytes]
+    nsfd: int, op: AddChild, expected: dict[tuple[int, ...], bytes]
 ) -> None:
     recorder = Recorder(run_inside(nsfd, open_here))
 
     with pytest.raises(KernelError):  # the kind is unknown, or lo is no parent
-        ipoib.add(recorder, str(op), op)
+        child.add(recorder, MoveEnd(recorder.netlink, nsfd), str(op), op)
     recorder.netlink.close()
 
     ((kind, flags, body),) = recorder.asked
@@ -103,9 +103,10 @@ def test_the_request_is_that_of_iproute2(
         pytest.param(CONNECTED, ENOTUNIQ, "made by sysfs; delete that one", id="twice"),
     ],
 )
-def test_a_refusal_tells_the_remedy(op: AddIpoib, code: int, words: str) -> None:
+def test_a_refusal_tells_the_remedy(op: AddChild, code: int, words: str) -> None:
+    refusing = Refusing(code)
     with pytest.raises(KernelError, match=words):
-        ipoib.add(Refusing(code), str(op), op)
+        child.add(refusing, MoveEnd(refusing, -1), str(op), op)
 
 
 def test_the_mode_of_a_link_is_asked_for_as_iproute2_does(nsfd: int) -> None:
@@ -123,46 +124,46 @@ def test_the_mode_of_a_link_is_asked_for_as_iproute2_does(nsfd: int) -> None:
     assert asked == {(18, 1): b"ipoib", (18, 2, 2): b"\x01\x00", (18, 2, 3): b"\x00\x00"}
 
 
-def test_a_link_that_is_there_already_gets_its_alias(nsfd: int, space: Space) -> None:
+def test_a_link_that_is_there_already_gets_its_alias(nsfd: int, space: Namespace) -> None:
     add_veth(nsfd, "dra123", nsfd)  # like a child it tells of another link of its namespace
 
-    ipoib.add(space.netlink, str(OP), OP)
+    child.add(space.netlink, MoveEnd(space.netlink, space.fd), str(OP), OP)
 
-    assert ipoib.children(space) == ((ALIAS, space.index("look", "dra123")),)
+    assert child.children(space) == ((ALIAS, space.index("look", "dra123")),)
 
 
 def test_a_link_without_a_parent_on_the_host_is_not_ours_whatever_it_is_called(
-    nsfd: int, space: Space
+    nsfd: int, space: Namespace
 ) -> None:
     wire = new_netns()
     add_veth(nsfd, "eth1", wire)
     set_settings(space.netlink, "arrange", space.index("look", "eth1"), LinkSettings(alias=ALIAS))
 
-    assert ipoib.children(space) == ()
+    assert child.children(space) == ()
     os.close(wire)
 
 
 def test_what_we_made_is_found_by_its_alias_or_first_name_and_deleted_once(
-    nsfd: int, space: Space
+    nsfd: int, space: Namespace
 ) -> None:
     wire = new_netns()
     add_veth(nsfd, "net1", wire)
     add_veth(nsfd, first_name(ALIAS), wire)
     set_settings(space.netlink, "arrange", space.index("look", "net1"), LinkSettings(alias=ALIAS))
 
-    found = ipoib.observe_child(space, None, ALIAS)
+    found = child.observe_child(space, None, ALIAS)
     assert found.host is not None
     index = found.host.link.index
-    ipoib.delete(space.netlink, "delete", index)
-    ipoib.delete(space.netlink, "delete", index)
+    child.delete(space.netlink, "delete", index)
+    child.delete(space.netlink, "delete", index)
     space.forget()
-    second = ipoib.observe_child(space, None, ALIAS)
+    second = child.observe_child(space, None, ALIAS)
     os.close(wire)
 
     assert found.host.link.name == "net1"
     assert second.host is not None
     assert second.host.link.name == first_name(ALIAS)
-    assert ipoib.observe_child(space, None, alias_of("uid-2", "x")).host is None
+    assert child.observe_child(space, None, alias_of("uid-2", "x")).host is None
 
 
 def test_the_key_table_is_read_in_the_ports_order(tmp_path: Path) -> None:
@@ -173,6 +174,6 @@ def test_the_key_table_is_read_in_the_ports_order(tmp_path: Path) -> None:
         for slot, key in enumerate(table):
             (folder / str(slot)).write_text(f"0x{key:04x}\n")
 
-    assert {port: ipoib.pkeys(str(tmp_path), "mlx5_0", port) for port in keys} == keys
-    assert ipoib.pkeys(str(tmp_path), "mlx5_0", 3) == ()
-    assert ipoib.pkeys(str(tmp_path), "mlx5_1", 1) == ()
+    assert {port: child.pkeys(str(tmp_path), "mlx5_0", port) for port in keys} == keys
+    assert child.pkeys(str(tmp_path), "mlx5_0", 3) == ()
+    assert child.pkeys(str(tmp_path), "mlx5_1", 1) == ()
