@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final, cast
 
 from dra_shim.cloud import DeviceIdentity
-from dranet_nri.component.files import Fs, RealFs, read_record_bytes, remove, save
+from dranet_nri.component.files import FileSystem, KernelFileSystem, read_record_bytes, remove, save
 from dranet_nri.errors import StateCorruptError
 from dranet_nri.model import ObjectRef, parse_uid
-from dranet_nri.state.json_codec import Codec, MisfitError, codec_of, json_object
+from dranet_nri.state.json_codec import Codec, CodecError, codec_of, json_object
 
 MAX_RECORD: Final = 1 << 20  # bytes
 _SUFFIX: Final = ".json"
@@ -66,10 +66,10 @@ _CODEC: Final[Codec] = codec_of(ProfileRecord, {})
 class ProfileStore:
     """The directory of profile records; one thread at a time."""
 
-    def __init__(self, directory: Path, fs: Fs | None = None) -> None:
+    def __init__(self, directory: Path, fs: FileSystem | None = None) -> None:
         """Name the directory; it is made with the first record."""
         self._directory = directory
-        self._fs = fs or RealFs()
+        self._fs = fs or KernelFileSystem()
 
     def claims(self) -> tuple[str, ...]:
         """Return the UIDs of the claims that have a record.
@@ -143,5 +143,5 @@ def _decoded(name: str, data: bytes) -> ProfileRecord:
         if not isinstance(document, dict) or document.pop("version", None) != 1:
             raise StateCorruptError(f"{name}: is no profile record of version 1")
         return cast("ProfileRecord", _CODEC.from_json(document))
-    except (ValueError, RecursionError, MisfitError) as error:
+    except (ValueError, RecursionError, CodecError) as error:
         raise StateCorruptError(f"{name}: {error}") from None

@@ -20,7 +20,7 @@ from dra_shim.cloud.provider import (
     enriched,
     identity_of,
 )
-from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.backoff import backoff_s
 from dranet_nri.model import Device
 
 FIRST_S: Final = 5.0  # for the first answer
@@ -122,7 +122,7 @@ class CloudDirectory:
                     break
                 await self._refresh(provider)
             except CloudError as error:
-                pause_s = pause_after(failures, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+                pause_s = backoff_s(failures, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
                 failures += 1
                 self._notify(CloudFailed(error, pause_s))
                 await asyncio.sleep(pause_s)

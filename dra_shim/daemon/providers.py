@@ -10,7 +10,7 @@ from dra_shim.prepare import (
     ClaimUnprepared,
     Notice,
     Notify,
-    OrphansRemoved,
+    OrphanRemoved,
     ProfileReleaser,
     Providers,
     Turn,
@@ -64,7 +64,7 @@ class ProviderParts:
 
     def on_prepare(self, notice: Notice) -> None:
         """Release soon what an ended claim has."""
-        if isinstance(notice, ClaimUnprepared | OrphansRemoved) and self._releaser is not None:
+        if isinstance(notice, ClaimUnprepared | OrphanRemoved) and self._releaser is not None:
             self._releaser.stir()
 
     async def close(self) -> None:

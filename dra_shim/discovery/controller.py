@@ -24,7 +24,7 @@ from dra_shim.discovery.snapshot import DeviceSelection
 from dra_shim.kubeletplugin import HealthReport
 from dra_shim.pool import DriverResources
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.clock import REAL, Alarm, Timing
+from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.errors import DranetError
 from dranet_nri.facts.sysfs import SYSFS
 from dranet_nri.model import Device
@@ -66,7 +66,7 @@ class NodeDevices:
         *,
         host: Host | None = None,
         clouds: CloudFacts | None = None,
-        timing: Timing = REAL,
+        timing: LoopClock = REAL,
     ) -> None:
         """Prepare; run does the work.
 
@@ -94,7 +94,7 @@ class NodeDevices:
             clouds or NoCloud(),
         )  # fmt: skip
         self._teller = HealthReporter(offer, notify, timing.clock())
-        self._clock, self._alarm = timing.clock, Alarm(timing)
+        self._clock, self._alarm = timing.clock, Wakeup(timing)
         self._rescan_s, self._pace = options.rescan_s, ScanSchedule(options.rescan_s)
         self._turn = asyncio.Lock()
         self._begun = self._whole = 0  # looks, and the last of them that saw everything

@@ -10,8 +10,8 @@ turns.py         which claim is prepared by which task
 orphans.py       orphaned records, and pods that wait for a claim in vain
 """
 
-from dra_shim.prepare.allocation import PreparedDevice, Terms
-from dra_shim.prepare.errors import NotAvailableError, NotYetError
+from dra_shim.prepare.allocation import PreparedDevice, PrepareSettings
+from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
 from dra_shim.prepare.interfaces import (
     ClaimPrepared,
     ClaimSource,
@@ -20,8 +20,8 @@ from dra_shim.prepare.interfaces import (
     NodeSource,
     Notice,
     Notify,
-    OrphanRemovalFailed,
-    OrphansRemoved,
+    OrphanRemoved,
+    OrphanSearchFailed,
     PodSource,
     PodSuperseded,
     PrepareFailed,
@@ -35,22 +35,23 @@ from dra_shim.prepare.preparer import Preparer, PrepareResult, Sources
 from dra_shim.prepare.profiles import ProfileReleaser, Providers, Turn
 
 __all__ = [
+    "ApiUnavailableError",
     "ClaimPrepared",
     "ClaimSource",
     "ClaimUnprepared",
     "DeviceSource",
     "NodeSource",
-    "NotAvailableError",
     "NotYetError",
     "Notice",
     "Notify",
     "OrphanCollector",
-    "OrphanRemovalFailed",
-    "OrphansRemoved",
+    "OrphanRemoved",
+    "OrphanSearchFailed",
     "PodSource",
     "PodSuperseded",
     "PrepareFailed",
     "PrepareResult",
+    "PrepareSettings",
     "PrepareWaits",
     "PreparedDevice",
     "Preparer",
@@ -59,8 +60,6 @@ __all__ = [
     "ProfileReleaser",
     "Providers",
     "Sources",
-    "Terms",
     "Turn",
-    "UnavailableError",
     "UnprepareFailed",
 ]

@@ -22,7 +22,7 @@ from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.prepare import transactions
 from dra_shim.prepare.allocation import (
     PreparedDevice,
-    Terms,
+    PrepareSettings,
     claim_asked_for,
     consumer_of,
     is_gated,
@@ -31,7 +31,7 @@ from dra_shim.prepare.allocation import (
     prepared_devices,
     takes_devices,
 )
-from dra_shim.prepare.errors import NotAvailableError, NotYetError
+from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
 from dra_shim.prepare.interfaces import (
     ClaimPrepared,
     ClaimSource,
@@ -48,7 +48,7 @@ from dra_shim.prepare.profiles import Layers, NoCloudParameters, Providers
 from dra_shim.prepare.turns import Turns
 from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.backoff import backoff_s
 from dranet_nri.component.threads import in_thread
 from dranet_nri.errors import DranetError, KernelError
 from dranet_nri.model import Allocation, ObjectRef
@@ -111,7 +111,7 @@ class Preparer:
         self,
         sources: Sources,
         state: StatePaths,
-        terms: Terms,
+        terms: PrepareSettings,
         notify: Notify,
         *,
         providers: Providers | None = None,
@@ -283,8 +283,8 @@ class Preparer:
                     if trial.trouble != str(error):
                         trial.trouble = str(error)
                         self._notify(PrepareWaits(asked, trial.trouble))
-                    wanted_s = error.after_s if isinstance(error, NotAvailableError) else 0.0
-                pause_s = pause_after(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+                    wanted_s = error.after_s if isinstance(error, ApiUnavailableError) else 0.0
+                pause_s = backoff_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
                 await self._sleep(max(pause_s, wanted_s))
                 failures += 1
 
@@ -322,7 +322,7 @@ class Preparer:
             trial.doing = "the providers of parameters"
             layers = await self._providers.provided(claim, whole, devices, self._terms)
         trial.doing = "the records"
-        given = transactions.Given(devices, rivals, layers, runs=trial.adopts)
+        given = transactions.RecordInputs(devices, rivals, layers, runs=trial.adopts)
         return await self._transact(
             lambda ledger: transactions.record(ledger, claim, pod, use, given, self._terms)
         )

@@ -17,11 +17,11 @@ from typing import Final, Protocol
 from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
 from dra_shim.cloud import CloudError, DeviceIdentity, identity_of
 from dra_shim.cloud.webhook import Capabilities, DeniedError
-from dra_shim.prepare.allocation import Terms
+from dra_shim.prepare.allocation import PrepareSettings
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.interfaces import Notify, ProfileReleased, ProfileReleaseFailed
 from dra_shim.resourceapi import AllocatedClaim
-from dranet_nri.component.backoff import pause_after
+from dranet_nri.component.backoff import backoff_s
 from dranet_nri.component.threads import in_thread
 from dranet_nri.config import (
     Provided,
@@ -91,7 +91,7 @@ class Providers:
         claim: AllocatedClaim,
         document: Mapping[str, object],
         devices: Mapping[str, Device],
-        terms: Terms,
+        terms: PrepareSettings,
     ) -> Layers:
         """Return the parameters of providers for each request and device, the strongest last.
 
@@ -220,7 +220,7 @@ class ProfileReleaser:
             self._news.clear()
             failures = 0 if await self.release_due() else failures + 1
             if failures:
-                await self._sleep(pause_after(failures - 1, _FIRST_PAUSE_S, _LONGEST_PAUSE_S))
+                await self._sleep(backoff_s(failures - 1, _FIRST_PAUSE_S, _LONGEST_PAUSE_S))
                 continue
             timer = asyncio.ensure_future(self._sleep(AGAIN_S))
             news = asyncio.ensure_future(self._news.wait())

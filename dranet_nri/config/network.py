@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from dranet_nri.config.address_ranges import parse_address_or_range
 from dranet_nri.config.child import BLOCKS, read_children
 from dranet_nri.config.ethtool import ETHTOOL, read_ethtool
-from dranet_nri.config.json_cursor import INT32, Fields, Findings, Node, given, without_blank
+from dranet_nri.config.json_cursor import INT32, Fields, Node, Violations, given, without_blank
 from dranet_nri.config.json_text import load_json
 from dranet_nri.config.rdma import read_rdma
 from dranet_nri.config.scalars import (
@@ -82,7 +82,7 @@ def parse_network_config(document: object, path: str = "") -> NetworkConfig:
             where = path or "document"
             raise ConfigError([f"{where}: longer than {MAX_PARAMETERS} bytes; shorten it"])
         document = load_json(document, path)
-    findings = Findings()
+    findings = Violations()
     config = _network(Node(document, path, findings))
     findings.raise_if_any()
     return config

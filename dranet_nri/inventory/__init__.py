@@ -18,8 +18,8 @@ from dranet_nri.inventory.host_facts import (
     HostFacts,
     NetDevice,
     PciFunction,
-    RdmaDevice,
-    RdmaPort,
+    RdmaDeviceFacts,
+    RdmaPortFacts,
 )
 from dranet_nri.inventory.known import merge_known, with_parents
 from dranet_nri.inventory.names import pci_device_name
@@ -37,8 +37,8 @@ __all__ = [
     "Inventory",
     "NetDevice",
     "PciFunction",
-    "RdmaDevice",
-    "RdmaPort",
+    "RdmaDeviceFacts",
+    "RdmaPortFacts",
     "Uplinks",
     "hazards",
     "inventory_from_facts",

@@ -2,13 +2,13 @@
 
 import pytest
 
-from dranet_nri.config import Configured, clashes, parse_network_config
+from dranet_nri.config import SameConfig, clashes, parse_network_config
 from dranet_nri.model import InterfaceConfig, IpoibConfig, NetworkConfig
 
 
-def nic(title: str, ifname: str = "", *, several: bool = False, **interface: object) -> Configured:
+def nic(title: str, ifname: str = "", *, several: bool = False, **interface: object) -> SameConfig:
     config = parse_network_config({"interface": interface})
-    return Configured(title, config, ifname, several)
+    return SameConfig(title, config, ifname, several)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def nic(title: str, ifname: str = "", *, several: bool = False, **interface: obj
     ],
 )
 def test_what_one_device_can_have_is_for_one_device(
-    devices: list[Configured], lines: list[str]
+    devices: list[SameConfig], lines: list[str]
 ) -> None:
     found = clashes(devices)
 
@@ -56,7 +56,7 @@ def test_what_one_device_can_have_is_for_one_device(
 def test_an_rdma_name_is_for_one_device() -> None:
     config = parse_network_config({"rdma": {"name": "hca0"}})
 
-    (line,) = clashes([Configured("a", config), Configured("b", config)])
+    (line,) = clashes([SameConfig("a", config), SameConfig("b", config)])
 
     assert line.startswith('rdma.name: "hca0": is for a and b')
 
@@ -71,10 +71,10 @@ def test_an_rdma_name_is_for_one_device() -> None:
         pytest.param([nic("a", addresses=["10.0.0.1/24"], several=False)], id="one-device"),
         pytest.param([nic("a"), nic("b")], id="nothing-asked"),
         pytest.param(
-            [Configured("a", NetworkConfig(InterfaceConfig(ipoib=IpoibConfig())), several=True)],
+            [SameConfig("a", NetworkConfig(InterfaceConfig(ipoib=IpoibConfig())), several=True)],
             id="children",
         ),
     ],
 )
-def test_what_several_devices_can_have_is_no_clash(devices: list[Configured]) -> None:
+def test_what_several_devices_can_have_is_no_clash(devices: list[SameConfig]) -> None:
     assert clashes(devices) == ()

@@ -11,7 +11,7 @@ from dranet_nri.config import (
     parse_network_config,
     violations_for_device,
     violations_for_mode,
-    why_bare,
+    why_without_interface,
 )
 from dranet_nri.model import AttributeValue, CharKind, Device, DeviceKey, NetworkConfig, RdmaMode
 from tests.config.test_network import FULL
@@ -208,7 +208,7 @@ def test_a_device_whose_interface_is_away_has_nothing_to_give(
     told: tuple[tuple[str, AttributeValue], ...] = (("dra.net/rdmaProtocol", protocol),)
     found = Device("nic", DeviceKey("pci", "0", name), told if protocol else (), rdma_devices)
 
-    why = why_bare(found)
+    why = why_without_interface(found)
 
     assert why.startswith("has no network interface on the host: ") if bare else not why
 

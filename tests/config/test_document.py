@@ -2,12 +2,12 @@
 
 import pytest
 
-from dranet_nri.config import Findings, Node, did_you_mean, show
+from dranet_nri.config import Node, Violations, did_you_mean, show
 from dranet_nri.errors import ConfigError
 
 
 def test_a_list_longer_than_allowed_is_told_and_still_read() -> None:
-    findings = Findings()
+    findings = Violations()
 
     items = Node([1, 2, 3], "xs", findings).items(most=2)
 
@@ -16,7 +16,7 @@ def test_a_list_longer_than_allowed_is_told_and_still_read() -> None:
 
 
 def test_the_same_violation_is_told_once() -> None:
-    findings = Findings()
+    findings = Violations()
     node = Node(1, "x", findings)
 
     node.text()
@@ -26,7 +26,7 @@ def test_the_same_violation_is_told_once() -> None:
 
 
 def test_findings_are_raised_together_and_none_raises_nothing() -> None:
-    findings = Findings()
+    findings = Violations()
     findings.raise_if_any()
     findings.add((1,), "second")
     findings.add((0,), "first")
@@ -56,7 +56,7 @@ def test_values_are_shown_as_they_stand_in_the_document(value: object, shown: st
 
 
 def test_a_field_name_that_cannot_be_printed_is_shown_escaped() -> None:
-    findings = Findings()
+    findings = Violations()
 
     Node({"a\nb": 1, "": 2}, "x", findings).fields(("a",))
 

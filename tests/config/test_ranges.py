@@ -9,7 +9,7 @@ from dranet_nri.config import (
     network_config_to_object,
     parse_network_config,
 )
-from dranet_nri.errors import ConfigError, HeldError, RefusedError
+from dranet_nri.errors import ConfigError, OwnedError, RefusedError
 from dranet_nri.model import NetworkConfig
 
 
@@ -96,7 +96,7 @@ def test_what_is_not_a_range_is_left_as_it_is() -> None:
 def test_a_range_that_is_used_up_is_told_with_the_remedy() -> None:
     span = "10.9.1.16-10.9.1.17/24"
 
-    with pytest.raises(HeldError) as caught:
+    with pytest.raises(OwnedError) as caught:
         leased([config(span)] * 2, "10.9.1.16/24")
 
     assert str(caught.value) == (

@@ -13,7 +13,7 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import CharDevice, DeviceKey, NetnsId, Ns, ObservedRdma, RdmaLink, RdmaMode
-from dranet_nri.plan.identity import KnownRdma
+from dranet_nri.plan.identity import RdmaIdentity
 from dranet_nri.plan.kernel import Kernel, Session
 from dranet_nri.plan.ops import MoveRdma, Op
 from tests.fakes.kernel import FakeKernel
@@ -94,7 +94,7 @@ class Bench:
 
     def seen(self, *known: RdmaLink, name: str = "soft0") -> ObservedRdma:
         """Observe an RDMA device of which these left the host."""
-        return self.session.rdma(KnownRdma(self.fabric.key(name), (name,), known))
+        return self.session.rdma(RdmaIdentity(self.fabric.key(name), (name,), known))
 
     def on_host(self, name: str = "soft0") -> RdmaLink:
         """Return the device, which must be on the host."""

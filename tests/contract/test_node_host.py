@@ -15,7 +15,7 @@ from dra_shim.discovery.notices import Notice
 from dranet_nri.component.threads import in_thread
 from dranet_nri.inventory import HostFacts
 from dranet_nri.kernel.netns import run_inside
-from dranet_nri.state.tcx import Insight
+from dranet_nri.state.tcx import PrivilegedFacts
 from tests.capability import lacking
 from tests.fakes.host import FakeHost
 from tests.kernel.namespaces import open_netns
@@ -106,7 +106,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         yield RealWorld(stack.enter_context(open_netns()), stack.enter_context(open_netns()))
 
 
-NOTHING = Insight()
+NOTHING = PrivilegedFacts()
 
 
 def names(facts: HostFacts) -> set[str]:
@@ -150,7 +150,7 @@ class Watched:
         self._stirred = asyncio.Event()
         self.notices: list[Notice] = []
 
-    async def look(self, *, whole: bool = False, told: Insight = NOTHING) -> HostFacts:
+    async def look(self, *, whole: bool = False, told: PrivilegedFacts = NOTHING) -> HostFacts:
         return await in_thread(lambda: self._host.look(whole=whole, insight=told))
 
     async def until(self, holds: Callable[[HostFacts], bool]) -> HostFacts:
@@ -217,7 +217,7 @@ def test_programs_that_are_told_belong_to_their_link_until_they_are_told_no_long
         facts = await it.until(lambda facts: names(facts) == {"a", "b"})
         (index,) = [netdev.link.index for netdev in facts.netdevs if netdev.link.name == "a"]
         for whole in (False, True):
-            seen = Insight({index: ("count", "drop")}, {index: ("macvlan",)})
+            seen = PrivilegedFacts({index: ("count", "drop")}, {index: ("macvlan",)})
             told = await it.look(whole=whole, told=seen)
             assert programs(told) == {"a": ("count", "drop"), "b": ()}
             assert above(told) == {"a": ("macvlan",), "b": ()}

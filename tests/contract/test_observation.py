@@ -19,7 +19,7 @@ from dranet_nri.model import (
     Rule,
     Sysctl,
 )
-from dranet_nri.plan.identity import Known
+from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -129,7 +129,7 @@ def test_a_virtual_link_that_waits_for_its_name_is_found_under_a_spare_one(
 ) -> None:
     world.add_link("eth2")
     host = on_host(session).link
-    known = Known(host.index, host.kind, frozenset({host.mac}))
+    known = DeviceIdentity(host.index, host.kind, frozenset({host.mac}))
     apply(
         session,
         SetLink(Ns.HOST, "eth2", LinkSettings(mac=MAC)),
@@ -218,7 +218,9 @@ def test_a_link_that_its_pod_renamed_and_addressed_is_known_by_its_index_there(
     world.add_link("eth0", pod)
     host = on_host(session).link
     move_in(session)
-    known = Known(host.index, host.kind, frozenset({host.mac}), session.pod_link("net1").index)
+    known = DeviceIdentity(
+        host.index, host.kind, frozenset({host.mac}), session.pod_link("net1").index
+    )
     session.apply(SetLink(Ns.POD, "net1", LinkSettings(mac=MAC)))
     session.apply(RenameLink(Ns.POD, session.pod_link("net1").index, "mine"))
 
@@ -234,7 +236,7 @@ def test_a_link_whose_index_in_the_pod_nobody_recorded_may_be_there(
 ) -> None:
     host = on_host(session).link
     move_in(session)
-    known = Known(host.index, host.kind, frozenset({host.mac}))
+    known = DeviceIdentity(host.index, host.kind, frozenset({host.mac}))
     session.apply(SetLink(Ns.POD, "net1", LinkSettings(mac=MAC)))
     session.apply(RenameLink(Ns.POD, session.pod_link("net1").index, "mine"))
 

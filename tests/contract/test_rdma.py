@@ -11,7 +11,7 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Ns, ObservedRdma, RdmaLink, RdmaMode
-from dranet_nri.plan.identity import KnownRdma
+from dranet_nri.plan.identity import RdmaIdentity
 from dranet_nri.plan.ops import MoveRdma, RenameRdma
 from tests.box.waiting import wait_until
 from tests.contract.fabric import NAMES, Bench, Fabric, FakeFabric, bench, fixed, movable, shared
@@ -63,7 +63,7 @@ def test_a_device_that_nothing_is_above_is_found_by_the_net_device_of_its_port(
     nic = fixed.session.observe(key, "").host
     assert nic is not None
 
-    seen = fixed.session.rdma(KnownRdma(key, (), host_netdev=nic.link.index))
+    seen = fixed.session.rdma(RdmaIdentity(key, (), host_netdev=nic.link.index))
 
     assert [each.name for each in seen.host] == [name]
 
@@ -71,7 +71,7 @@ def test_a_device_that_nothing_is_above_is_found_by_the_net_device_of_its_port(
 def test_a_nic_without_rdma_has_none(movable: Bench) -> None:
     key = replace(movable.fabric.key("soft0"), parent="0000:ff:1f.7", pci="0000:ff:1f.7")
 
-    seen = movable.session.rdma(KnownRdma(key, ("soft7",), host_netdev=NOWHERE))
+    seen = movable.session.rdma(RdmaIdentity(key, ("soft7",), host_netdev=NOWHERE))
 
     assert (seen.host, seen.taken_host_names) == ((), frozenset({"soft0", "soft1"}))
 
@@ -80,7 +80,7 @@ def test_without_a_pod_only_the_host_is_looked_at(movable: Bench) -> None:
     link = movable.move_in()
 
     with closing(movable.fabric.kernel.session(None)) as session:
-        seen = session.rdma(KnownRdma(movable.fabric.key("soft0"), ("soft0",), (link,)))
+        seen = session.rdma(RdmaIdentity(movable.fabric.key("soft0"), ("soft0",), (link,)))
 
     assert (seen.host, seen.pod, seen.mode) == ((), (), RdmaMode.EXCLUSIVE)
 
@@ -101,7 +101,7 @@ def test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_name(movable:
     link = movable.move_in()
 
     seen = movable.seen()
-    other = movable.session.rdma(KnownRdma(movable.fabric.key("soft0"), ("soft7",)))
+    other = movable.session.rdma(RdmaIdentity(movable.fabric.key("soft0"), ("soft7",)))
 
     assert (seen.host, seen.pod, seen.taken_pod_names) == ((), (link,), frozenset())
     assert (other.host, other.pod, other.taken_pod_names) == ((), (), frozenset({"soft0"}))
@@ -112,7 +112,7 @@ def test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_claims_name(
 ) -> None:
     link = movable.move_in()
     movable.session.apply(RenameRdma(Ns.POD, link.index, "hca0"))
-    known = KnownRdma(movable.fabric.key("soft0"), ("soft0",), pod_name="hca0")
+    known = RdmaIdentity(movable.fabric.key("soft0"), ("soft0",), pod_name="hca0")
 
     seen = movable.session.rdma(known)
     movable.session.apply(RenameRdma(Ns.POD, link.index, link.name))
@@ -123,7 +123,7 @@ def test_a_device_in_the_pod_that_nobody_remembers_is_found_by_its_claims_name(
 def test_what_is_on_the_host_is_not_looked_for_in_the_pod(movable: Bench) -> None:
     movable.move_in()
 
-    seen = movable.session.rdma(KnownRdma(movable.fabric.key("soft1"), ("soft0",)))
+    seen = movable.session.rdma(RdmaIdentity(movable.fabric.key("soft1"), ("soft0",)))
 
     assert ([each.name for each in seen.host], seen.pod) == (["soft1"], ())
 

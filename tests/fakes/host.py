@@ -12,7 +12,7 @@ from dra_shim.discovery.host import Stir
 from dra_shim.discovery.notices import Notify
 from dranet_nri.inventory import HostFacts, NetDevice, PciFunction
 from dranet_nri.model import Address, DefaultRoute, Link
-from dranet_nri.state.tcx import Insight
+from dranet_nri.state.tcx import PrivilegedFacts
 
 
 class FakeAddresses:
@@ -66,7 +66,7 @@ class FakeHost:
         finally:
             self._stir = None
 
-    def look(self, *, whole: bool, insight: Insight) -> HostFacts:
+    def look(self, *, whole: bool, insight: PrivilegedFacts) -> HostFacts:
         """See Host."""
         self.looks.append(whole)
         facts = self.facts

@@ -20,7 +20,7 @@ from dranet_nri.inventory.attributes import (
     within_budget,
 )
 from dranet_nri.inventory.azure import Placement
-from dranet_nri.inventory.host_facts import NetDevice, PciFunction, RdmaDevice, RdmaPort
+from dranet_nri.inventory.host_facts import NetDevice, PciFunction, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.model import Address, AttributeValue, Link
 
 FUNCTION = PciFunction(
@@ -230,7 +230,7 @@ def test_without_rdma_only_the_flag_is_there() -> None:
     assert dict(rdma_attributes((), "eth1", 0)) == {"dra.net/rdma": False}
 
 
-INFINIBAND = RdmaPort(
+INFINIBAND = RdmaPortFacts(
     1,
     "ACTIVE",
     "400 Gb/sec (4X NDR)",
@@ -243,7 +243,7 @@ INFINIBAND = RdmaPort(
     guid="0c42:a103:0065:5a1f",
     pkeys=(0x8012, 0x7FFF),
 )
-HCA = RdmaDevice(
+HCA = RdmaDeviceFacts(
     "mlx5_0",
     node_guid="0c42:a103:0065:5a1e",
     ports=(INFINIBAND,),
@@ -273,7 +273,7 @@ def test_an_infiniband_device_is_described_with_its_port_and_fabric() -> None:
 
 
 def test_every_rdma_attribute_is_known_as_one() -> None:
-    two = replace(HCA, ports=(INFINIBAND, RdmaPort(2)))
+    two = replace(HCA, ports=(INFINIBAND, RdmaPortFacts(2)))
 
     assert {name for name, _ in rdma_attributes((two,), "", 0)} | {RDMA_SHARED} == RDMA_NAMES
 
@@ -308,7 +308,7 @@ def test_a_guid_of_zeros_identifies_nothing_and_is_not_published() -> None:
     ],
 )
 def test_the_protocol_is_that_of_the_port(told: str, layer: str, protocol: str | None) -> None:
-    device = RdmaDevice("mlx4_0", ports=(RdmaPort(1, link_layer=layer),), protocol=told)
+    device = RdmaDeviceFacts("mlx4_0", ports=(RdmaPortFacts(1, link_layer=layer),), protocol=told)
 
     assert dict(rdma_attributes((device,), "", 0)).get("dra.net/rdmaProtocol") == protocol
 
@@ -359,8 +359,11 @@ def test_names_that_never_go_are_not_cut_even_if_there_are_too_many() -> None:
 def test_an_rdma_device_that_tells_nothing_is_only_named() -> None:
     named = {"dra.net/rdma": True, "dra.net/rdmaDevice": "efa_0"}
 
-    assert dict(rdma_attributes((RdmaDevice("efa_0"),), "", 0)) == named
-    assert dict(rdma_attributes((RdmaDevice("efa_0", ports=(RdmaPort(1),)),), "", 0)) == named
+    assert dict(rdma_attributes((RdmaDeviceFacts("efa_0"),), "", 0)) == named
+    assert (
+        dict(rdma_attributes((RdmaDeviceFacts("efa_0", ports=(RdmaPortFacts(1),)),), "", 0))
+        == named
+    )
 
 
 @pytest.mark.parametrize(
@@ -375,8 +378,8 @@ def test_an_rdma_device_that_tells_nothing_is_only_named() -> None:
 def test_of_two_ports_the_one_of_the_net_device_counts(
     ifname: str, dev_port: int, state: str
 ) -> None:
-    device = RdmaDevice(
-        "mlx4_0", ports=(RdmaPort(1, "ACTIVE"), RdmaPort(2, "DOWN", netdevs=("eth1",)))
+    device = RdmaDeviceFacts(
+        "mlx4_0", ports=(RdmaPortFacts(1, "ACTIVE"), RdmaPortFacts(2, "DOWN", netdevs=("eth1",)))
     )
 
     assert dict(rdma_attributes((device,), ifname, dev_port))["dra.net/ibPortState"] == state

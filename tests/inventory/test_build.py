@@ -9,15 +9,15 @@ from dranet_nri.inventory import (
     HostFacts,
     Inventory,
     NetDevice,
-    RdmaDevice,
-    RdmaPort,
+    RdmaDeviceFacts,
+    RdmaPortFacts,
     inventory_from_facts,
     merge_known,
     pci_device_name,
     with_parents,
 )
 from dranet_nri.inventory.attributes import GOES_FIRST
-from dranet_nri.inventory.build import fault
+from dranet_nri.inventory.build import why_invalid
 from dranet_nri.model import Address, DefaultRoute, Device, DeviceKey, Link
 from tests.inventory.parts import PF, VF, function, names, nic, one, virtual
 
@@ -223,7 +223,7 @@ def test_a_single_port_may_have_any_number() -> None:
 
 
 def test_a_device_without_net_device_has_the_rdma_devices_of_its_function() -> None:
-    rdma = RdmaDevice("erdma_0", "pci", PF, PF)
+    rdma = RdmaDeviceFacts("erdma_0", "pci", PF, PF)
     facts = HostFacts((function(base_class=0, driver="erdma"),), rdma=(rdma,))
 
     (device,) = inventory_from_facts(facts).devices
@@ -234,7 +234,7 @@ def test_a_device_without_net_device_has_the_rdma_devices_of_its_function() -> N
 
 
 def test_a_function_with_two_rdma_devices_names_the_first_and_keeps_both() -> None:
-    rdma = (RdmaDevice("mlx5_0", "pci", PF, PF), RdmaDevice("smi0", "pci", PF, PF))
+    rdma = (RdmaDeviceFacts("mlx5_0", "pci", PF, PF), RdmaDeviceFacts("smi0", "pci", PF, PF))
     facts = HostFacts((function(driver="mlx5_core"),), (nic("ib0", 2),), rdma)
 
     (device,) = inventory_from_facts(facts).devices
@@ -244,10 +244,12 @@ def test_a_function_with_two_rdma_devices_names_the_first_and_keeps_both() -> No
 
 
 def test_a_sub_device_comes_after_its_device_whatever_its_name_and_is_none_of_its_own() -> None:
-    port = RdmaPort(1, "ACTIVE", link_layer="InfiniBand")
+    port = RdmaPortFacts(1, "ACTIVE", link_layer="InfiniBand")
     rdma = (
-        RdmaDevice("a_smi", "pci", PF, PF, ports=(RdmaPort(1), RdmaPort(2)), part_of="mlx5_0"),
-        RdmaDevice("mlx5_0", "pci", PF, PF, ports=(port,)),
+        RdmaDeviceFacts(
+            "a_smi", "pci", PF, PF, ports=(RdmaPortFacts(1), RdmaPortFacts(2)), part_of="mlx5_0"
+        ),
+        RdmaDeviceFacts("mlx5_0", "pci", PF, PF, ports=(port,)),
     )
     facts = HostFacts((function(driver="mlx5_core"),), (), rdma)
 
@@ -259,8 +261,11 @@ def test_a_sub_device_comes_after_its_device_whatever_its_name_and_is_none_of_it
 
 
 def test_two_ports_of_one_rdma_device_say_that_they_share_it() -> None:
-    ports = (RdmaPort(1, "ACTIVE", "1", "InfiniBand"), RdmaPort(2, "DOWN", "2", "Ethernet"))
-    rdma = RdmaDevice("mlx4_0", "pci", PF, PF, ports=ports, protocol="ib")
+    ports = (
+        RdmaPortFacts(1, "ACTIVE", "1", "InfiniBand"),
+        RdmaPortFacts(2, "DOWN", "2", "Ethernet"),
+    )
+    rdma = RdmaDeviceFacts("mlx4_0", "pci", PF, PF, ports=ports, protocol="ib")
     facts = HostFacts(
         (function(driver="mlx4_core"),), (nic("ib0", 2), nic("eth2", 3, dev_port=1)), (rdma,)
     )
@@ -273,7 +278,7 @@ def test_two_ports_of_one_rdma_device_say_that_they_share_it() -> None:
 
 
 def test_a_port_that_the_node_keeps_shares_its_rdma_device_too() -> None:
-    rdma = RdmaDevice("mlx4_0", "pci", PF, PF, ports=(RdmaPort(1), RdmaPort(2)))
+    rdma = RdmaDeviceFacts("mlx4_0", "pci", PF, PF, ports=(RdmaPortFacts(1), RdmaPortFacts(2)))
     facts = HostFacts(
         (function(driver="mlx4_core"),),
         (nic("eth1", 2), nic("eth2", 3, dev_port=1)),
@@ -291,14 +296,14 @@ def test_a_representor_takes_no_part_in_its_functions_rdma_device() -> None:
     facts = HostFacts(
         (function(driver="mlx5_core"),),
         (nic("eth1", 2, port_name="p0"), nic("eth1_0", 3, port_name="pf0vf0")),
-        (RdmaDevice("mlx5_0", "pci", PF, PF),),
+        (RdmaDeviceFacts("mlx5_0", "pci", PF, PF),),
     )
 
     assert inventory_from_facts(facts).devices[0].attribute("dra.net/rdmaDeviceShared") is None
 
 
 def test_an_rdma_device_with_a_name_that_no_record_takes_is_left_out_by_name() -> None:
-    rdma = (RdmaDevice("two words", "pci", PF, PF), RdmaDevice("\udcff", "pci", PF, PF))
+    rdma = (RdmaDeviceFacts("two words", "pci", PF, PF), RdmaDeviceFacts("\udcff", "pci", PF, PF))
     reason = "an RDMA device whose name no record takes: rename it with rdma dev set"
 
     inventory = inventory_from_facts(HostFacts((function(),), rdma=rdma))
@@ -308,7 +313,9 @@ def test_an_rdma_device_with_a_name_that_no_record_takes_is_left_out_by_name() -
 
 
 def test_a_software_rdma_device_belongs_to_the_link_among_its_gids() -> None:
-    rxe = RdmaDevice("rxe0", ports=(RdmaPort(1, link_layer="Ethernet", netdevs=("eth1",)),))
+    rxe = RdmaDeviceFacts(
+        "rxe0", ports=(RdmaPortFacts(1, link_layer="Ethernet", netdevs=("eth1",)),)
+    )
     facts = HostFacts((function(),), (nic("eth1", 2), virtual("dummy0", 3)), (rxe,))
 
     inventory = inventory_from_facts(facts)
@@ -318,10 +325,10 @@ def test_a_software_rdma_device_belongs_to_the_link_among_its_gids() -> None:
 
 
 def test_a_virtual_link_may_own_software_rdma_but_never_the_nics() -> None:
-    port = RdmaPort(1, link_layer="Ethernet", netdevs=("eth1", "eth1.5"))
+    port = RdmaPortFacts(1, link_layer="Ethernet", netdevs=("eth1", "eth1.5"))
     rdma = (
-        RdmaDevice("mlx5_0", "pci", PF, PF, ports=(port,)),
-        RdmaDevice("rxe0", ports=(replace(port, netdevs=("eth1.5",)),)),
+        RdmaDeviceFacts("mlx5_0", "pci", PF, PF, ports=(port,)),
+        RdmaDeviceFacts("rxe0", ports=(replace(port, netdevs=("eth1.5",)),)),
     )
     facts = HostFacts((function(),), (nic("eth1", 2), virtual("eth1.5", 3, "vlan")), rdma)
 
@@ -332,7 +339,7 @@ def test_a_virtual_link_may_own_software_rdma_but_never_the_nics() -> None:
 
 
 def test_an_rdma_device_without_owner_is_left_out_by_name() -> None:
-    inventory = inventory_from_facts(HostFacts(rdma=(RdmaDevice("siw0"),)))
+    inventory = inventory_from_facts(HostFacts(rdma=(RdmaDeviceFacts("siw0"),)))
 
     assert inventory == Inventory(
         (), (("siw0", "an RDMA device without a PCI function and without a net device here"),)
@@ -340,7 +347,7 @@ def test_an_rdma_device_without_owner_is_left_out_by_name() -> None:
 
 
 def test_an_rdma_device_of_an_excluded_link_is_not_listed_twice() -> None:
-    rdma = RdmaDevice("mlx5_0", "pci", PF, PF)
+    rdma = RdmaDeviceFacts("mlx5_0", "pci", PF, PF)
     routes = (DefaultRoute(4, 0, (2,)),)
 
     inventory = inventory_from_facts(HostFacts((function(),), (nic("eth0", 2),), (rdma,), routes))
@@ -358,8 +365,8 @@ def test_two_links_that_encode_to_one_name_do_not_spoil_the_rest() -> None:
     assert inventory.excluded == (("net-ivkeqma", "another device has the same name"),)
 
 
-def fullest(*ports: RdmaPort) -> Device:
-    rdma = RdmaDevice(
+def fullest(*ports: RdmaPortFacts) -> Device:
+    rdma = RdmaDeviceFacts(
         "mlx5_0", "pci", PF, PF, "CA", "0:0:0:1", ports, "0:0:0:2", "28.39.1002", "ib"
     )
     device = nic(
@@ -378,8 +385,10 @@ def fullest(*ports: RdmaPort) -> Device:
 
 def test_the_fullest_device_stays_within_the_limit_with_every_name_of_dranets() -> None:
     device = fullest(
-        RdmaPort(1, "ACTIVE", "1", "InfiniBand", (), "LinkUp", 1, 1, 1, "fe80", "0:0:0:3", (1,)),
-        RdmaPort(2),
+        RdmaPortFacts(
+            1, "ACTIVE", "1", "InfiniBand", (), "LinkUp", 1, 1, 1, "fe80", "0:0:0:3", (1,)
+        ),
+        RdmaPortFacts(2),
     )
 
     found = {name for name, _ in device.attributes}
@@ -409,7 +418,7 @@ def test_the_fullest_device_stays_within_the_limit_with_every_name_of_dranets() 
 def test_what_the_api_server_would_refuse_has_a_fault(name: str, count: int, reason: str) -> None:
     attributes = tuple((f"dra.net/a{number}", True) for number in range(count))
 
-    assert fault(Device(name, DeviceKey("", "", "x"), attributes), {"taken": None}) == reason
+    assert why_invalid(Device(name, DeviceKey("", "", "x"), attributes), {"taken": None}) == reason
 
 
 def test_the_default_filter_is_the_one_dranet_users_know() -> None:

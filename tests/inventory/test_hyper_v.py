@@ -8,8 +8,8 @@ from dranet_nri.inventory import (
     AzureHost,
     HostFacts,
     NetDevice,
-    RdmaDevice,
-    RdmaPort,
+    RdmaDeviceFacts,
+    RdmaPortFacts,
     inventory_from_facts,
 )
 from dranet_nri.model import Link
@@ -35,13 +35,15 @@ def test_on_hyper_v_a_vf_is_hidden_before_the_kernel_enslaves_it() -> None:
 
 def test_on_hyper_v_only_infiniband_is_published_without_a_net_device() -> None:
     rdma = (
-        RdmaDevice("mlx5_0", "pci", IB, IB, ports=(RdmaPort(1, link_layer="InfiniBand"),)),
-        RdmaDevice(
+        RdmaDeviceFacts(
+            "mlx5_0", "pci", IB, IB, ports=(RdmaPortFacts(1, link_layer="InfiniBand"),)
+        ),
+        RdmaDeviceFacts(
             "mlx5_8",
             "pci",
             ACCELERATED,
             ACCELERATED,
-            ports=(RdmaPort(1, link_layer="Ethernet", netdevs=("eth0",)),),
+            ports=(RdmaPortFacts(1, link_layer="Ethernet", netdevs=("eth0",)),),
         ),
     )
     functions = (function(IB, "mlx5_core"), function(ACCELERATED, "mlx5_core"))
@@ -61,7 +63,7 @@ def test_on_hyper_v_only_infiniband_is_published_without_a_net_device() -> None:
 
 
 def test_on_hyper_v_a_function_without_driver_keeps_its_own_reason() -> None:
-    rdma = RdmaDevice("m", "pci", PF, PF, ports=(RdmaPort(1, link_layer="Ethernet"),))
+    rdma = RdmaDeviceFacts("m", "pci", PF, PF, ports=(RdmaPortFacts(1, link_layer="Ethernet"),))
     facts = HostFacts((function(driver="vfio-pci"),), (HYPER_V,), (rdma,))
 
     assert inventory_from_facts(facts).excluded == (

@@ -5,8 +5,8 @@ import pytest
 from dranet_nri.inventory import (
     HostFacts,
     NetDevice,
-    RdmaDevice,
-    RdmaPort,
+    RdmaDeviceFacts,
+    RdmaPortFacts,
     inventory_from_facts,
 )
 from dranet_nri.inventory.names import (
@@ -67,7 +67,7 @@ NO_TEXT = "x\udcff"  # as netlink and sysfs tell a name that is no UTF-8
 def test_a_name_that_is_no_text_keeps_nothing_from_being_published(
     netdev: NetDevice, hca: str
 ) -> None:
-    rdma = RdmaDevice(hca, pci=PF, ports=(RdmaPort(1),))
+    rdma = RdmaDeviceFacts(hca, pci=PF, ports=(RdmaPortFacts(1),))
     facts = HostFacts((function(),), (netdev, nic("eth9", 9, VF)), (rdma,), (), 1)
 
     inventory = inventory_from_facts(replace(facts, functions=(function(), function(VF))))

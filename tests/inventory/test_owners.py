@@ -7,8 +7,8 @@ import pytest
 from dranet_nri.inventory import (
     HostFacts,
     NetDevice,
-    RdmaDevice,
-    RdmaPort,
+    RdmaDeviceFacts,
+    RdmaPortFacts,
     inventory_from_facts,
     own_rdma,
 )
@@ -16,9 +16,9 @@ from dranet_nri.model import DeviceKey, Link
 from tests.inventory.parts import PF, function, nic, one
 
 SF = "mlx5_core.sf.2"
-PF_HCA = RdmaDevice("mlx5_0", "pci", PF)
-SF_HCA = RdmaDevice("mlx5_2", "auxiliary", SF)
-SOFT = RdmaDevice("rxe0")
+PF_HCA = RdmaDeviceFacts("mlx5_0", "pci", PF)
+SF_HCA = RdmaDeviceFacts("mlx5_2", "auxiliary", SF)
+SOFT = RdmaDeviceFacts("rxe0")
 PF_KEY = DeviceKey("pci", PF, "eth1", PF)
 SF_KEY = DeviceKey("auxiliary", SF, "eth1s88", PF)
 VIRTIO = DeviceKey("virtio", "virtio3", "eth2", "0000:8b:00.0")
@@ -43,7 +43,7 @@ def test_its_parent_tells_and_where_nothing_hangs_on_it_a_ports_net_device(
 ) -> None:
     questions: list[list[str]] = []
 
-    def naming(devices: Sequence[RdmaDevice]) -> list[str]:
+    def naming(devices: Sequence[RdmaDeviceFacts]) -> list[str]:
         questions.append([each.name for each in devices])
         return questions[-1]
 
@@ -63,7 +63,10 @@ def test_nobody_is_asked_about_nothing() -> None:
 
 def test_a_subfunction_and_its_function_have_an_rdma_device_each() -> None:
     child = NetDevice(Link(3, "eth1s88", bus="auxiliary", parent=SF), pci=PF)
-    rdma = (RdmaDevice("mlx5_0", "pci", PF, PF), RdmaDevice("mlx5_2", "auxiliary", SF, PF))
+    rdma = (
+        RdmaDeviceFacts("mlx5_0", "pci", PF, PF),
+        RdmaDeviceFacts("mlx5_2", "auxiliary", SF, PF),
+    )
 
     inventory = inventory_from_facts(HostFacts((function(),), (nic("eth1", 2), child), rdma))
 
@@ -72,14 +75,14 @@ def test_a_subfunction_and_its_function_have_an_rdma_device_each() -> None:
 
 
 def test_hardware_of_another_function_is_only_for_a_nic_without_its_own() -> None:
-    ports = (RdmaPort(1, netdevs=("eth1", "eth2")),)
+    ports = (RdmaPortFacts(1, netdevs=("eth1", "eth2")),)
     other = "0000:8b:00.0"
     facts = HostFacts(
         (function(), function(other)),
         (nic("eth1", 2), nic("eth2", 3, other)),
         (
-            RdmaDevice("mlx5_0", "pci", PF, PF),
-            RdmaDevice("mlx5_9", "pci", "0000:8c:00.0", "", ports=ports),
+            RdmaDeviceFacts("mlx5_0", "pci", PF, PF),
+            RdmaDeviceFacts("mlx5_9", "pci", "0000:8c:00.0", "", ports=ports),
         ),
     )
 

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.session import NetlinkKernel
@@ -55,7 +55,7 @@ class Rails:
             )
             assert self.kernel.hold(self._netns(number))
         self.journal = Journal()
-        self._executor = Executor(self.kernel, self.journal, Clock(), RdmaOptions())
+        self._executor = PlanExecutor(self.kernel, self.journal, Clock(), RdmaOptions())
 
     def _netns(self, pod: int) -> NetnsId:
         netns = self.kernel.identify(f"/proc/self/fd/{self._pods[pod]}")

@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from dranet_nri.attach.executor import Executor
-from dranet_nri.attach.guard import Guard
+from dranet_nri.attach.executor import PlanExecutor
+from dranet_nri.attach.guard import PublishGuard
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.errors import RefusedError
 from dranet_nri.facts.scan import read_host
@@ -117,7 +117,7 @@ class Node:
         self.netns: NetnsId = netns
         assert self._kernel.hold(netns)
         self.journal = Journal()
-        self._guard = Guard((NODE_ADDRESS,), uplinks, include)
+        self._guard = PublishGuard((NODE_ADDRESS,), uplinks, include)
         with closing(self._kernel.session(netns)) as session:
             self._guard.look(session)
 
@@ -143,7 +143,7 @@ class Node:
         )
         claim = ObjectRef("default", "forged", "claim-forged")
         forged = Allocation(claim, ObjectRef("default", "web", POD.uid), devices, "c0ffee", "8a1f")
-        executor = Executor(self._kernel, self.journal, Clock(), RdmaOptions(), self._guard)
+        executor = PlanExecutor(self._kernel, self.journal, Clock(), RdmaOptions(), self._guard)
         executor.attach(POD, self.netns, (forged,), {})
 
     def published(self) -> set[str]:

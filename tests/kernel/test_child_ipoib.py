@@ -14,12 +14,12 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel import child
-from dranet_nri.kernel.links import End, set_settings
-from dranet_nri.kernel.namespace import Space
+from dranet_nri.kernel.links import MoveEnd, set_settings
+from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.netlink.codec import walk
 from dranet_nri.linux.netlink.links import INFO
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink, open_here
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
 from dranet_nri.model import IpoibConfig, IpoibMode, IpoibState, Ns
 from dranet_nri.plan.child import alias_of, first_name
 from dranet_nri.plan.ops import AddChild, LinkSettings
@@ -39,10 +39,10 @@ IPROUTE2 = [
 NESTS = {(18,), (18, 2)}
 
 
-class Recorder(Rtnetlink):
+class Recorder(RtnetlinkSocket):
     """A real socket that keeps what it is asked to change, and then sends it."""
 
-    def __init__(self, netlink: Rtnetlink) -> None:
+    def __init__(self, netlink: RtnetlinkSocket) -> None:
         self.netlink = netlink
         self.asked: list[tuple[int, int, bytes]] = []
 
@@ -51,7 +51,7 @@ class Recorder(Rtnetlink):
         self.netlink.do(what, kind, flags, body)
 
 
-class Refusing(Rtnetlink):
+class Refusing(RtnetlinkSocket):
     """A socket whose requests the kernel answers with an errno."""
 
     def __init__(self, code: int) -> None:
@@ -70,8 +70,8 @@ def unfolded(data: bytes, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[in
 
 
 @pytest.fixture
-def space(nsfd: int) -> Iterator[Space]:
-    space = Space(Ns.HOST, os.dup(nsfd), "/proc")
+def space(nsfd: int) -> Iterator[Namespace]:
+    space = Namespace(Ns.HOST, os.dup(nsfd), "/proc")
     yield space
     space.close()
 
@@ -83,7 +83,7 @@ def test_the_request_is_that_of_iproute2(
     recorder = Recorder(run_inside(nsfd, open_here))
 
     with pytest.raises(KernelError):  # the kind is unknown, or lo is no parent
-        child.add(recorder, End(recorder.netlink, nsfd), str(op), op)
+        child.add(recorder, MoveEnd(recorder.netlink, nsfd), str(op), op)
     recorder.netlink.close()
 
     ((kind, flags, body),) = recorder.asked
@@ -106,7 +106,7 @@ def test_the_request_is_that_of_iproute2(
 def test_a_refusal_tells_the_remedy(op: AddChild, code: int, words: str) -> None:
     refusing = Refusing(code)
     with pytest.raises(KernelError, match=words):
-        child.add(refusing, End(refusing, -1), str(op), op)
+        child.add(refusing, MoveEnd(refusing, -1), str(op), op)
 
 
 def test_the_mode_of_a_link_is_asked_for_as_iproute2_does(nsfd: int) -> None:
@@ -124,16 +124,16 @@ def test_the_mode_of_a_link_is_asked_for_as_iproute2_does(nsfd: int) -> None:
     assert asked == {(18, 1): b"ipoib", (18, 2, 2): b"\x01\x00", (18, 2, 3): b"\x00\x00"}
 
 
-def test_a_link_that_is_there_already_gets_its_alias(nsfd: int, space: Space) -> None:
+def test_a_link_that_is_there_already_gets_its_alias(nsfd: int, space: Namespace) -> None:
     add_veth(nsfd, "dra123", nsfd)  # like a child it tells of another link of its namespace
 
-    child.add(space.netlink, End(space.netlink, space.fd), str(OP), OP)
+    child.add(space.netlink, MoveEnd(space.netlink, space.fd), str(OP), OP)
 
     assert child.children(space) == ((ALIAS, space.index("look", "dra123")),)
 
 
 def test_a_link_without_a_parent_on_the_host_is_not_ours_whatever_it_is_called(
-    nsfd: int, space: Space
+    nsfd: int, space: Namespace
 ) -> None:
     wire = new_netns()
     add_veth(nsfd, "eth1", wire)
@@ -144,7 +144,7 @@ def test_a_link_without_a_parent_on_the_host_is_not_ours_whatever_it_is_called(
 
 
 def test_what_we_made_is_found_by_its_alias_or_first_name_and_deleted_once(
-    nsfd: int, space: Space
+    nsfd: int, space: Namespace
 ) -> None:
     wire = new_netns()
     add_veth(nsfd, "net1", wire)

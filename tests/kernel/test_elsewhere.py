@@ -11,7 +11,7 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.netlink.links import RTM_GETLINK, index_of
 from dranet_nri.linux.netlink.other_netns import above_elsewhere
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink, open_here
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
 from dranet_nri.state.tcx import Above
 from tests.kernel.namespaces import add_veth, new_netns
 
@@ -35,7 +35,7 @@ class Node:
         words = ["ip", *command.split()]
         run_inside(nsfd, lambda: subprocess.run(words, check=True, capture_output=True))
 
-    def above(self, netlink: Rtnetlink | None = None) -> Above:
+    def above(self, netlink: RtnetlinkSocket | None = None) -> Above:
         """Return what is told."""
         with closing(netlink or run_inside(self._host, open_here)) as sock:
             return above_elsewhere(sock, self._host)
@@ -45,7 +45,7 @@ class Node:
         with closing(run_inside(self._host, open_here)) as netlink:
             return index_of(netlink, "look", name)
 
-    def refusing(self) -> Rtnetlink:
+    def refusing(self) -> RtnetlinkSocket:
         """Return a socket on which other namespaces cannot be read."""
         return run_inside(self._host, _refusing)
 
@@ -55,7 +55,7 @@ class Node:
             os.close(fd)
 
 
-def _refusing() -> Rtnetlink:
+def _refusing() -> RtnetlinkSocket:
     netlink = open_here()
     dump = netlink.dump
 

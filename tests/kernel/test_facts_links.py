@@ -19,7 +19,7 @@ from dranet_nri.kernel.netns import run_inside
 from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.links import RTM_GETLINK
 from dranet_nri.linux.netlink.routes import default_routes
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink, open_here
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket, open_here
 from dranet_nri.model import Address, DefaultRoute
 from tests.capability import lacking
 from tests.kernel import bpf
@@ -46,7 +46,7 @@ class Namespace:
 
         self.do(body)
 
-    def read(self, dump: Callable[[Rtnetlink], T]) -> T:
+    def read(self, dump: Callable[[RtnetlinkSocket], T]) -> T:
         def body() -> T:
             with closing(open_here()) as netlink:
                 return dump(netlink)

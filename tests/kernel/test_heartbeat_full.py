@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.component.files import RealFs
+from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.state import heartbeat
 from dranet_nri.state.heartbeat import Heartbeat
 from dranet_nri.state.lock import PluginLock
@@ -29,25 +29,25 @@ def run(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_heart_beats_where_no_byte_is_left(run: Path) -> None:
-    heartbeat.store(RealFs(), run, FIRST)
+    heartbeat.store(KernelFileSystem(), run, FIRST)
     with full(run):
         with pytest.raises(OSError, match="No space left"):
             (run / "more").write_bytes(b"x")
 
-        heartbeat.store(RealFs(), run, NEXT)
+        heartbeat.store(KernelFileSystem(), run, NEXT)
 
         assert heartbeat.load(run) == NEXT
 
 
 def test_the_heart_beats_where_no_file_is_left(run: Path) -> None:
-    heartbeat.store(RealFs(), run, FIRST)
+    heartbeat.store(KernelFileSystem(), run, FIRST)
     with suppress(OSError):
         for number in range(100):
             (run / str(number)).touch()
     with pytest.raises(OSError, match="No space left"):
         (run / "more").touch()
 
-    heartbeat.store(RealFs(), run, NEXT)
+    heartbeat.store(KernelFileSystem(), run, NEXT)
 
     assert heartbeat.load(run) == NEXT
 

@@ -17,11 +17,11 @@ from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.session import NetlinkKernel
 from dranet_nri.kernel.sysctl import NEIGHBOUR_KEYS, ONLY_IN_FILES, RESET_BY_A_MOVE
 from dranet_nri.model import DeviceKey, LinkState, NetnsId, NetworkConfig, XdpMode
-from dranet_nri.plan.identity import Known
+from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.kernel import Session
-from dranet_nri.plan.planner import InPod, Wanted, plan
+from dranet_nri.plan.planner import AttachTarget, Wanted, make_plan
 from dranet_nri.plan.pod_network import pod_network
-from dranet_nri.plan.restore import AtHome
+from dranet_nri.plan.restore import RestoreTarget
 from tests.kernel import xdp
 from tests.kernel.namespaces import add_veth, new_netns
 
@@ -102,7 +102,7 @@ def host() -> Iterator[Host]:
 
 
 def run(session: Session, wanted: Wanted) -> None:
-    for op in plan(wanted, session.observe(KEY, "eth1")):
+    for op in make_plan(wanted, session.observe(KEY, "eth1")):
         session.apply(op)
 
 
@@ -111,7 +111,7 @@ def attach(host: Host) -> LinkState:
     with closing(host.kernel.session(host.netns)) as session:
         snapshot = session.observe(KEY, "eth1").host
         assert snapshot is not None
-        run(session, InPod(pod_network(NetworkConfig(), snapshot), snapshot))
+        run(session, AttachTarget(pod_network(NetworkConfig(), snapshot), snapshot))
         assert session.observe(KEY, "eth1").host is None
     return snapshot
 
@@ -119,8 +119,8 @@ def attach(host: Host) -> LinkState:
 def detach(host: Host, snapshot: LinkState) -> None:
     """Bring the NIC home."""
     with closing(host.kernel.session(host.netns)) as session:
-        run(session, AtHome(snapshot))
-        assert plan(AtHome(snapshot), session.observe(KEY, "eth1")) == ()
+        run(session, RestoreTarget(snapshot))
+        assert make_plan(RestoreTarget(snapshot), session.observe(KEY, "eth1")) == ()
 
 
 def link_of(host: Host) -> dict[str, object]:
@@ -337,7 +337,7 @@ def test_a_nic_comes_home_from_among_more_links_than_are_looked_through(
             host.ip("link", "add", *words, inside=inside)
     host.ip("link", "set", "eth1", "name", "mine", inside=True)
     index = json.loads(host.ip("-json", "link", "show", "mine", inside=True))[0]["ifindex"]
-    known = Known(snapshot.link.index, "veth", frozenset({snapshot.link.mac}), index)
+    known = DeviceIdentity(snapshot.link.index, "veth", frozenset({snapshot.link.mac}), index)
 
     with closing(host.kernel.session(host.netns)) as session:
         for asked in ({}, {"known": known}, {"known": replace(known, pod_index=0), "bare": True}):
@@ -346,7 +346,7 @@ def test_a_nic_comes_home_from_among_more_links_than_are_looked_through(
         seen = session.observe(KEY, "eth1", known, bare=True)
         assert seen.pod is not None
         assert seen.pod.link.name == "mine"
-        for op in plan(AtHome(snapshot), seen):
+        for op in make_plan(RestoreTarget(snapshot), seen):
             session.apply(op)
         assert session.observe(KEY, "eth1", known, bare=True).pod is None
 

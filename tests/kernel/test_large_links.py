@@ -14,7 +14,7 @@ from dranet_nri.facts import links as facts
 from dranet_nri.facts.netlink_events import NetEvent, NetEventKind, open_events
 from dranet_nri.facts.scan import scan
 from dranet_nri.kernel.child import children
-from dranet_nri.kernel.namespace import Space
+from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.session import NetlinkKernel
@@ -27,17 +27,17 @@ from dranet_nri.linux.netlink.links import (
     IFLA_PROP_LIST,
     INFO,
     RTM_GETLINK,
-    Seen,
+    DumpedLink,
     dump_links,
     link_from,
 )
-from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, Rtnetlink, open_here, prepared
+from dranet_nri.linux.netlink.rtnetlink import NETLINK_ROUTE, RtnetlinkSocket, open_here, prepared
 from dranet_nri.linux.netlink.socket import open_socket
 from dranet_nri.model import DeviceKey, NetnsId, Ns
-from dranet_nri.plan.identity import Known
-from dranet_nri.plan.planner import InPod, plan
+from dranet_nri.plan.identity import DeviceIdentity
+from dranet_nri.plan.planner import AttachTarget, make_plan
 from dranet_nri.plan.pod_network import PodNetwork
-from dranet_nri.plan.restore import AtHome
+from dranet_nri.plan.restore import RestoreTarget
 from tests.kernel.namespaces import add_veth, new_netns
 
 MOST: Final = 496  # altnames of that length that Linux takes
@@ -117,13 +117,13 @@ def test_a_device_comes_home_whatever_names_its_pod_gave(node: Node, flooded: st
     with closing(node.kernel.session(node.netns)) as session:
         before = session.observe(KEY, "net1").host
         assert before is not None
-        for op in plan(InPod(PodNetwork("net1"), before), session.observe(KEY, "net1")):
+        for op in make_plan(AttachTarget(PodNetwork("net1"), before), session.observe(KEY, "net1")):
             session.apply(op)
         there = session.pod_link("net1").index
         flood(node.pod, flooded)
-        known = Known(before.link.index, "veth", frozenset({before.link.mac}), there)
+        known = DeviceIdentity(before.link.index, "veth", frozenset({before.link.mac}), there)
 
-        for op in plan(AtHome(before), session.observe(KEY, "net1", known, bare=True)):
+        for op in make_plan(RestoreTarget(before), session.observe(KEY, "net1", known, bare=True)):
             session.apply(op)
         after = session.observe(KEY, "net1", known).host
 
@@ -134,7 +134,7 @@ def test_a_device_comes_home_whatever_names_its_pod_gave(node: Node, flooded: st
 # ------------------------------------------------------------------- what cannot be read
 
 
-class Refusing(Rtnetlink):
+class Refusing(RtnetlinkSocket):
     """A kernel that makes no message of one of its links, as of one with megabytes of names."""
 
     refused = 0
@@ -170,7 +170,7 @@ def test_a_link_that_the_kernel_cannot_tell_hides_no_other(node: Node) -> None:
 
 
 def test_any_other_failure_of_a_dump_is_one(node: Node) -> None:
-    class Gone(Rtnetlink):
+    class Gone(RtnetlinkSocket):
         def dump(self, what: str, kind: int, body: bytes, most: int | None = None) -> list[bytes]:
             raise KernelError(what, ENODEV)
 
@@ -185,7 +185,7 @@ def link(index: int, name: str, *attrs: bytes) -> bytes:
     return INFO.pack(0, 1, index, 0, 0) + named + b"".join(attrs)
 
 
-class Told(Rtnetlink):
+class Told(RtnetlinkSocket):
     """Answers every dump with these objects."""
 
     def __init__(self, *bodies: bytes) -> None:
@@ -211,7 +211,7 @@ def test_a_link_that_cannot_be_decoded_is_withheld_and_no_other() -> None:
     assert (good.link.name, good.unreadable) == ("eth2", "")
 
 
-class Undecodable(Space):
+class Undecodable(Namespace):
     """A namespace with such a link."""
 
     def __init__(self) -> None:
@@ -219,7 +219,7 @@ class Undecodable(Space):
         self.ns = Ns.POD
         self._rules = ()
 
-    def links(self) -> tuple[Seen, ...]:
+    def links(self) -> tuple[DumpedLink, ...]:
         """Return both links."""
         return dump_links(Told(CUT, WHOLE), "pod")
 
@@ -228,8 +228,8 @@ def test_a_device_beside_a_link_that_cannot_be_decoded_is_found(node: Node) -> N
     with closing(node.kernel.session(node.netns)) as session:
         host = session.observe(KEY, "net1").host
     assert host is not None
-    with closing(Space(Ns.HOST, os.dup(node.host), "/proc")) as space:
-        known = Known(host.link.index, "", frozenset(), 8)
+    with closing(Namespace(Ns.HOST, os.dup(node.host), "/proc")) as space:
+        known = DeviceIdentity(host.link.index, "", frozenset(), 8)
         observed = observe(space, Undecodable(), KEY, "net1", "/sys", known, bare=True)
 
     assert observed.pod is not None

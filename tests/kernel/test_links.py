@@ -7,7 +7,7 @@ from dranet_nri.kernel.links import link_layer
 from dranet_nri.kernel.messages import LinkMessage
 from dranet_nri.linux.netlink import links
 from dranet_nri.linux.netlink.codec import attribute, encode
-from dranet_nri.linux.netlink.links import Seen, link_from, outline
+from dranet_nri.linux.netlink.links import DumpedLink, link_from, outline
 from dranet_nri.model import IpoibState, Link, OffloadSizes, XdpMode, XdpProgram
 
 IPOIB_MAC = "00:00:10:29:fe:80:00:00:00:00:00:00:00:15:5d:ff:fd:33:ff:05"
@@ -16,10 +16,10 @@ IPOIB_MAC = "00:00:10:29:fe:80:00:00:00:00:00:00:00:15:5d:ff:fd:33:ff:05"
 IPOIB_DATA = attribute(1, b"\x01\x80") + attribute(2, b"\1\0") + attribute(3, b"\1\0")
 
 
-def seen(flags: int = 0, arphrd: int = 1, **attrs: bytes) -> Seen:
+def seen(flags: int = 0, arphrd: int = 1, **attrs: bytes) -> DumpedLink:
     """Return a link as dumped, with attributes by their names without IFLA_."""
     numbered = {getattr(links, f"IFLA_{name}"): value for name, value in attrs.items()}
-    return Seen("eth1", 3, arphrd, flags, numbered)
+    return DumpedLink("eth1", 3, arphrd, flags, numbered)
 
 
 def u32(value: int) -> bytes:
@@ -27,7 +27,7 @@ def u32(value: int) -> bytes:
     return struct.pack("=I", value)
 
 
-def hardware() -> Seen:
+def hardware() -> DumpedLink:
     """Return an IPoIB link with everything that the kernel tells of one."""
     names = attribute(53, b"enp7s0\0") + attribute(53, b"rail0\0")
     return seen(

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.kernel.find_link import Located, locate, lost_with
+from dranet_nri.kernel.find_link import LinkLocation, find_link, links_lost_with
 from dranet_nri.model import DeviceKey, Link
 from dranet_nri.plan.child import alias_of
-from dranet_nri.plan.identity import Known
+from dranet_nri.plan.identity import DeviceIdentity
 
 PORT = "0000:8a:00.0"
 KEY = DeviceKey("pci", PORT, "eth1", PORT, 1)
@@ -15,10 +15,12 @@ VIRTUAL = DeviceKey("", "", "eth1")
 MAC, GIVEN, OTHER = "02:01", "02:77", "02:99"
 
 # The second port of a function while it is in a pod as net1, with an address that the claim gave.
-KNOWN = Known(3, "", frozenset({MAC, GIVEN}), pod_index=5, perm_mac=MAC, port=1, child=False)
+KNOWN = DeviceIdentity(
+    3, "", frozenset({MAC, GIVEN}), pod_index=5, perm_mac=MAC, port=1, child=False
+)
 ONCE = replace(KNOWN, pod_index=0, perm_mac="", port=None)  # by a record of an older version
-FRESH = Known(0, "", frozenset({MAC}), port=1)  # as published
-NAMED = Known(0, "", frozenset())  # by its key alone
+FRESH = DeviceIdentity(0, "", frozenset({MAC}), port=1)  # as published
+NAMED = DeviceIdentity(0, "", frozenset())  # by its key alone
 
 
 def link(index: int, name: str, mac: str = "", **rest: object) -> Link:
@@ -32,7 +34,7 @@ SECOND = link(3, "eth1", MAC, perm_mac=MAC, dev_port=1)
 IN_POD = replace(SECOND, index=5, name="net1", mac=GIVEN, dev_port=None)
 
 
-def found(located: Located) -> tuple[str | None, str | None]:
+def found(located: LinkLocation) -> tuple[str | None, str | None]:
     """Return the names of what was found."""
     here, there = located.host, located.pod
     return here.name if here else None, there.name if there else None
@@ -54,9 +56,12 @@ def found(located: Located) -> tuple[str | None, str | None]:
     ],
 )
 def test_a_device_with_a_parent_is_found_by_it(
-    known: Known, host: list[Link], pod: list[Link], expected: tuple[str | None, str | None]
+    known: DeviceIdentity,
+    host: list[Link],
+    pod: list[Link],
+    expected: tuple[str | None, str | None],
 ) -> None:
-    assert found(locate(KEY, "net1", host, pod, known)) == expected
+    assert found(find_link(KEY, "net1", host, pod, known)) == expected
 
 
 @pytest.mark.parametrize(
@@ -149,9 +154,12 @@ def test_a_device_with_a_parent_is_found_by_it(
     ],
 )
 def test_of_several_ports_it_is_the_one_that_the_record_was_made_for(
-    host: list[Link], pod: list[Link], known: Known, expected: tuple[str | None, str | None]
+    host: list[Link],
+    pod: list[Link],
+    known: DeviceIdentity,
+    expected: tuple[str | None, str | None],
 ) -> None:
-    located = locate(KEY, "net1", host, pod, known)
+    located = find_link(KEY, "net1", host, pod, known)
 
     assert (found(located), located.unclear) == (expected, ())
 
@@ -172,7 +180,7 @@ def test_of_several_ports_it_is_the_one_that_the_record_was_made_for(
 def test_of_ports_that_nothing_tells_apart_none_is_the_device(
     host: list[Link], pod: list[Link], unclear: tuple[str, ...]
 ) -> None:
-    assert locate(KEY, "net1", host, pod, ONCE) == Located(unclear=unclear)
+    assert find_link(KEY, "net1", host, pod, ONCE) == LinkLocation(unclear=unclear)
 
 
 def ipoib(index: int, name: str, mac: str = "", **rest: object) -> Link:
@@ -180,7 +188,7 @@ def ipoib(index: int, name: str, mac: str = "", **rest: object) -> Link:
     return link(index, name, mac, kind="ipoib", arphrd=32, **rest)
 
 
-BASE = Known(3, "ipoib", frozenset(), child=False)
+BASE = DeviceIdentity(3, "ipoib", frozenset(), child=False)
 
 
 @pytest.mark.parametrize(
@@ -200,9 +208,9 @@ BASE = Known(3, "ipoib", frozenset(), child=False)
     ],
 )
 def test_what_hangs_on_a_port_is_another_device(
-    known: Known, links: list[Link], expected: str | None
+    known: DeviceIdentity, links: list[Link], expected: str | None
 ) -> None:
-    assert found(locate(KEY, "", links, [], known)) == (expected, None)
+    assert found(find_link(KEY, "", links, [], known)) == (expected, None)
 
 
 def test_an_infiniband_port_that_was_made_anew_is_known_by_its_guid() -> None:
@@ -213,7 +221,7 @@ def test_an_infiniband_port_that_was_made_anew_is_known_by_its_guid() -> None:
         ipoib(9, "b", mac=guids.format("0a", "1e")),
     ]
 
-    assert found(locate(KEY, "net1", [], links, known)) == (None, "b")
+    assert found(find_link(KEY, "net1", [], links, known)) == (None, "b")
 
 
 @pytest.mark.parametrize(
@@ -223,12 +231,12 @@ def test_an_infiniband_port_that_was_made_anew_is_known_by_its_guid() -> None:
 def test_a_virtual_device_is_found_by_its_names(
     pod_name: str, expected: tuple[str | None, str | None]
 ) -> None:
-    located = locate(VIRTUAL, pod_name, [Link(3, "eth1")], [Link(3, "net1")])
+    located = find_link(VIRTUAL, pod_name, [Link(3, "eth1")], [Link(3, "net1")])
 
     assert found(located) == expected
 
 
-TOUCHED = Known(7, "veth", frozenset({"02:07"}))
+TOUCHED = DeviceIdentity(7, "veth", frozenset({"02:07"}))
 ATTACHED = replace(TOUCHED, pod_index=3)
 
 
@@ -261,9 +269,12 @@ ETH0 = veth(2, "eth0", "02:02")
     ],
 )  # fmt: skip
 def test_a_virtual_device_that_was_touched_is_told_from_its_namesakes(
-    known: Known, host: list[Link], pod: list[Link], expected: tuple[str | None, str | None]
+    known: DeviceIdentity,
+    host: list[Link],
+    pod: list[Link],
+    expected: tuple[str | None, str | None],
 ) -> None:
-    located = locate(VIRTUAL, "net1", host, pod, known)
+    located = find_link(VIRTUAL, "net1", host, pod, known)
 
     assert (found(located), located.unclear) == (expected, ())
 
@@ -282,7 +293,7 @@ def test_a_virtual_device_that_was_touched_is_told_from_its_namesakes(
 def test_a_virtual_device_in_its_pod_is_known_by_its_index_there(
     host: list[Link], pod: list[Link], expected: tuple[str | None, str | None]
 ) -> None:
-    assert found(locate(VIRTUAL, "net1", host, pod, ATTACHED)) == expected
+    assert found(find_link(VIRTUAL, "net1", host, pod, ATTACHED)) == expected
 
 
 @pytest.mark.parametrize(
@@ -296,23 +307,23 @@ def test_a_virtual_device_in_its_pod_is_known_by_its_index_there(
     ids=["one address", "one address for two indexes", "its index", "its index is taken"],
 )
 def test_a_virtual_device_that_may_be_in_the_pod_is_not_gone(
-    known: Known, pod: list[Link], unclear: tuple[str, ...]
+    known: DeviceIdentity, pod: list[Link], unclear: tuple[str, ...]
 ) -> None:
     told = tuple(f"{name} (in the pod)" for name in unclear)
 
-    assert locate(VIRTUAL, "net1", [], pod, known) == Located(unclear=told)
+    assert find_link(VIRTUAL, "net1", [], pod, known) == LinkLocation(unclear=told)
 
 
 def test_of_several_links_on_the_host_none_is_a_virtual_device() -> None:
     host = [veth(9, "eth1", "02:07"), veth(8, "dra3", "02:07")]
 
-    assert locate(VIRTUAL, "net1", host, [], ATTACHED) == Located(unclear=("eth1", "dra3"))
+    assert find_link(VIRTUAL, "net1", host, [], ATTACHED) == LinkLocation(unclear=("eth1", "dra3"))
 
 
 def test_a_link_with_the_address_of_its_parent_is_found_by_its_index_too() -> None:
     vlan = replace(TOUCHED, kind="vlan")
 
-    located = locate(VIRTUAL, "net1", [], [veth(7, "mine", "02:07", "vlan")], vlan)
+    located = find_link(VIRTUAL, "net1", [], [veth(7, "mine", "02:07", "vlan")], vlan)
 
     assert found(located) == (None, "mine")
 
@@ -337,19 +348,19 @@ NEXT = replace(OWN, index=4, name="ib1")
 def test_infiniband_links_of_the_same_rdma_device_are_lost_with_it(
     other: Link, lost: tuple[str, ...]
 ) -> None:
-    assert lost_with(OWN, [OWN, other]) == lost
+    assert links_lost_with(OWN, [OWN, other]) == lost
 
 
 def test_all_that_is_lost_is_told_in_order() -> None:
-    assert lost_with(OWN, [NEXT, CHILD, OWN]) == ("ib0.8001", "ib1")
+    assert links_lost_with(OWN, [NEXT, CHILD, OWN]) == ("ib0.8001", "ib1")
 
 
 def test_links_without_a_parent_are_not_taken_for_ports_of_one_function() -> None:
     software = replace(OWN, bus="", parent="")
 
-    assert lost_with(software, [software, replace(software, index=4, name="ib1")]) == ()
+    assert links_lost_with(software, [software, replace(software, index=4, name="ib1")]) == ()
 
 
 @pytest.mark.parametrize("own", [None, replace(OWN, arphrd=1)], ids=["away", "Ethernet"])
 def test_nothing_is_lost_with_what_is_no_infiniband_link_of_the_host(own: Link | None) -> None:
-    assert lost_with(own, [CHILD, NEXT]) == ()
+    assert links_lost_with(own, [CHILD, NEXT]) == ()

@@ -15,7 +15,7 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.inventory import hazards
 from dranet_nri.kernel.host import host_facts
-from dranet_nri.kernel.namespace import Space
+from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.observe import observe
 from dranet_nri.kernel.session import NetlinkKernel
@@ -30,7 +30,7 @@ from dranet_nri.linux.netlink.links import (
     IFLA_PARENT_DEV_NAME,
     IFLA_PERM_ADDRESS,
     IFLA_PHYS_PORT_NAME,
-    Seen,
+    DumpedLink,
     link_from,
 )
 from dranet_nri.model import (
@@ -43,7 +43,7 @@ from dranet_nri.model import (
     Rule,
     Sysctl,
 )
-from dranet_nri.plan.identity import Known
+from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import AddRoute, MoveLink, RenameLink, SetSysctl
 from tests.kernel.namespaces import add_veth, new_netns
@@ -108,7 +108,7 @@ def test_a_parent_that_the_kernel_does_not_tell_is_read_from_sysfs(session: Sess
 
 def test_the_number_of_a_port_is_read_from_sysfs(session: Session) -> None:
     observed = session.observe(KEY, "net1")
-    another = session.observe(KEY, "net1", Known(0, "", frozenset(), port=0))
+    another = session.observe(KEY, "net1", DeviceIdentity(0, "", frozenset(), port=0))
 
     assert observed.host is not None
     assert observed.host.link.dev_port == 1
@@ -122,7 +122,7 @@ def test_a_port_without_a_number_is_found_without_it(
     number = tmp_path / "class" / "net" / "eth1" / "dev_port"
     number.unlink() if told is None else number.write_text(told)
 
-    observed = session.observe(KEY, "net1", Known(0, "", frozenset(), port=0))
+    observed = session.observe(KEY, "net1", DeviceIdentity(0, "", frozenset(), port=0))
 
     assert observed.host is not None
     assert observed.host.link.dev_port is None
@@ -134,7 +134,7 @@ def test_in_the_pod_such_a_device_is_known_by_its_index_too(session: Session) ->
     session.apply(MoveLink(Ns.HOST, host.link.index, Ns.POD, "net1"))
     index = session.pod_link("net1").index
     session.apply(RenameLink(Ns.POD, index, "mine"))
-    known = Known(host.link.index, "veth", frozenset(), index)
+    known = DeviceIdentity(host.link.index, "veth", frozenset(), index)
 
     observed = session.observe(KEY, "net1", known)
 
@@ -291,12 +291,12 @@ class Bare:
 class Dumped:
     """A host whose links are given. No kernel here makes InfiniBand, nor every one VLANs."""
 
-    seen: tuple[Seen, ...]
+    seen: tuple[DumpedLink, ...]
     netlink: Mute | Bare | None = None
     ns: Ns = Ns.HOST
     fd: int = -1
 
-    def links(self) -> tuple[Seen, ...]:
+    def links(self) -> tuple[DumpedLink, ...]:
         """Return them."""
         return self.seen
 
@@ -314,14 +314,14 @@ def test_the_switch_s_side_of_another_function_is_never_the_device() -> None:
     sides = {"eth1_0": b"pf0vf0\0", "eth9": b"p0\0"}
     host = Dumped(
         tuple(
-            Seen(name, index, 1, 0, {**parent, IFLA_PHYS_PORT_NAME: side})
+            DumpedLink(name, index, 1, 0, {**parent, IFLA_PHYS_PORT_NAME: side})
             for index, (name, side) in enumerate(sides.items(), 2)
         )
     )
     alone = Dumped(host.seen[:1])
 
-    observed = observe(cast("Space", host), None, KEY, "", "/no/sysfs")
-    without = observe(cast("Space", alone), None, KEY, "", "/no/sysfs")
+    observed = observe(cast("Namespace", host), None, KEY, "", "/no/sysfs")
+    without = observe(cast("Namespace", alone), None, KEY, "", "/no/sysfs")
 
     assert observed.host is not None
     assert observed.host.link.name == "eth9"
@@ -330,7 +330,7 @@ def test_the_switch_s_side_of_another_function_is_never_the_device() -> None:
 
 def test_a_permanent_address_is_told() -> None:
     address = bytes.fromhex("0c42a165d27a")
-    seen = Seen("eth1", 2, 1, 0, {IFLA_PERM_ADDRESS: address})
+    seen = DumpedLink("eth1", 2, 1, 0, {IFLA_PERM_ADDRESS: address})
 
     assert link_from(seen).perm_mac == "0c:42:a1:65:d2:7a"
 
@@ -345,15 +345,15 @@ def test_infiniband_links_that_an_rdma_device_takes_along_are_told(tmp_path: Pat
     on_top = {IFLA_LINK: struct.pack("=I", 3)}
     host = Dumped(
         (
-            Seen("ib0", 3, ARPHRD_INFINIBAND, 0, {}),
-            Seen("ib1", 4, ARPHRD_INFINIBAND, 0, {}),
-            Seen("ib0.8001", 8, ARPHRD_INFINIBAND, 0, on_top),
-            Seen("vlan7", 9, 1, 0, on_top),
+            DumpedLink("ib0", 3, ARPHRD_INFINIBAND, 0, {}),
+            DumpedLink("ib1", 4, ARPHRD_INFINIBAND, 0, {}),
+            DumpedLink("ib0.8001", 8, ARPHRD_INFINIBAND, 0, on_top),
+            DumpedLink("vlan7", 9, 1, 0, on_top),
         )
     )
     key = DeviceKey("pci", "0000:8a:00.0", "ib0", "0000:8a:00.0")
 
-    observed = observe(cast("Space", host), None, key, "", str(tmp_path))
+    observed = observe(cast("Namespace", host), None, key, "", str(tmp_path))
 
     assert observed.host is not None
     assert observed.host.link.name == "ib0"
@@ -366,15 +366,19 @@ def vlans(*masters: int, wire: Mute | Bare) -> Dumped:
     info = struct.pack("=HH5s3x", 9, IFLA_INFO_KIND, b"vlan\0")
     above = {IFLA_LINK: struct.pack("=I", 2), IFLA_LINKINFO: info}
     made = (
-        Seen(f"eth1.{number}", number, 1, 0, {**above, IFLA_MASTER: struct.pack("=I", master)})
+        DumpedLink(
+            f"eth1.{number}", number, 1, 0, {**above, IFLA_MASTER: struct.pack("=I", master)}
+        )
         for number, master in enumerate(masters, 5)
     )
-    return Dumped((Seen("eth1", 2, 1, 0, parent), *made), wire)
+    return Dumped((DumpedLink("eth1", 2, 1, 0, parent), *made), wire)
 
 
 def test_a_vlan_that_goes_while_one_looks_is_not_used() -> None:
     """Its addresses are dumped after it."""
-    (eth1, *_) = hazards(host_facts(cast("Space", vlans(0, 8, wire=Bare())), "/no/sysfs")).values()
+    (eth1, *_) = hazards(
+        host_facts(cast("Namespace", vlans(0, 8, wire=Bare())), "/no/sysfs")
+    ).values()
 
     assert eth1.startswith("carries eth1.6, a VLAN that the host uses")
 
@@ -383,13 +387,13 @@ def test_addresses_of_a_vlan_that_cannot_be_read_are_an_error() -> None:
     refused = Mute(KernelError("dump addresses", EPERM))
 
     with pytest.raises(KernelError, match="EPERM"):
-        host_facts(cast("Space", vlans(0, wire=refused)), "/no/sysfs")
+        host_facts(cast("Namespace", vlans(0, wire=refused)), "/no/sysfs")
 
 
 def test_a_link_that_cannot_be_read_is_judged_by_that() -> None:
-    seen = Seen("eth1", 2, 1, 0, {IFLA_MASTER: b"\0"})
+    seen = DumpedLink("eth1", 2, 1, 0, {IFLA_MASTER: b"\0"})
 
-    facts = host_facts(cast("Space", Dumped((seen,), Bare())), "/no/sysfs")
+    facts = host_facts(cast("Namespace", Dumped((seen,), Bare())), "/no/sysfs")
 
     assert "EBADMSG" in hazards(facts)[2]
 
@@ -404,15 +408,15 @@ def test_in_the_pod_an_infiniband_link_that_was_made_anew_is_known_by_its_guid()
     )
     pod = Dumped(
         (
-            Seen("eth0", 2, 1, 0, {IFLA_ADDRESS: bytes(6)}),
-            Seen("ib0", 3, ARPHRD_INFINIBAND, 0, {IFLA_ADDRESS: other}),
-            Seen("ib1", 4, ARPHRD_INFINIBAND, 0, {IFLA_ADDRESS: now}),
+            DumpedLink("eth0", 2, 1, 0, {IFLA_ADDRESS: bytes(6)}),
+            DumpedLink("ib0", 3, ARPHRD_INFINIBAND, 0, {IFLA_ADDRESS: other}),
+            DumpedLink("ib1", 4, ARPHRD_INFINIBAND, 0, {IFLA_ADDRESS: now}),
         )
     )
-    known = Known(9, "ipoib", frozenset({before.hex(":")}))
+    known = DeviceIdentity(9, "ipoib", frozenset({before.hex(":")}))
 
-    def look(known: Known | None) -> LinkState | None:
-        spaces = cast("Space", Dumped(())), cast("Space", pod)
+    def look(known: DeviceIdentity | None) -> LinkState | None:
+        spaces = cast("Namespace", Dumped(())), cast("Namespace", pod)
         return observe(*spaces, key, "net1", "/no/sysfs", known).pod
 
     found = look(known)

@@ -13,13 +13,13 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import sysfs
-from dranet_nri.facts.infiniband import Told, rdma_devices
+from dranet_nri.facts.infiniband import RdmaNetlinkFacts, rdma_devices
 from dranet_nri.inventory import HostFacts, NetDevice, inventory_from_facts
 from dranet_nri.kernel import rdma
-from dranet_nri.linux.dirfd import Folder
+from dranet_nri.linux.dirfd import DirFd
 from dranet_nri.linux.rdma.types import RdmaDevice, RdmaPort, RdmaSystem
 from dranet_nri.model import Device, DeviceKey, Link, ObservedRdma, RdmaLink, RdmaMode
-from dranet_nri.plan.identity import KnownRdma
+from dranet_nri.plan.identity import RdmaIdentity
 from tests.fakes.sysfs import FakeSysfs
 from tests.kernel.namespaces import new_netns
 
@@ -64,7 +64,7 @@ class Machine:
 
     def published(self) -> tuple[Device, ...]:
         """Return what the inventory publishes, told the same as the kernel port."""
-        told = Told(
+        told = RdmaNetlinkFacts(
             {name: RdmaDevice(at, name) for at, (name, _) in enumerate(self.ports)},
             {
                 (name, 1): RdmaPort(at, name, 1, netdev_index=self.index(nic), netdev=nic)
@@ -72,7 +72,7 @@ class Machine:
             },
         )
         found = rdma_devices(self.tree.root, told)
-        with Folder(self.tree.root) as folder:
+        with DirFd(self.tree.root) as folder:
             parents = [sysfs.net_parent(folder, link) for link in self.links]
         netdevs = tuple(
             NetDevice(link, pci=parent.pci, virtual=parent.virtual, dev_port=parent.dev_port)
@@ -85,7 +85,7 @@ class Machine:
     def seen(self, device: Device, *before: RdmaLink, pod_netdev: int = 0) -> ObservedRdma:
         """Look for the device's RDMA devices as an attach does."""
         index = 0 if pod_netdev else self.index(device.key.name)
-        known = KnownRdma(device.key, device.rdma_devices, before, "", index, pod_netdev)
+        known = RdmaIdentity(device.key, device.rdma_devices, before, "", index, pod_netdev)
         return rdma.observe(self.host, self.pod, str(self.tree.root), known)
 
     def open(self) -> "Socket":

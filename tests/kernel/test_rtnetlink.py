@@ -29,7 +29,7 @@ from dranet_nri.linux.netlink.socket import (
     NLMSG_DONE,
     NLMSG_ERROR,
     NLMSGERR_ATTR_MSG,
-    Netlink,
+    NetlinkSocket,
 )
 from tests.kernel.namespaces import new_netns
 
@@ -45,7 +45,7 @@ class Peer:
         ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.now = 0.0
         self.slept: list[float] = []
-        self.netlink = Netlink(ours, clock=lambda: self.now, sleep=self._sleep)
+        self.netlink = NetlinkSocket(ours, clock=lambda: self.now, sleep=self._sleep)
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

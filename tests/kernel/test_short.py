@@ -16,12 +16,12 @@ from dranet_nri.linux.netlink.addresses import addresses
 from dranet_nri.linux.netlink.codec import attribute
 from dranet_nri.linux.netlink.links import INFO, dump_links, link_from
 from dranet_nri.linux.netlink.routes import default_routes
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 
-Read = Callable[[Rtnetlink], object]
+Read = Callable[[RtnetlinkSocket], object]
 
 
-class Told(Rtnetlink):
+class Told(RtnetlinkSocket):
     """Answers every dump with one object."""
 
     def __init__(self, body: bytes) -> None:
@@ -33,27 +33,27 @@ class Told(Rtnetlink):
         return [self._body]
 
 
-def read_addresses(netlink: Rtnetlink) -> object:
+def read_addresses(netlink: RtnetlinkSocket) -> object:
     """Read them as an observation does."""
     return dump_addresses(netlink, "pod", 7, "eth1")
 
 
-def read_routes(netlink: Rtnetlink) -> object:
+def read_routes(netlink: RtnetlinkSocket) -> object:
     """Read them as an observation does."""
     return dump_routes(netlink, "pod", 7, {7: "eth1"})
 
 
-def read_rules(netlink: Rtnetlink) -> object:
+def read_rules(netlink: RtnetlinkSocket) -> object:
     """Read them as an observation does."""
     return dump_rules(netlink, "pod")
 
 
-def read_neighbours(netlink: Rtnetlink) -> object:
+def read_neighbours(netlink: RtnetlinkSocket) -> object:
     """Read them as an observation does."""
     return dump_neighbours(netlink, "pod", 7, "eth1")
 
 
-def read_link(netlink: Rtnetlink) -> object:
+def read_link(netlink: RtnetlinkSocket) -> object:
     """Read the first in full, whatever becomes of the others."""
     return link_from(dump_links(netlink, "pod")[0])
 

@@ -12,10 +12,10 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.kernel.sysctl import (
-    Defaults,
+    SysctlDefaults,
+    read_from_files,
+    reset_by_move,
     set_by_claims,
-    shown_by_files,
-    told,
     write_value,
 )
 from dranet_nri.linux.netlink.codec import attribute
@@ -45,7 +45,7 @@ def test_only_the_defaults_of_what_a_move_resets_are_read(tmp_path: Path, here: 
     conf(tmp_path, "ipv4", "default", arp_ignore="1", rp_filter="2", mc_forwarding="1")
     conf(tmp_path, "ipv6", "default", accept_ra="0")
 
-    assert Defaults(str(tmp_path)).read(here) == (
+    assert SysctlDefaults(str(tmp_path)).read(here) == (
         Sysctl("ipv4", "arp_ignore", "1"),
         Sysctl("ipv4", "rp_filter", "2"),
         Sysctl("ipv6", "accept_ra", "0"),
@@ -54,7 +54,7 @@ def test_only_the_defaults_of_what_a_move_resets_are_read(tmp_path: Path, here: 
 
 def test_defaults_are_read_anew_and_ipv6_may_come_late(tmp_path: Path, here: int) -> None:
     directory = conf(tmp_path, "ipv4", "default", arp_ignore="1")
-    defaults = Defaults(str(tmp_path))
+    defaults = SysctlDefaults(str(tmp_path))
 
     assert defaults.read(here) == (Sysctl("ipv4", "arp_ignore", "1"),)
     (directory / "arp_ignore").write_text("2\n")
@@ -72,7 +72,7 @@ def test_a_default_that_cannot_be_opened_is_not_taken_for_none(tmp_path: Path, h
     before = open_descriptors()
 
     with pytest.raises(KernelError, match="arp_ignore"):
-        Defaults(str(tmp_path)).read(here)
+        SysctlDefaults(str(tmp_path)).read(here)
 
     assert open_descriptors() == before
 
@@ -82,13 +82,13 @@ def test_a_default_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path, her
     (directory / "arp_ignore").mkdir()  # EISDIR
 
     with pytest.raises(KernelError, match="ipv4 arp_ignore"):
-        Defaults(str(tmp_path)).read(here)
+        SysctlDefaults(str(tmp_path)).read(here)
 
 
 def test_many_threads_open_the_defaults_once(tmp_path: Path, here: int) -> None:
     conf(tmp_path, "ipv4", "default", arp_ignore="1")
     before = open_descriptors()
-    defaults, together = Defaults(str(tmp_path)), Barrier(8)
+    defaults, together = SysctlDefaults(str(tmp_path)), Barrier(8)
 
     with ThreadPoolExecutor(8, initializer=together.wait) as pool:
         read_by = [*pool.map(defaults.read, [here] * 8)]
@@ -103,12 +103,12 @@ def test_a_link_tells_the_families_and_the_values_that_it_has() -> None:
     values = struct.pack("=18i", 1, *range(100, 116), -2)
     spec = attribute(2, attribute(1, values))  # AF_INET, IFLA_INET_CONF
 
-    known = {each.key: each.value for each in told(spec)}
+    known = {each.key: each.value for each in reset_by_move(spec)}
 
-    assert {each.family for each in told(spec)} == {"ipv4"}
+    assert {each.family for each in reset_by_move(spec)} == {"ipv4"}
     assert (known["forwarding"], known["proxy_arp"], known["arp_announce"]) == ("1", "101", "-2")
     assert "arp_ignore" not in known
-    assert told(b"") == ()
+    assert reset_by_move(b"") == ()
 
 
 def test_a_claim_can_set_a_few() -> None:
@@ -194,7 +194,7 @@ def test_files_of_neighbours_and_mpls_are_in_directories_of_their_own(tmp_path: 
         (net / name).parent.mkdir(parents=True, exist_ok=True)
         (net / name).write_text(f"{value}\n")
 
-    found = shown_by_files(str(tmp_path), "eth1", secret=True)
+    found = read_from_files(str(tmp_path), "eth1", secret=True)
 
     assert [f"{each.family} {each.key} {each.value}" for each in found] == [
         "ipv6 stable_secret 2001:db8::7",
@@ -202,7 +202,7 @@ def test_files_of_neighbours_and_mpls_are_in_directories_of_their_own(tmp_path: 
         "ipv6 regen_min_advance 2",
         "mpls input 1",
     ]
-    assert shown_by_files(str(tmp_path), "eth1", secret=False) == found[1:]
+    assert read_from_files(str(tmp_path), "eth1", secret=False) == found[1:]
     write_value(str(tmp_path), "set", "eth1", Sysctl("ipv4", "locktime", "99"))
     assert (net / "ipv4/neigh/eth1/locktime").read_text() == "99"
 
@@ -216,9 +216,9 @@ def test_defaults_of_neighbours_are_those_of_the_loopback_where_there_are_none(
     (neighbours / "lo" / "locktime").write_text("100\n")
 
     few = (Sysctl("ipv4", "forwarding", "0"), Sysctl("ipv4", "locktime", "100"))
-    assert Defaults(str(tmp_path)).read(here) == few
+    assert SysctlDefaults(str(tmp_path)).read(here) == few
 
     (neighbours / "default").mkdir()
     (neighbours / "default" / "locktime").write_text("90\n")
     few = (few[0], Sysctl("ipv4", "locktime", "90"))
-    assert Defaults(str(tmp_path)).read(here) == few
+    assert SysctlDefaults(str(tmp_path)).read(here) == few

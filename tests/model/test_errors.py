@@ -4,7 +4,7 @@ from errno import EBUSY, ENODEV
 
 import pytest
 
-from dranet_nri.errors import AttachError, ConfigError, HeldError, KernelError
+from dranet_nri.errors import AttachError, ConfigError, KernelError, OwnedError
 
 
 @pytest.mark.parametrize(
@@ -46,4 +46,4 @@ def test_a_config_error_keeps_every_violation_in_order() -> None:
 
 def test_a_terminal_shows_each_violation_on_a_line_and_another_error_on_one() -> None:
     assert ConfigError(["a: 1: rule", "b: 2: rule"]).lines == ("a: 1: rule", "b: 2: rule")
-    assert HeldError("eth1 is held").lines == ("eth1 is held",)
+    assert OwnedError("eth1 is held").lines == ("eth1 is held",)

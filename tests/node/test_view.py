@@ -15,7 +15,7 @@ from dra_shim.discovery.snapshot import (
 )
 from dra_shim.kubeletplugin import DeviceHealth
 from dra_shim.pool import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, VANISHED
-from dranet_nri.inventory import NUMA_NODE, HostFacts, NetDevice, RdmaDevice, RdmaPort
+from dranet_nri.inventory import NUMA_NODE, HostFacts, NetDevice, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.model import ARPHRD_INFINIBAND, DefaultRoute, Device, DeviceKey, Link
 from tests.fakes.host import FakeHost
 from tests.slices.pools import PF, function, nic
@@ -37,8 +37,10 @@ def virtual(*names: str) -> HostFacts:
     return host.facts
 
 
-def hca(name: str, state: str = "ACTIVE") -> RdmaDevice:
-    return RdmaDevice(name, "pci", PF, PF, ports=(RdmaPort(1, state, link_layer="InfiniBand"),))
+def hca(name: str, state: str = "ACTIVE") -> RdmaDeviceFacts:
+    return RdmaDeviceFacts(
+        name, "pci", PF, PF, ports=(RdmaPortFacts(1, state, link_layer="InfiniBand"),)
+    )
 
 
 HELD = Device(
@@ -317,17 +319,17 @@ def test_what_is_unsafe_cannot_be_included() -> None:
         (f"{PCI}-p1", NetDevice(Link(5, "e1", bus="pci", parent=PF), pci=PF, dev_port=1)),
         ("eth1s0", NetDevice(Link(4, "eth1s0", bus="auxiliary", parent="mlx5_core.sf.2"), pci=PF)),
         ("eth0", NetDevice(Link(4, "eth0", bus="vmbus", parent="f8b3"))),
-        ("siw0", RdmaDevice("siw0")),
+        ("siw0", RdmaDeviceFacts("siw0")),
     ],
     ids=["port", "subfunction", "synthetic", "rdma-alone"],
 )
 def test_hardware_is_told_from_what_comes_and_goes_with_pods(
-    name: str, device: NetDevice | RdmaDevice
+    name: str, device: NetDevice | RdmaDeviceFacts
 ) -> None:
     veth = NetDevice(Link(9, "eth9", kind="veth"), virtual=True)
     representor = NetDevice(Link(8, "eth1r0", bus="pci", parent=PF), pci=PF, port_name="pf0vf0")
     netdevs = (device,) if isinstance(device, NetDevice) else ()
-    rdma = (device,) if isinstance(device, RdmaDevice) else ()
+    rdma = (device,) if isinstance(device, RdmaDeviceFacts) else ()
     facts = HostFacts((function(),), (nic("eth1"), *netdevs, veth, representor), rdma)
 
     found = view(facts, choice=DeviceSelection(filter="false"))

@@ -16,7 +16,7 @@ from dranet_nri.model import (
     Sysctl,
 )
 from dranet_nri.plan.ops import Op
-from dranet_nri.plan.planner import InPod
+from dranet_nri.plan.planner import AttachTarget
 from dranet_nri.plan.pod_network import PodNetwork, pod_network
 
 NIC = Link(
@@ -67,15 +67,15 @@ def with_routes(*routes: Route, host: LinkState = PLAIN) -> LinkState:
     return replace(host, routes=routes)
 
 
-def network_of(wanted: InPod) -> PodNetwork:
+def network_of(wanted: AttachTarget) -> PodNetwork:
     """Return how the device shall be configured in the pod."""
     assert wanted.network is not None
     return wanted.network
 
 
-def in_pod(config: NetworkConfig, host: LinkState) -> InPod:
+def in_pod(config: NetworkConfig, host: LinkState) -> AttachTarget:
     """Return the wish for a device of that host state."""
-    return InPod(pod_network(config, host), host)
+    return AttachTarget(pod_network(config, host), host)
 
 
 def on_host(state: LinkState, *taken: str, in_pod: tuple[str, ...] = ("lo", "eth0")) -> Observed:

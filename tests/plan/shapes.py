@@ -21,8 +21,8 @@ from dranet_nri.model import (
     RuleConfig,
 )
 from dranet_nri.plan.ops import Plan
-from dranet_nri.plan.planner import plan
-from dranet_nri.plan.restore import AtHome
+from dranet_nri.plan.planner import make_plan
+from dranet_nri.plan.restore import RestoreTarget
 from tests.plan.examples import FULL, GKE, NIC, PLAIN, RENAMED, in_pod, on_host
 
 EVERYTHING = NetworkConfig(
@@ -67,26 +67,26 @@ def shapes() -> Mapping[str, Plan]:
     host_rules = replace(AWAY, host_rules=FULL.rules)
     returned = replace(NIC, index=3, name="dev7", up=False, mac="02:00:5e:10:00:01")
     return {
-        "attach-inheriting": plan(in_pod(NetworkConfig(), FULL), on_host(FULL)),
-        "attach-everything-given": plan(in_pod(EVERYTHING, FULL), on_host(FULL)),
-        "attach-gke-host-routes": plan(in_pod(RENAMED, GKE), on_host(GKE)),
-        "attach-from-bond": plan(in_pod(RENAMED, BONDED), on_host(BONDED, "bond0")),
-        "attach-altname-clash": plan(
+        "attach-inheriting": make_plan(in_pod(NetworkConfig(), FULL), on_host(FULL)),
+        "attach-everything-given": make_plan(in_pod(EVERYTHING, FULL), on_host(FULL)),
+        "attach-gke-host-routes": make_plan(in_pod(RENAMED, GKE), on_host(GKE)),
+        "attach-from-bond": make_plan(in_pod(RENAMED, BONDED), on_host(BONDED, "bond0")),
+        "attach-altname-clash": make_plan(
             in_pod(RENAMED, PLAIN), on_host(PLAIN, in_pod=("lo", "enp138s0"))
         ),
-        "attach-resumed-in-pod": plan(
+        "attach-resumed-in-pod": make_plan(
             in_pod(EVERYTHING, FULL), replace(AWAY, pod=replace(IN_POD, link=replace(NIC, up=True)))
         ),
-        "detach": plan(AtHome(FULL), host_rules),
-        "detach-to-bond": plan(AtHome(BONDED), host_rules),
-        "detach-multipath": plan(AtHome(MULTIPATH), AWAY),
-        "detach-name-taken-on-host": plan(
-            AtHome(PLAIN), replace(AWAY, taken_host_names=HOST_NAMES | {"eth1"})
+        "detach": make_plan(RestoreTarget(FULL), host_rules),
+        "detach-to-bond": make_plan(RestoreTarget(BONDED), host_rules),
+        "detach-multipath": make_plan(RestoreTarget(MULTIPATH), AWAY),
+        "detach-name-taken-on-host": make_plan(
+            RestoreTarget(PLAIN), replace(AWAY, taken_host_names=HOST_NAMES | {"eth1"})
         ),
-        "detach-name-taken-in-pod": plan(
-            AtHome(PLAIN), replace(AWAY, taken_pod_names=POD_NAMES | {"eth1"})
+        "detach-name-taken-in-pod": make_plan(
+            RestoreTarget(PLAIN), replace(AWAY, taken_pod_names=POD_NAMES | {"eth1"})
         ),
-        "returned-by-kernel": plan(AtHome(FULL), on_host(LinkState(returned))),
+        "returned-by-kernel": make_plan(RestoreTarget(FULL), on_host(LinkState(returned))),
     }
 
 

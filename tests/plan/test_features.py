@@ -15,9 +15,9 @@ from dranet_nri.model import (
     Switches,
 )
 from dranet_nri.plan.ops import MoveLink, Op, Plan, SetDown, SetFeatures, SetPrivateFlags
-from dranet_nri.plan.planner import InPod, is_cut, is_home, is_usable, plan
+from dranet_nri.plan.planner import AttachTarget, is_cut, is_restored, is_usable, make_plan
 from dranet_nri.plan.pod_network import pod_network
-from dranet_nri.plan.restore import AtHome
+from dranet_nri.plan.restore import RestoreTarget
 from tests.plan.examples import PLAIN, away, kinds, on_host
 
 TSO = ("tx-tcp-segmentation", "tx-tcp6-segmentation")
@@ -38,7 +38,7 @@ def flags(on: tuple[str, ...] = (), off: tuple[str, ...] = ()) -> NetworkConfig:
 
 
 def into_pod(wanted: NetworkConfig, host: LinkState = HOST) -> Plan:
-    return plan(InPod(pod_network(wanted, host), host), on_host(host))
+    return make_plan(AttachTarget(pod_network(wanted, host), host), on_host(host))
 
 
 def switched(ops: Plan) -> list[Op]:
@@ -137,7 +137,11 @@ def test_nothing_is_switched_where_nobody_looked() -> None:
 
     assert (network.features, network.private_flags) == (Switches(), Switches())
     assert (
-        switched(plan(InPod(replace(network, features=Switches(on=TSO)), PLAIN), on_host(PLAIN)))
+        switched(
+            make_plan(
+                AttachTarget(replace(network, features=Switches(on=TSO)), PLAIN), on_host(PLAIN)
+            )
+        )
         == []
     )
 
@@ -153,39 +157,39 @@ def test_on_the_way_home_they_are_given_back_after_the_move() -> None:
     changed = replace(STATE, features=Switches(("tx-scatter-gather",), ("rx-gro", "rx-lro", *TSO)))
     link = replace(PLAIN.link, name="net1")
 
-    ops = plan(AtHome(HOST), away(replace(PLAIN, link=link, ethtool=changed)))
+    ops = make_plan(RestoreTarget(HOST), away(replace(PLAIN, link=link, ethtool=changed)))
 
     assert switched(ops) == [SetFeatures(Ns.HOST, "eth1", Switches(on=TSO), strict=False)]
     order = kinds(ops)
     assert order.index(MoveLink) < order.index(SetFeatures)
     assert not is_cut(HOST, ops)
-    assert switched(plan(AtHome(HOST), away(replace(PLAIN, link=link)))) == []
+    assert switched(make_plan(RestoreTarget(HOST), away(replace(PLAIN, link=link)))) == []
 
 
 def test_features_and_flags_are_given_back() -> None:
     features = Switches(on=("rx-gro", "tx-scatter-gather"), off=("rx-lro", *TSO))
     changed = EthtoolState(features, (), Switches(off=("legacy-rx", "rx-pause")))
 
-    ops = plan(AtHome(HOST), left(changed))
+    ops = make_plan(RestoreTarget(HOST), left(changed))
 
     assert ops == (
         SetPrivateFlags(Ns.HOST, "eth1", Switches(on=("legacy-rx",))),
         SetFeatures(Ns.HOST, "eth1", Switches(TSO, ("rx-gro",)), strict=False),
     )
     assert not is_cut(HOST, ops)
-    assert not is_home(AtHome(HOST), left(changed))
-    assert is_usable(AtHome(HOST), left(changed))
+    assert not is_restored(RestoreTarget(HOST), left(changed))
+    assert is_usable(RestoreTarget(HOST), left(changed))
 
 
 def test_at_home_it_counts_what_was_asked_for() -> None:
     idle = replace(STATE, active=())
 
-    assert is_home(AtHome(HOST), left(idle))
+    assert is_restored(RestoreTarget(HOST), left(idle))
 
 
 def test_what_nobody_looked_at_is_left_alone() -> None:
-    assert plan(AtHome(HOST), left(None)) == ()
-    assert plan(AtHome(PLAIN), left(STATE)) == ()
+    assert make_plan(RestoreTarget(HOST), left(None)) == ()
+    assert make_plan(RestoreTarget(PLAIN), left(STATE)) == ()
 
 
 # --------------------------------------------------------------------------- in words

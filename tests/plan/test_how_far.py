@@ -21,15 +21,17 @@ from dranet_nri.model import (
     Sysctl,
 )
 from dranet_nri.plan.ops import AddRoute, Op, SetSysctl
-from dranet_nri.plan.restore import AtHome
-from dranet_nri.plan.retry import Return, how_far
+from dranet_nri.plan.restore import RestoreTarget
+from dranet_nri.plan.retry import RestoreResult, verify_restored
 
 MLX5 = RdmaLink(3, "mlx5_2", "0c42:a103:0065:5a1e")
 NIC = Device("nic-2", DeviceKey("pci", "0000:02:00.0", "eth2", "0000:02:00.0"))
 VIRTUAL = Device("dummy", DeviceKey("", "", "dummy0"))
 PLAIN = LinkState(Link(4, "eth2", bus="pci", parent="0000:02:00.0", mac="02:00:00:00:00:02"))
 ROUTE, FILTER = Route("10.9.0.0/16", gateway="10.1.0.1"), Sysctl("ipv4", "rp_filter", "2")
-WANTED = AtHome(replace(PLAIN, link=replace(PLAIN.link, up=True), routes=(ROUTE,)), rdma=(MLX5,))
+WANTED = RestoreTarget(
+    replace(PLAIN, link=replace(PLAIN.link, up=True), routes=(ROUTE,)), rdma=(MLX5,)
+)
 UP = LinkState(replace(PLAIN.link, up=True))
 
 Failed = list[tuple[Op, KernelError]]
@@ -53,13 +55,13 @@ def rdma(host: tuple[RdmaLink, ...] = (), pod: tuple[RdmaLink, ...] = ()) -> Obs
 def judged(
     observed: Observed,
     failed: Failed | None = None,
-    wanted: AtHome = WANTED,
+    wanted: RestoreTarget = WANTED,
     device: Device = NIC,
     *,
     alive: bool = True,
     patient: bool = True,
-) -> Return:
-    return how_far(device, wanted, observed, failed or [], alive=alive, patient=patient)
+) -> RestoreResult:
+    return verify_restored(device, wanted, observed, failed or [], alive=alive, patient=patient)
 
 
 AT_HOME = Observed(host=WANTED.snapshot, rdma=rdma(host=(MLX5,)))
@@ -67,14 +69,14 @@ ROUTELESS = Observed(host=UP, rdma=rdma(host=(MLX5,)))
 
 
 def test_a_device_that_is_as_it_was_is_home_without_a_word() -> None:
-    assert judged(AT_HOME) == Return(home=True, usable=True)
+    assert judged(AT_HOME) == RestoreResult(home=True, usable=True)
 
 
 def test_what_the_host_refuses_is_told_and_given_up_when_patience_ends() -> None:
     given_back = f"{NO_ROUTE_TEXT}; given back without it after 10 tries"
 
-    assert judged(ROUTELESS, NO_ROUTE) == Return(home=False, text=NO_ROUTE_TEXT, usable=True)
-    assert judged(ROUTELESS, NO_ROUTE, patient=False) == Return(
+    assert judged(ROUTELESS, NO_ROUTE) == RestoreResult(home=False, text=NO_ROUTE_TEXT, usable=True)
+    assert judged(ROUTELESS, NO_ROUTE, patient=False) == RestoreResult(
         home=True, text=given_back, usable=True
     )
 
@@ -92,7 +94,7 @@ def test_what_cannot_be_had_any_more_is_given_up_at_once() -> None:
 
 
 def test_a_virtual_device_that_is_nowhere_is_home_and_the_reason_said() -> None:
-    wanted = AtHome(LinkState(Link(5, "dummy0")))
+    wanted = RestoreTarget(LinkState(Link(5, "dummy0")))
 
     assert judged(Observed(), wanted=wanted, device=VIRTUAL).text.startswith(
         "device dummy (dummy0) is no more: it was deleted"
@@ -109,8 +111,8 @@ def test_hardware_that_is_nowhere_is_waited_for() -> None:
 def test_an_rdma_device_that_a_dying_namespace_still_has_is_waited_for_without_a_word() -> None:
     nowhere = replace(AT_HOME, rdma=rdma())
 
-    assert judged(nowhere, alive=False) == Return(home=False)
-    assert judged(nowhere) == Return(home=False, text=LOST)
+    assert judged(nowhere, alive=False) == RestoreResult(home=False)
+    assert judged(nowhere) == RestoreResult(home=False, text=LOST)
 
 
 def test_an_rdma_device_that_came_from_a_dying_namespace_under_another_name_is_told() -> None:
@@ -131,7 +133,7 @@ def test_an_interface_whose_name_is_taken_is_waited_for_with_a_word(*, alive: bo
     spare = replace(WANTED.snapshot or PLAIN, link=replace(UP.link, name="dra4"))
     misnamed = replace(AT_HOME, host=spare, taken_host_names=frozenset({"eth2"}))
 
-    assert judged(misnamed, alive=alive, patient=False) == Return(home=False, text=TAKEN)
+    assert judged(misnamed, alive=alive, patient=False) == RestoreResult(home=False, text=TAKEN)
     assert judged(replace(misnamed, rdma=rdma())).text == f"{TAKEN}; {LOST}"
     assert judged(misnamed, NO_ROUTE).text == NO_ROUTE_TEXT
 
@@ -157,10 +159,12 @@ def test_an_rdma_device_is_no_detail_that_is_ever_given_up(there: ObservedRdma, 
 
 
 def test_nobody_waits_for_the_rdma_device_of_a_virtual_device() -> None:
-    soft = AtHome(LinkState(Link(5, "dummy0")), rdma=(MLX5,))
+    soft = RestoreTarget(LinkState(Link(5, "dummy0")), rdma=(MLX5,))
     here = Observed(host=soft.snapshot, rdma=rdma())
 
-    assert judged(here, wanted=soft, device=VIRTUAL) == Return(home=True, text=LOST, usable=True)
+    assert judged(here, wanted=soft, device=VIRTUAL) == RestoreResult(
+        home=True, text=LOST, usable=True
+    )
     away = replace(here, rdma=rdma(pod=(MLX5,)))
     assert not judged(away, wanted=soft, device=VIRTUAL).home
 
@@ -170,16 +174,16 @@ def test_what_the_kernel_takes_without_doing_it_is_told_and_given_up_like_a_refu
         "device nic-2 (eth2): without effect: add route 10.9.0.0/16 via 10.1.0.1 dev eth2 in host"
     )
 
-    assert judged(ROUTELESS) == Return(home=False, text=told, usable=True)
+    assert judged(ROUTELESS) == RestoreResult(home=False, text=told, usable=True)
     assert judged(ROUTELESS, patient=False).text == f"{told}; given back without it after 10 tries"
 
 
 def test_an_ipv4_route_that_lacks_a_leg_is_told_and_keeps_nothing_away() -> None:
     legs = (NextHop("10.1.0.1"), NextHop("10.3.0.1", device="eth3"))
-    wanted = AtHome(replace(UP, routes=(Route("10.9.0.0/16", nexthops=legs),)))
+    wanted = RestoreTarget(replace(UP, routes=(Route("10.9.0.0/16", nexthops=legs),)))
     partly = replace(UP, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),))
 
-    assert judged(Observed(host=partly), wanted=wanted) == Return(
+    assert judged(Observed(host=partly), wanted=wanted) == RestoreResult(
         home=True,
         text="device nic-2 (eth2): route 10.9.0.0/16 without its leg over eth3, which is not on"
         " the host",

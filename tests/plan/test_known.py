@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from dranet_nri.model import AttachedDevice, Device, DeviceKey, Link, LinkState, Observed, RdmaLink
-from dranet_nri.plan.identity import Known, KnownRdma, known_as, rdma_known_as, why_unclear
+from dranet_nri.plan.identity import (
+    DeviceIdentity,
+    RdmaIdentity,
+    device_identity,
+    rdma_identity,
+    why_unclear,
+)
 
 VETH = Link(7, "nic0", kind="veth", mac="02:00:00:00:00:07")
 DEVICE = AttachedDevice(
@@ -15,7 +21,7 @@ DEVICE = AttachedDevice(
     mac="02:00:00:00:77:0A",
     pod_index=3,
 )
-KNOWN = Known(7, "veth", frozenset({VETH.mac, "02:00:00:00:77:0a"}), 3, child=False)
+KNOWN = DeviceIdentity(7, "veth", frozenset({VETH.mac, "02:00:00:00:77:0a"}), 3, child=False)
 OTHER_MAC = "02:00:00:00:00:99"
 
 PORT = Link(
@@ -32,7 +38,7 @@ HARDWARE = AttachedDevice(
     pod_name="net1",
 )
 ATTACHED = replace(HARDWARE, snapshot=LinkState(PORT), mac=OTHER_MAC, pod_index=4)
-PORT_KNOWN = Known(
+PORT_KNOWN = DeviceIdentity(
     9, "", frozenset({PORT.mac, OTHER_MAC}), pod_index=4, perm_mac=PORT.perm_mac, port=1,
     child=False,
 )  # fmt: skip
@@ -47,14 +53,18 @@ GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
         pytest.param(replace(DEVICE, home=True), None, id="virtual, home again"),
         pytest.param(ATTACHED, PORT_KNOWN, id="hardware"),
         pytest.param(
-            HARDWARE, Known(0, "", frozenset({PORT.mac}), port=1), id="hardware, as published"
+            HARDWARE,
+            DeviceIdentity(0, "", frozenset({PORT.mac}), port=1),
+            id="hardware, as published",
         ),
         pytest.param(
-            replace(ATTACHED, home=True), Known(0, "", frozenset({PORT.mac}), port=1), id="home"
+            replace(ATTACHED, home=True),
+            DeviceIdentity(0, "", frozenset({PORT.mac}), port=1),
+            id="home",
         ),
         pytest.param(
             replace(HARDWARE, device=Device("a", DeviceKey("pci", "0000:8a:00.0", "eth2"))),
-            Known(0, "", frozenset()),
+            DeviceIdentity(0, "", frozenset()),
             id="hardware of which little is told",
         ),
         pytest.param(
@@ -70,9 +80,9 @@ GID = "fe:80:00:00:00:00:00:00:0c:42:a1:03:00:65:5a"
     ],
 )
 def test_a_device_is_known_by_what_its_record_tells(
-    device: AttachedDevice, known: Known | None
+    device: AttachedDevice, known: DeviceIdentity | None
 ) -> None:
-    assert known_as(device) == known
+    assert device_identity(device) == known
 
 
 @pytest.mark.parametrize(
@@ -116,7 +126,7 @@ def test_a_link_of_its_name_may_be_a_namesake(link: Link, is_it: bool) -> None: 
     ],
 )  # fmt: skip
 def test_at_home_it_waits_for_its_name_under_a_spare_one(
-    known: Known,
+    known: DeviceIdentity,
     link: Link,
     waits: bool,  # noqa: FBT001 - the expectation
 ) -> None:
@@ -134,7 +144,7 @@ def test_at_home_it_waits_for_its_name_under_a_spare_one(
     ids=["index unknown", "another index", "of another address too", "of another kind"],
 )
 def test_in_the_pod_its_name_has_to_do_while_its_index_is_unknown(
-    known: Known,
+    known: DeviceIdentity,
     link: Link,
     is_named: bool,  # noqa: FBT001 - the expectation
 ) -> None:
@@ -151,7 +161,7 @@ def test_in_the_pod_its_name_has_to_do_while_its_index_is_unknown(
     ],
     ids=["under any name", "another index", "another kind", "unknown"],
 )
-def test_its_index_in_the_pod_proves_it(known: Known, link: Link, is_there: bool) -> None:  # noqa: FBT001 - the expectation
+def test_its_index_in_the_pod_proves_it(known: DeviceIdentity, link: Link, is_there: bool) -> None:  # noqa: FBT001 - the expectation
     assert known.is_there(link) is is_there
 
 
@@ -166,7 +176,7 @@ def test_its_index_in_the_pod_proves_it(known: Known, link: Link, is_there: bool
     ids=["renamed", "of another address", "of another kind", "of its parent's address"],
 )
 def test_a_link_of_another_name_has_to_have_an_address_of_its_own(
-    known: Known,
+    known: DeviceIdentity,
     link: Link,
     alike: bool,  # noqa: FBT001 - the expectation
 ) -> None:
@@ -194,7 +204,7 @@ def test_while_its_index_in_the_pod_is_unknown_links_there_may_be_it() -> None:
     ],
     ids=["its own", "another", "not told", "not recorded", "the first one"],
 )
-def test_a_number_tells_ports_apart(known: Known, link: Link, is_another: bool) -> None:  # noqa: FBT001 - the expectation
+def test_a_number_tells_ports_apart(known: DeviceIdentity, link: Link, is_another: bool) -> None:  # noqa: FBT001 - the expectation
     assert known.is_another_port(link) is is_another
 
 
@@ -215,7 +225,7 @@ def test_hardware_is_told_by_addresses() -> None:
 
 IN_POD = replace(PORT, index=4, name="mine", mac="02:66", perm_mac="", dev_port=None)
 ONCE = replace(PORT_KNOWN, pod_index=0)
-FRESH = Known(0, "", frozenset({PORT.mac}))
+FRESH = DeviceIdentity(0, "", frozenset({PORT.mac}))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +253,7 @@ FRESH = Known(0, "", frozenset({PORT.mac}))
     ],
 )
 def test_hardware_in_the_pod_may_be_another_claim_s(
-    known: Known,
+    known: DeviceIdentity,
     link: Link,
     is_another: bool,  # noqa: FBT001 - the expectation
 ) -> None:
@@ -265,7 +275,9 @@ def test_an_rdma_device_that_left_is_known_by_its_index(
     left = RdmaLink(3, "mlx5_0", "0c42:a103:0065:5a1e")
     seen = replace(left, index=index, name=name)
 
-    assert KnownRdma(HARDWARE.device.key, (), (RdmaLink(1, "smi0"), left)).has_left(seen) is known
+    assert (
+        RdmaIdentity(HARDWARE.device.key, (), (RdmaLink(1, "smi0"), left)).has_left(seen) is known
+    )
 
 
 @pytest.mark.parametrize(
@@ -283,6 +295,6 @@ def test_rdma_devices_are_known_by_the_record_and_where_the_net_device_is(
     published = replace(ATTACHED.device, rdma_devices=("mlx5_1",))
     record = replace(ATTACHED, device=published, rdma=(left,), rdma_name="hca0")
 
-    known = rdma_known_as(record, observed)
+    known = rdma_identity(record, observed)
 
-    assert known == KnownRdma(published.key, ("mlx5_1",), (left,), "hca0", host, pod)
+    assert known == RdmaIdentity(published.key, ("mlx5_1",), (left,), "hca0", host, pod)

@@ -6,7 +6,7 @@ import pytest
 
 from dranet_nri.errors import KernelError
 from dranet_nri.model import Address, Neighbour, Ns, Route, Rule
-from dranet_nri.plan.lacking import may_lack, told_of
+from dranet_nri.plan.lacking import may_lack, warning_lines
 from dranet_nri.plan.ops import AddAddress, AddNeighbour, AddRoute, AddRule, Op, SetUp
 
 ADDRESS, ROUTE = Address("2001:db8::5/64"), Route("10.9.0.0/16")
@@ -52,7 +52,7 @@ def test_what_makes_the_device_work_is_never_lacking() -> None:
 def test_some_are_told_and_how_many_more(count: int, last: str) -> None:
     refused = [(OPS[0][0], error(EACCES))] * count
 
-    told = told_of(("a route stands by",), refused)
+    told = warning_lines(("a route stands by",), refused)
 
     assert told[0] == "a route stands by"
     assert len(told) == min(count + 1, 7)

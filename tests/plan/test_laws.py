@@ -13,7 +13,7 @@ from dranet_nri.plan.ops import (
     Plan,
     SetUp,
 )
-from dranet_nri.plan.planner import is_home
+from dranet_nri.plan.planner import is_restored
 from tests.plan.worlds import (
     ADDRESSES,
     NEIGHBOURS,
@@ -40,7 +40,7 @@ def cut_short(ops: Plan, after: int) -> Plan:
 @given(WORLDS)
 def test_plan_of_an_untouched_host_is_empty(world: World) -> None:
     assert world.plan(world.at_home) == ()
-    assert is_home(world.at_home, world.look())
+    assert is_restored(world.at_home, world.look())
 
 
 @given(WORLDS)
@@ -145,7 +145,7 @@ def test_a_name_taken_on_the_host_is_taken_back_when_it_is_free_and_nothing_is_l
     world.apply(world.attach_plan())
     world.kernel.add_link("eth1", kind="dummy")
     world.apply(world.plan(world.at_home))
-    assert not is_home(world.at_home, world.look())
+    assert not is_restored(world.at_home, world.look())
     world.kernel.remove_link("eth1")
 
     world.apply(world.plan(world.at_home))

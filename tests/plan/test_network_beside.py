@@ -6,7 +6,7 @@ import pytest
 
 from dranet_nri.model import Address, Route
 from dranet_nri.plan.pod_network import PodNetwork
-from dranet_nri.plan.route_conflicts import beside_each_other
+from dranet_nri.plan.route_conflicts import separate_routes
 from dranet_nri.plan.routes import IFA_F_NOPREFIXROUTE as NOPREFIXROUTE
 from dranet_nri.plan.routes import slot_of
 
@@ -18,7 +18,7 @@ def pod(
 ) -> tuple[tuple[Route, ...], ...]:
     """Return the routes that the devices get."""
     networks = [PodNetwork(f"net{number}", routes=each) for number, each in enumerate(devices)]
-    return tuple(network.routes for network in beside_each_other(networks, now, {}))
+    return tuple(network.routes for network in separate_routes(networks, now, {}))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def alone(
         inherited=frozenset(inherited),
     )
     slots = {slot_of(route): device for route, device in (taken or {}).items()}
-    (placed,) = beside_each_other([network], (), slots)
+    (placed,) = separate_routes([network], (), slots)
     return placed
 
 

@@ -6,25 +6,25 @@ from itertools import accumulate
 
 import pytest
 
-from dranet_nri.component.backoff import FIRST_DELAY_S, pause_after
+from dranet_nri.component.backoff import FIRST_DELAY_S, backoff_s
 from dranet_nri.model import Failure
 from dranet_nri.plan.retry import (
     DETACH_FAILED,
     MAX_MESSAGE,
     MAX_RESTORE_TRIES,
     RESTORE_FAILED,
-    Return,
-    is_patient,
-    why_not_home,
+    RestoreResult,
+    has_tries_left,
+    restore_failure,
 )
 
 NOW = 1_800_000_000
-HOME = Return(home=True, usable=True)
-GONE = Return(home=True, text="eth3 is no more")
-AWAY = Return(home=False, text="move eth1: EBUSY")
-WAITING = Return(home=False)
-ROUTELESS = Return(home=False, text="add route: ENETUNREACH", usable=True)
-GIVEN_BACK = Return(home=True, text="add route: ENETUNREACH; given back", usable=True)
+HOME = RestoreResult(home=True, usable=True)
+GONE = RestoreResult(home=True, text="eth3 is no more")
+AWAY = RestoreResult(home=False, text="move eth1: EBUSY")
+WAITING = RestoreResult(home=False)
+ROUTELESS = RestoreResult(home=False, text="add route: ENETUNREACH", usable=True)
+GIVEN_BACK = RestoreResult(home=True, text="add route: ENETUNREACH; given back", usable=True)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ GIVEN_BACK = Return(home=True, text="add route: ENETUNREACH; given back", usable
 def test_patience_ends_after_tries_that_left_only_what_the_host_refuses(
     before: Failure | None, *, patient: bool
 ) -> None:
-    assert is_patient(before) is patient
+    assert has_tries_left(before) is patient
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,10 @@ def test_patience_ends_after_tries_that_left_only_what_the_host_refuses(
         ((GONE,), DETACH_FAILED),
     ],
 )
-def test_a_try_got_as_far_as_its_worst_device(returns: tuple[Return, ...], reason: str) -> None:
-    failure = why_not_home(returns, None, NOW)
+def test_a_try_got_as_far_as_its_worst_device(
+    returns: tuple[RestoreResult, ...], reason: str
+) -> None:
+    failure = restore_failure(returns, None, NOW)
 
     assert failure is not None
     assert failure.reason == reason
@@ -64,7 +66,7 @@ def test_a_try_got_as_far_as_its_worst_device(returns: tuple[Return, ...], reaso
 
 @pytest.mark.parametrize("before", [None, Failure(DETACH_FAILED, "busy", 1, 4)])
 def test_without_anything_to_tell_the_record_stays(before: Failure | None) -> None:
-    assert why_not_home((HOME, WAITING), before, NOW) == before
+    assert restore_failure((HOME, WAITING), before, NOW) == before
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_without_anything_to_tell_the_record_stays(before: Failure | None) -> No
     [(RESTORE_FAILED, 5), (DETACH_FAILED, 1), ("NetworkDeviceAttachFailed", 1)],
 )
 def test_another_reason_is_counted_anew(before: str, count: int) -> None:
-    failure = why_not_home((ROUTELESS,), Failure(before, "", 1, 4), NOW)
+    failure = restore_failure((ROUTELESS,), Failure(before, "", 1, 4), NOW)
 
     assert failure == Failure(RESTORE_FAILED, ROUTELESS.text, NOW, count)
 
@@ -81,10 +83,10 @@ def tries(times: Iterable[int]) -> tuple[int, Failure]:
     """Try at these times until patience ends; return how long that took, and the record."""
     start, before = NOW, Failure(RESTORE_FAILED, ROUTELESS.text, NOW)
     for wall_s in times:
-        failure = why_not_home((ROUTELESS,), before, wall_s)
+        failure = restore_failure((ROUTELESS,), before, wall_s)
         assert failure is not None
         before = failure
-        if not is_patient(before):
+        if not has_tries_left(before):
             return wall_s - start, before
     pytest.fail("patience never ends")
 
@@ -98,7 +100,7 @@ def test_tries_that_are_hurried_do_not_end_patience_sooner(every: int) -> None:
 
 
 def test_every_try_of_the_back_off_counts() -> None:
-    pauses = [pause_after(number, FIRST_DELAY_S, 60.0) for number in range(MAX_RESTORE_TRIES - 1)]
+    pauses = [backoff_s(number, FIRST_DELAY_S, 60.0) for number in range(MAX_RESTORE_TRIES - 1)]
 
     took_s, failure = tries(int(each) for each in accumulate(pauses, initial=NOW + 0.9))
 
@@ -109,8 +111,10 @@ def test_every_try_of_the_back_off_counts() -> None:
 def test_a_try_that_is_hurried_leaves_what_it_told_but_no_trace_in_count_and_time() -> None:
     before = Failure(RESTORE_FAILED, "add route: EBUSY", NOW, MAX_RESTORE_TRIES)
 
-    assert why_not_home((GIVEN_BACK,), before, NOW + 50) == replace(before, message=GIVEN_BACK.text)
-    assert why_not_home((GIVEN_BACK,), before, NOW + 102) == Failure(
+    assert restore_failure((GIVEN_BACK,), before, NOW + 50) == replace(
+        before, message=GIVEN_BACK.text
+    )
+    assert restore_failure((GIVEN_BACK,), before, NOW + 102) == Failure(
         RESTORE_FAILED, GIVEN_BACK.text, NOW + 102, MAX_RESTORE_TRIES + 1
     )
 
@@ -119,21 +123,21 @@ def test_a_try_that_is_hurried_leaves_what_it_told_but_no_trace_in_count_and_tim
 def test_a_change_of_the_clock_makes_one_try_count_and_no_more(change_s: int) -> None:
     before = Failure(RESTORE_FAILED, ROUTELESS.text, NOW, 9)
 
-    changed = why_not_home((ROUTELESS,), before, NOW + change_s)
+    changed = restore_failure((ROUTELESS,), before, NOW + change_s)
 
     assert changed == replace(before, time=NOW + change_s, count=10)
-    assert why_not_home((ROUTELESS,), changed, NOW + change_s + 1) == changed
+    assert restore_failure((ROUTELESS,), changed, NOW + change_s + 1) == changed
 
 
 def test_moves_home_that_fail_are_all_counted() -> None:
     before = Failure(DETACH_FAILED, AWAY.text, NOW, 9)
 
-    assert why_not_home((AWAY,), before, NOW) == replace(before, count=10)
+    assert restore_failure((AWAY,), before, NOW) == replace(before, count=10)
 
 
 def test_what_is_told_of_all_devices_fits_the_record() -> None:
-    failure = why_not_home((AWAY, HOME, ROUTELESS), None, NOW)
-    long = why_not_home((Return(home=False, text="x" * 3000),), None, NOW)
+    failure = restore_failure((AWAY, HOME, ROUTELESS), None, NOW)
+    long = restore_failure((RestoreResult(home=False, text="x" * 3000),), None, NOW)
 
     assert failure is not None
     assert failure.message == f"{AWAY.text}; {ROUTELESS.text}"

@@ -33,7 +33,7 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.planner import plan
+from dranet_nri.plan.planner import make_plan
 from tests.plan.examples import FULL, NIC, PLAIN, RENAMED, away, in_pod, kinds, network_of, on_host
 from tests.plan.shapes import EVERYTHING
 
@@ -45,7 +45,7 @@ KERNEL_LL = 3  # IFAPROT_KERNEL_LL
 def test_the_way_into_the_pod_is_one_message_and_its_order_is_fixed() -> None:
     host = replace(FULL, master_name="br0")
 
-    ops = plan(in_pod(EVERYTHING, host), on_host(host, "br0"))
+    ops = make_plan(in_pod(EVERYTHING, host), on_host(host, "br0"))
 
     assert kinds(ops) == [
         SetMaster,
@@ -74,7 +74,7 @@ def test_the_way_into_the_pod_is_one_message_and_its_order_is_fixed() -> None:
 
 
 def test_a_plain_device_moves_with_what_it_has() -> None:
-    assert plan(in_pod(NetworkConfig(), PLAIN), on_host(PLAIN)) == (
+    assert make_plan(in_pod(NetworkConfig(), PLAIN), on_host(PLAIN)) == (
         SetDown(Ns.HOST, 7),
         MoveLink(Ns.HOST, 7, Ns.POD, "eth1"),
         AddAddress(Ns.POD, "eth1", Address("10.1.0.5/24")),
@@ -85,7 +85,7 @@ def test_a_plain_device_moves_with_what_it_has() -> None:
 def test_a_device_that_is_down_already_is_not_taken_down() -> None:
     host = replace(PLAIN, link=replace(NIC, up=False))
 
-    ops = plan(in_pod(RENAMED, host), on_host(host))
+    ops = make_plan(in_pod(RENAMED, host), on_host(host))
 
     assert ops[0] == MoveLink(Ns.HOST, 7, Ns.POD, "net1")
 
@@ -103,7 +103,7 @@ def test_altnames_that_would_stop_the_move_are_dropped_before(
 ) -> None:
     host = replace(PLAIN, link=replace(NIC, altnames=altnames))
 
-    ops = plan(in_pod(RENAMED, host), on_host(host, in_pod=pod_names))
+    ops = make_plan(in_pod(RENAMED, host), on_host(host, in_pod=pod_names))
 
     move = kinds(ops).index(MoveLink)
     assert [op.altname for op in ops if isinstance(op, DelAltname)] == dropped
@@ -127,12 +127,12 @@ def test_the_mtu_must_be_one_that_the_device_can_do(
     wanted = in_pod(NetworkConfig(InterfaceConfig(mtu=mtu)), host)
 
     if words is None:
-        assert plan(wanted, on_host(host))[1] == MoveLink(
+        assert make_plan(wanted, on_host(host))[1] == MoveLink(
             Ns.HOST, 7, Ns.POD, "eth1", LinkSettings(mtu=mtu)
         )
         return
     with pytest.raises(RefusedError) as caught:
-        plan(wanted, on_host(host))
+        make_plan(wanted, on_host(host))
     assert all(word in str(caught.value) for word in words)
 
 
@@ -145,12 +145,12 @@ def test_the_mtu_must_be_one_that_the_device_can_do(
 )
 def test_a_name_that_is_taken_in_the_pod_is_refused(observed: Observed) -> None:
     with pytest.raises(RefusedError, match=r"interface.name 'net1'.*taken in the pod.*set"):
-        plan(in_pod(RENAMED, PLAIN), observed)
+        make_plan(in_pod(RENAMED, PLAIN), observed)
 
 
 def test_a_device_that_is_nowhere_is_refused() -> None:
     with pytest.raises(RefusedError, match="eth1 is neither on the host nor in the pod"):
-        plan(in_pod(RENAMED, PLAIN), Observed())
+        make_plan(in_pod(RENAMED, PLAIN), Observed())
 
 
 def test_a_half_configured_device_in_the_pod_gets_what_is_missing() -> None:
@@ -162,7 +162,7 @@ def test_a_half_configured_device_in_the_pod_gets_what_is_missing() -> None:
         sysctls=(Sysctl("ipv4", "arp_ignore", "1"), Sysctl("ipv4", "forwarding", "0")),
     )
 
-    ops = plan(wanted, replace(away(has), pod_rules=network_of(wanted).rules))
+    ops = make_plan(wanted, replace(away(has), pod_rules=network_of(wanted).rules))
 
     assert ops == (
         SetLink(
@@ -185,7 +185,7 @@ def test_a_half_configured_device_in_the_pod_gets_what_is_missing() -> None:
 def test_a_configured_device_in_the_pod_needs_nothing() -> None:
     wanted = in_pod(NetworkConfig(), FULL)
 
-    ops = plan(wanted, replace(away(FULL), pod_rules=FULL.rules))
+    ops = make_plan(wanted, replace(away(FULL), pod_rules=FULL.rules))
 
     assert ops == ()
 
@@ -196,7 +196,7 @@ def test_an_ipv6_route_without_a_metric_is_the_one_that_the_kernel_gave_1024(met
     route = Route("2001:db8:9::/48", gateway="fe80::1", metric=metric)
     now = replace(PLAIN, routes=(route,), sysctls=(Sysctl("ipv6", "disable_ipv6", "0"),))
 
-    ops = plan(in_pod(config, PLAIN), away(now))
+    ops = make_plan(in_pod(config, PLAIN), away(now))
 
     assert ops == ()
 
@@ -207,7 +207,7 @@ def test_a_rename_in_the_pod_gives_back_what_going_down_loses() -> None:
     link = replace(NIC, altnames=("net1",))
     now = replace(FULL, link=link, routes=network_of(wanted).routes)
 
-    ops = plan(wanted, replace(away(now), pod_rules=network_of(wanted).rules))
+    ops = make_plan(wanted, replace(away(now), pod_rules=network_of(wanted).rules))
 
     assert ops == (
         DelAltname(Ns.POD, 7, "net1"),
@@ -225,7 +225,7 @@ def test_a_link_of_the_pod_is_not_taken_for_the_virtual_device_that_wants_its_na
     other = LinkState(replace(NIC, bus="", parent="", index=2, name="net1", altnames=("lan",)))
 
     with pytest.raises(RefusedError, match="'net1' for device eth1 is taken in the pod"):
-        plan(in_pod(RENAMED, virtual), Observed(host=virtual, pod=other))
+        make_plan(in_pod(RENAMED, virtual), Observed(host=virtual, pod=other))
 
 
 def test_a_virtual_device_in_the_pod_is_configured_whatever_has_its_name_on_the_host() -> None:
@@ -234,4 +234,6 @@ def test_a_virtual_device_in_the_pod_is_configured_whatever_has_its_name_on_the_
     other = LinkState(replace(virtual.link, index=12))
     wanted = in_pod(RENAMED, virtual)
 
-    assert plan(wanted, Observed(host=other, pod=inside)) == plan(wanted, Observed(pod=inside))
+    assert make_plan(wanted, Observed(host=other, pod=inside)) == make_plan(
+        wanted, Observed(pod=inside)
+    )

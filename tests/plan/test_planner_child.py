@@ -35,14 +35,14 @@ from dranet_nri.plan.child import (
     why_not_beside,
 )
 from dranet_nri.plan.ops import AddAddress, AddChild, DelLink, LinkSettings, MoveLink, SetUp
-from dranet_nri.plan.planner import InPod, is_cut, is_home, is_usable, plan
+from dranet_nri.plan.planner import AttachTarget, is_cut, is_restored, is_usable, make_plan
 from dranet_nri.plan.pod_network import PodNetwork, child_network
-from dranet_nri.plan.restore import AtHome
+from dranet_nri.plan.restore import RestoreTarget
 
 PARENT = Link(5, "ib0", kind="ipoib", arphrd=32, up=True)
 CHILD = Child(alias_of("uid-1", "pci-0000-8a-00-0"), PARENT, IpoibConfig(0x8001))
 NET = PodNetwork("net1", addresses=(Address("192.168.0.5/24"),))
-GONE = AtHome(None, child=True)
+GONE = RestoreTarget(None, child=True)
 
 
 def made(name: str, alias: str = CHILD.alias) -> LinkState:
@@ -50,7 +50,7 @@ def made(name: str, alias: str = CHILD.alias) -> LinkState:
 
 
 def test_the_link_is_made_on_the_host_first_and_nothing_else_is_planned() -> None:
-    ops = plan(InPod(NET, child=CHILD), Observed())
+    ops = make_plan(AttachTarget(NET, child=CHILD), Observed())
 
     name = first_name(CHILD.alias)
     assert ops == (AddChild(Ns.HOST, 5, name, CHILD.alias, CHILD.link),)
@@ -59,8 +59,8 @@ def test_the_link_is_made_on_the_host_first_and_nothing_else_is_planned() -> Non
 
 
 def test_without_a_key_it_takes_its_parents() -> None:
-    (op,) = plan(
-        InPod(NET, child=Child(CHILD.alias, PARENT, IpoibConfig(mode=IpoibMode.CONNECTED))),
+    (op,) = make_plan(
+        AttachTarget(NET, child=Child(CHILD.alias, PARENT, IpoibConfig(mode=IpoibMode.CONNECTED))),
         Observed(),
     )
 
@@ -68,7 +68,7 @@ def test_without_a_key_it_takes_its_parents() -> None:
 
 
 def test_what_is_made_moves_into_the_pod_and_is_configured() -> None:
-    ops = plan(InPod(NET, child=CHILD), Observed(host=made(first_name(CHILD.alias))))
+    ops = make_plan(AttachTarget(NET, child=CHILD), Observed(host=made(first_name(CHILD.alias))))
 
     assert ops == (
         MoveLink(Ns.HOST, 9, Ns.POD, "net1"),
@@ -79,7 +79,7 @@ def test_what_is_made_moves_into_the_pod_and_is_configured() -> None:
 
 
 def test_what_is_in_the_pod_is_only_configured() -> None:
-    ops = plan(InPod(NET, child=CHILD), Observed(pod=made("net1")))
+    ops = make_plan(AttachTarget(NET, child=CHILD), Observed(pod=made("net1")))
 
     assert [type(op) for op in ops] == [AddAddress, SetUp]
 
@@ -88,7 +88,7 @@ def test_a_name_that_is_taken_in_the_pod_is_refused_before_anything_is_made() ->
     observed = Observed(taken_pod_names=frozenset({"net1"}))
 
     with pytest.raises(RefusedError, match=r"interface\.name 'net1' is taken in the pod"):
-        plan(InPod(NET, child=CHILD), observed)
+        make_plan(AttachTarget(NET, child=CHILD), observed)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_a_name_that_is_taken_in_the_pod_is_refused_before_anything_is_made() ->
     ],
 )
 def test_it_is_home_when_it_is_nowhere(observed: Observed, ops: tuple[DelLink, ...]) -> None:
-    assert plan(GONE, observed) == ops
-    assert is_home(GONE, observed) is not bool(ops)
+    assert make_plan(GONE, observed) == ops
+    assert is_restored(GONE, observed) is not bool(ops)
     assert is_usable(GONE, observed) is not bool(ops)
 
 
@@ -155,7 +155,7 @@ SERVICE = VlanConfig(7, VlanProtocol.SERVICE)
 def test_other_children_are_made_in_the_pod(link: ChildConfig, text: str) -> None:
     child = Child(CHILD.alias, NIC, link)
 
-    (op,) = plan(InPod(NET, child=child), Observed())
+    (op,) = make_plan(AttachTarget(NET, child=child), Observed())
 
     assert op == AddChild(Ns.POD, 4, first_name(CHILD.alias), CHILD.alias, link)
     assert str(op) == f"add {text.replace('NAME', first_name(CHILD.alias))} in pod"
@@ -164,21 +164,21 @@ def test_other_children_are_made_in_the_pod(link: ChildConfig, text: str) -> Non
 def test_a_parent_that_is_down_is_set_up_first() -> None:
     child = Child(CHILD.alias, Link(4, "eth1", mtu=1500), IpvlanConfig())
 
-    first, second = plan(InPod(NET, child=child), Observed())
+    first, second = make_plan(AttachTarget(NET, child=child), Observed())
 
     assert (first, type(second)) == (SetUp(Ns.HOST, "eth1"), AddChild)
 
 
 @pytest.mark.parametrize(("mtu", "fits"), [(1500, True), (1501, False)])
 def test_its_mtu_is_within_its_parents(mtu: int, fits: bool) -> None:  # noqa: FBT001
-    wanted = InPod(
+    wanted = AttachTarget(
         PodNetwork("net1", LinkSettings(mtu=mtu)), child=Child(CHILD.alias, NIC, MacvlanConfig())
     )
     if fits:
-        assert len(plan(wanted, Observed())) == 1
+        assert len(make_plan(wanted, Observed())) == 1
         return
     with pytest.raises(RefusedError, match=r"1501 is above that of eth1, the parent .* has 1500"):
-        plan(wanted, Observed())
+        make_plan(wanted, Observed())
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from dranet_nri.plan.ops import (
     SetLink,
     SetMaster,
 )
-from dranet_nri.plan.planner import is_home, is_usable, plan
-from dranet_nri.plan.restore import AtHome
+from dranet_nri.plan.planner import is_restored, is_usable, make_plan
+from dranet_nri.plan.restore import RestoreTarget
 from tests.plan.examples import FULL, HOST_NAMES, NIC, PLAIN, on_host
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h
@@ -47,7 +47,7 @@ def test_the_master_is_given_back_if_it_still_exists(
 ) -> None:
     now = replace(PLAIN, master_name=master)
 
-    ops = plan(AtHome(replace(PLAIN, master_name="br0")), on_host(now, *names))
+    ops = make_plan(RestoreTarget(replace(PLAIN, master_name="br0")), on_host(now, *names))
 
     assert ops == ((SetMaster(Ns.HOST, "eth1", "br0"),) if restored else ())
 
@@ -93,7 +93,7 @@ def test_addresses_come_back_with_what_is_left_of_their_lifetime(
 ) -> None:
     snapshot = replace(PLAIN, addresses=(before,))
 
-    ops = plan(AtHome(snapshot, elapsed_s), on_host(replace(PLAIN, addresses=())))
+    ops = make_plan(RestoreTarget(snapshot, elapsed_s), on_host(replace(PLAIN, addresses=())))
 
     assert ops == ((AddAddress(Ns.HOST, "eth1", after),) if after else ())
 
@@ -111,7 +111,7 @@ def test_routes_come_back_with_what_is_left_of_their_lifetime(
 ) -> None:
     route = Route("2001:db8:9::/48", gateway="fe80::1", expires_s=expires_s, protocol=9)
 
-    ops = plan(AtHome(replace(PLAIN, routes=(route,)), 60), on_host(PLAIN))
+    ops = make_plan(RestoreTarget(replace(PLAIN, routes=(route,)), 60), on_host(PLAIN))
 
     wanted = replace(route, expires_s=after or 0)
     assert ops == (() if after is None else (AddRoute(Ns.HOST, "eth1", wanted),))
@@ -121,7 +121,7 @@ def test_routes_at_home_are_added_in_an_order_that_works() -> None:
     via = Route("10.9.0.0/16", gateway="172.16.0.1")
     direct = Route("172.16.0.1/32", scope=253)
 
-    ops = plan(AtHome(replace(PLAIN, routes=(via, direct))), on_host(PLAIN))
+    ops = make_plan(RestoreTarget(replace(PLAIN, routes=(via, direct))), on_host(PLAIN))
 
     assert ops == (AddRoute(Ns.HOST, "eth1", direct), AddRoute(Ns.HOST, "eth1", via))
 
@@ -138,27 +138,27 @@ def test_what_appeared_meanwhile_is_never_deleted() -> None:
         sysctls=(*FULL.sysctls, Sysctl("ipv4", "arp_filter", "1")),
     )
 
-    assert plan(AtHome(FULL), on_host(now, "br9")) == ()
+    assert make_plan(RestoreTarget(FULL), on_host(now, "br9")) == ()
 
 
 def test_a_device_that_is_in_neither_namespace_has_to_come_by_itself() -> None:
-    wanted = AtHome(PLAIN)
+    wanted = RestoreTarget(PLAIN)
 
-    assert plan(wanted, Observed(taken_host_names=HOST_NAMES)) == ()
-    assert not is_home(wanted, Observed(taken_host_names=HOST_NAMES))
+    assert make_plan(wanted, Observed(taken_host_names=HOST_NAMES)) == ()
+    assert not is_restored(wanted, Observed(taken_host_names=HOST_NAMES))
 
 
 @pytest.mark.parametrize("state", [PLAIN, FULL], ids=["plain", "full"])
 def test_a_device_at_home_as_it_was_needs_nothing(state: LinkState) -> None:
-    assert plan(AtHome(state), on_host(state)) == ()
-    assert is_home(AtHome(state), on_host(state))
+    assert make_plan(RestoreTarget(state), on_host(state)) == ()
+    assert is_restored(RestoreTarget(state), on_host(state))
 
 
 def test_a_device_without_a_link_layer_address_gets_none_set() -> None:
     bare = LinkState(Link(4, "tun0", mac="", up=False))
     now = LinkState(Link(4, "tun0", mac="02:00:00:00:00:01", up=False))
 
-    assert plan(AtHome(bare), on_host(now)) == ()
+    assert make_plan(RestoreTarget(bare), on_host(now)) == ()
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_device_is_usable_without_routes_or_mtu_but_not_without_name_settings_
     now: LinkState,
     usable: bool,  # noqa: FBT001 - a case's outcome
 ) -> None:
-    wanted = AtHome(replace(PLAIN, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),)))
+    wanted = RestoreTarget(replace(PLAIN, routes=(Route("10.9.0.0/16", gateway="10.1.0.1"),)))
 
     assert is_usable(wanted, on_host(now)) is usable
     assert not is_usable(wanted, Observed(pod=now))
@@ -199,7 +199,7 @@ def test_an_ipoib_link_made_anew_gets_its_mode_and_then_its_mtu_which_the_mode_s
     before = replace(IB, link=replace(IB.link, mtu=mtu))
     now = replace(IB, link=replace(IB.link, mtu=anew, ipoib=DATAGRAM, txqlen=9))
 
-    ops = plan(AtHome(before), on_host(now))
+    ops = make_plan(RestoreTarget(before), on_host(now))
 
     assert ops == (
         on_eth1(LinkSettings(txqlen=1000)),
@@ -207,14 +207,16 @@ def test_an_ipoib_link_made_anew_gets_its_mode_and_then_its_mtu_which_the_mode_s
         on_eth1(LinkSettings(mtu=mtu)),
     )
     assert str(ops[1]) == "set mode connected, umcast 1 on eth1 in host"
-    assert not is_usable(AtHome(before), on_host(now)), "the queue is no such detail"
-    assert is_usable(AtHome(before), on_host(replace(now, link=replace(now.link, txqlen=1000))))
+    assert not is_usable(RestoreTarget(before), on_host(now)), "the queue is no such detail"
+    assert is_usable(
+        RestoreTarget(before), on_host(replace(now, link=replace(now.link, txqlen=1000)))
+    )
 
 
 def test_a_mode_that_a_pod_changed_keeps_nothing_in_the_pod() -> None:
     there = replace(IB, link=replace(IB.link, mtu=2044, ipoib=DATAGRAM, txqlen=9))
 
-    ops = plan(AtHome(IB), Observed(pod=there, taken_host_names=HOST_NAMES))
+    ops = make_plan(RestoreTarget(IB), Observed(pod=there, taken_host_names=HOST_NAMES))
 
     (moved,) = (op for op in ops if isinstance(op, MoveLink))
     assert moved.settings == LinkSettings(txqlen=1000)
@@ -224,4 +226,4 @@ def test_a_mode_that_a_pod_changed_keeps_nothing_in_the_pod() -> None:
 def test_a_link_of_which_no_mode_was_told_gets_none() -> None:
     before = replace(IB, link=replace(IB.link, ipoib=None))
 
-    assert plan(AtHome(before), on_host(IB)) == ()
+    assert make_plan(RestoreTarget(before), on_host(IB)) == ()

@@ -38,8 +38,8 @@ from dranet_nri.plan.ops import (
     SetSysctl,
     SetUp,
 )
-from dranet_nri.plan.planner import is_home, plan
-from dranet_nri.plan.restore import AtHome, in_vain
+from dranet_nri.plan.planner import is_restored, make_plan
+from dranet_nri.plan.restore import RestoreTarget, is_permanent
 from tests.plan.examples import FULL, HOST_NAMES, NIC, PLAIN, away, kinds, on_host
 
 NODAD = 0x02  # IFA_F_NODAD, linux/if_addr.h
@@ -51,7 +51,7 @@ def test_home_renames_inside_the_pod_and_moves_and_restores_in_order() -> None:
     snapshot = replace(FULL, master_name="br0")
     left = LinkState(replace(NIC, index=9, name="net1", mtu=9000, alias="pod", altnames=()))
 
-    ops = plan(AtHome(snapshot), away(left, on_host=HOST_NAMES | {"br0"}))
+    ops = make_plan(RestoreTarget(snapshot), away(left, on_host=HOST_NAMES | {"br0"}))
 
     assert ops[:3] == (
         SetDown(Ns.POD, 9),
@@ -90,7 +90,7 @@ ADDR_GEN_MODE = SetSysctl(Ns.HOST, "eth1", Sysctl("ipv6", "addr_gen_mode", "2"))
 def test_what_a_sysctl_does_not_take_is_not_tried_again(
     failed: list[tuple[Op, KernelError]], *, vain: bool
 ) -> None:
-    assert in_vain(failed) is vain
+    assert is_permanent(failed) is vain
 
 
 NATIVE, GENERIC = XdpProgram(XdpMode.NATIVE, 7), XdpProgram(XdpMode.GENERIC, 8)
@@ -103,7 +103,7 @@ def test_what_is_the_devices_own_is_taken_back_where_the_pod_left_it() -> None:
         own, flags=0x100, group=9, xdp=(NATIVE, GENERIC), mtu=9000, altnames=("enp138s0", "mine")
     )
 
-    ops = plan(AtHome(snapshot), away(LinkState(left)))
+    ops = make_plan(RestoreTarget(snapshot), away(LinkState(left)))
 
     assert ops[:5] == (
         DelAltname(Ns.POD, 7, "mine"),
@@ -120,20 +120,20 @@ def test_on_the_host_programs_go_and_altnames_stay() -> None:
     left = replace(own, xdp=(replace(NATIVE, id=9), GENERIC), altnames=("enp138s0", "udev"))
     before = replace(PLAIN, link=own)
 
-    ops = plan(AtHome(before), on_host(replace(PLAIN, link=left)))
+    ops = make_plan(RestoreTarget(before), on_host(replace(PLAIN, link=left)))
 
     assert ops == (
         DetachXdp(Ns.HOST, 7, XdpMode.NATIVE),
         DetachXdp(Ns.HOST, 7, XdpMode.GENERIC),
     )
-    assert not is_home(AtHome(before), on_host(replace(PLAIN, link=left)))
+    assert not is_restored(RestoreTarget(before), on_host(replace(PLAIN, link=left)))
 
 
 OWN, STRANGE = TcxProgram(TcxSide.INGRESS, 7), TcxProgram(TcxSide.EGRESS, 8)
 
 
 def test_what_a_pod_may_have_left_by_tcx_goes_before_the_link_is_up() -> None:
-    ops = plan(AtHome(replace(PLAIN, tcx=(OWN,))), away(LinkState(NIC)))
+    ops = make_plan(RestoreTarget(replace(PLAIN, tcx=(OWN,))), away(LinkState(NIC)))
 
     at = ops.index(DetachTcx(Ns.HOST, "eth1", (OWN,)))
     assert isinstance(ops[at - 1], MoveLink)
@@ -153,14 +153,17 @@ def test_what_a_pod_may_have_left_by_tcx_goes_before_the_link_is_up() -> None:
 def test_on_the_host_what_came_by_tcx_goes(
     now: tuple[TcxProgram, ...] | None, ops: tuple[Op, ...]
 ) -> None:
-    assert plan(AtHome(replace(PLAIN, tcx=(OWN,))), on_host(replace(PLAIN, tcx=now))) == ops
-    assert plan(AtHome(PLAIN), on_host(replace(PLAIN, tcx=now))) == ()
+    assert (
+        make_plan(RestoreTarget(replace(PLAIN, tcx=(OWN,))), on_host(replace(PLAIN, tcx=now)))
+        == ops
+    )
+    assert make_plan(RestoreTarget(PLAIN), on_host(replace(PLAIN, tcx=now))) == ()
 
 
 def test_a_record_that_tells_no_programs_flags_and_group_takes_none_back() -> None:
     left = replace(NIC, flags=0x100, group=9, xdp=(NATIVE,))
 
-    assert plan(AtHome(PLAIN), on_host(replace(PLAIN, link=left))) == ()
+    assert make_plan(RestoreTarget(PLAIN), on_host(replace(PLAIN, link=left))) == ()
 
 
 def test_another_link_of_a_virtual_devices_name_is_not_taken_for_it() -> None:
@@ -169,18 +172,20 @@ def test_another_link_of_a_virtual_devices_name_is_not_taken_for_it() -> None:
     other = LinkState(replace(virtual, index=12))
 
     with pytest.raises(RefusedError, match="another link on the host has its name"):
-        plan(AtHome(LinkState(virtual)), Observed(host=other, pod=inside))
+        make_plan(RestoreTarget(LinkState(virtual)), Observed(host=other, pod=inside))
 
 
 def test_a_virtual_device_whose_name_is_taken_comes_home_under_a_free_one() -> None:
     virtual = replace(NIC, bus="", parent="", altnames=())
     left = LinkState(replace(virtual, index=9, name="net1", up=False))
 
-    ops = plan(AtHome(LinkState(virtual)), replace(away(left), taken_host_names=TAKEN))
+    ops = make_plan(RestoreTarget(LinkState(virtual)), replace(away(left), taken_host_names=TAKEN))
 
     assert ops[0] == MoveLink(Ns.POD, 9, Ns.HOST, "dra9")
     waiting = LinkState(replace(virtual, index=9, name="dra9"))
-    assert RenameLink(Ns.HOST, 9, "eth1") in plan(AtHome(LinkState(virtual)), on_host(waiting))
+    assert RenameLink(Ns.HOST, 9, "eth1") in make_plan(
+        RestoreTarget(LinkState(virtual)), on_host(waiting)
+    )
 
 
 TAKEN = frozenset({"eth1"})
@@ -190,7 +195,7 @@ def test_a_virtual_device_is_renamed_by_the_move_so_that_it_is_never_without_bot
     virtual = replace(NIC, bus="", parent="", altnames=())
     left = LinkState(replace(virtual, index=9, name="net1", up=False))
 
-    ops = plan(AtHome(LinkState(virtual)), away(left))
+    ops = make_plan(RestoreTarget(LinkState(virtual)), away(left))
 
     assert ops[0] == MoveLink(Ns.POD, 9, Ns.HOST, "eth1")
 
@@ -198,7 +203,7 @@ def test_a_virtual_device_is_renamed_by_the_move_so_that_it_is_never_without_bot
 def test_a_device_that_was_down_stays_down_and_gets_no_routes() -> None:
     snapshot = replace(FULL, link=replace(NIC, up=False))
 
-    ops = plan(AtHome(snapshot), away(LinkState(replace(NIC, name="net1", up=False))))
+    ops = make_plan(RestoreTarget(snapshot), away(LinkState(replace(NIC, name="net1", up=False))))
 
     assert ops[0] == RenameLink(Ns.POD, 7, "eth1")
     assert not {SetUp, AddRoute, SetDown} & set(kinds(ops))
@@ -206,7 +211,7 @@ def test_a_device_that_was_down_stays_down_and_gets_no_routes() -> None:
 
 
 def test_a_device_that_kept_its_name_is_not_renamed() -> None:
-    assert plan(AtHome(PLAIN), away(PLAIN)) == (
+    assert make_plan(RestoreTarget(PLAIN), away(PLAIN)) == (
         SetDown(Ns.POD, 7),
         MoveLink(Ns.POD, 7, Ns.HOST, "eth1"),
         AddAddress(Ns.HOST, "eth1", Address("10.1.0.5/24")),
@@ -215,7 +220,9 @@ def test_a_device_that_kept_its_name_is_not_renamed() -> None:
 
 
 def test_a_name_that_another_link_of_the_pod_has_is_taken_on_by_the_move() -> None:
-    ops = plan(AtHome(PLAIN), away(LinkState(replace(NIC, name="net1")), in_pod=("lo", "eth1")))
+    ops = make_plan(
+        RestoreTarget(PLAIN), away(LinkState(replace(NIC, name="net1")), in_pod=("lo", "eth1"))
+    )
 
     assert ops[:2] == (SetDown(Ns.POD, 7), MoveLink(Ns.POD, 7, Ns.HOST, "eth1"))
 
@@ -237,7 +244,9 @@ def test_a_name_that_is_taken_on_the_host_gives_way_to_a_free_one(
     # "dra7" may be taken by this very link: a half-failed rename is observed as such.
     names = frozenset(HOST_NAMES | taken) - ({"dra7"} if pod_name == "dra7" else set())
 
-    ops = plan(AtHome(PLAIN), away(LinkState(replace(NIC, name=pod_name)), on_host=names))
+    ops = make_plan(
+        RestoreTarget(PLAIN), away(LinkState(replace(NIC, name=pod_name)), on_host=names)
+    )
 
     assert MoveLink(Ns.POD, 7, Ns.HOST, name) in ops
     assert AddAddress(Ns.HOST, name, Address("10.1.0.5/24")) in ops
@@ -248,27 +257,27 @@ def test_a_host_without_a_free_name_is_told() -> None:
     taken = HOST_NAMES | {"eth1", "dra7"} | {f"dra7{number}" for number in range(10)}
 
     with pytest.raises(RefusedError, match="no free name on the host for device eth1"):
-        plan(AtHome(PLAIN), away(LinkState(replace(NIC, name="net1")), on_host=taken))
+        make_plan(RestoreTarget(PLAIN), away(LinkState(replace(NIC, name="net1")), on_host=taken))
 
 
 def test_a_device_under_a_free_name_is_not_home_before_it_has_its_own() -> None:
-    wanted = AtHome(PLAIN)
+    wanted = RestoreTarget(PLAIN)
     now = replace(PLAIN, link=replace(NIC, name="dra7"))
 
-    assert plan(wanted, on_host(now, "eth1")) == ()
-    assert not is_home(wanted, on_host(now, "eth1"))
-    assert is_home(wanted, on_host(PLAIN))
+    assert make_plan(wanted, on_host(now, "eth1")) == ()
+    assert not is_restored(wanted, on_host(now, "eth1"))
+    assert is_restored(wanted, on_host(PLAIN))
 
 
 def test_a_device_whose_name_is_taken_keeps_no_name_that_another_one_may_wait_for() -> None:
-    wanted = AtHome(PLAIN)
+    wanted = RestoreTarget(PLAIN)
     now = replace(PLAIN, link=replace(NIC, name="eth2"))
 
-    ops = plan(wanted, on_host(now, "eth1"))
+    ops = make_plan(wanted, on_host(now, "eth1"))
 
     assert ops[:2] == (SetDown(Ns.HOST, 7), RenameLink(Ns.HOST, 7, "dra7"))
     assert SetUp(Ns.HOST, "dra7") in ops
-    assert plan(wanted, on_host(now)) != ops, "its own is free"
+    assert make_plan(wanted, on_host(now)) != ops, "its own is free"
 
 
 def test_a_route_that_only_an_expired_address_made_possible_does_not_come_back() -> None:
@@ -278,8 +287,8 @@ def test_a_route_that_only_an_expired_address_made_possible_does_not_come_back()
     snapshot = LinkState(NIC, addresses=(leased,), routes=(through, direct, odd))
     bare = LinkState(NIC)
 
-    early = plan(AtHome(snapshot, 99), on_host(bare))
-    late = plan(AtHome(snapshot, 100), on_host(bare))
+    early = make_plan(RestoreTarget(snapshot, 99), on_host(bare))
+    late = make_plan(RestoreTarget(snapshot, 100), on_host(bare))
 
     assert {op.route for op in early if isinstance(op, AddRoute)} == {through, direct, odd}
     assert {op.route for op in late if isinstance(op, AddRoute)} == {direct, odd}
@@ -295,7 +304,7 @@ def test_its_own_name_comes_back_as_soon_as_it_is_free_and_nothing_is_lost() -> 
         neighbours=(*FULL.neighbours, Neighbour("10.1.0.9", "02:00:00:00:00:0a")),
     )
 
-    ops = plan(AtHome(FULL), on_host(appeared))
+    ops = make_plan(RestoreTarget(FULL), on_host(appeared))
 
     assert ops == (
         DelAltname(Ns.HOST, 7, "eth1"),
@@ -316,7 +325,7 @@ def test_a_device_that_the_kernel_returned_bare_is_restored_where_it_is() -> Non
         replace(NIC, index=3, name="dev7", up=False, mac="02:00:00:00:00:99", altnames=())
     )
 
-    ops = plan(AtHome(PLAIN), on_host(returned))
+    ops = make_plan(RestoreTarget(PLAIN), on_host(returned))
 
     assert ops == (
         RenameLink(Ns.HOST, 3, "eth1"),
@@ -342,7 +351,7 @@ def test_altnames_that_the_host_must_not_get_are_dropped_in_the_pod(
 ) -> None:
     now = LinkState(replace(NIC, name="net1", altnames=pod_altnames))
 
-    ops = plan(AtHome(PLAIN), away(now))
+    ops = make_plan(RestoreTarget(PLAIN), away(now))
 
     assert [op.altname for op in ops if isinstance(op, DelAltname)] == dropped
     assert [op.altname for op in ops if isinstance(op, AddAltname)] == given_back
@@ -352,4 +361,4 @@ def test_altnames_that_the_host_must_not_get_are_dropped_in_the_pod(
 def test_an_altname_that_something_else_took_meanwhile_is_not_fought_over() -> None:
     now = replace(PLAIN, link=replace(NIC, altnames=()))
 
-    assert plan(AtHome(PLAIN), on_host(now, "enp138s0")) == ()
+    assert make_plan(RestoreTarget(PLAIN), on_host(now, "enp138s0")) == ()

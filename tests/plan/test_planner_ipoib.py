@@ -19,7 +19,7 @@ from dranet_nri.model import (
     Switches,
 )
 from dranet_nri.plan.ops import LinkSettings, MoveLink, MoveRdma, Plan, SetLink, SetUp
-from dranet_nri.plan.planner import InPod, plan
+from dranet_nri.plan.planner import AttachTarget, make_plan
 from dranet_nri.plan.pod_network import pod_network
 from tests.plan.examples import NIC
 
@@ -33,8 +33,10 @@ ANEW = LinkState(
 ON_HOST = Observed(host=HOST, rdma=ObservedRdma(RdmaMode.EXCLUSIVE, (MLX5,)))
 
 
-def into_pod(interface: InterfaceConfig = InterfaceConfig(), host: LinkState = HOST) -> InPod:
-    return InPod(pod_network(NetworkConfig(interface), host), host, (MLX5,))
+def into_pod(
+    interface: InterfaceConfig = InterfaceConfig(), host: LinkState = HOST
+) -> AttachTarget:
+    return AttachTarget(pod_network(NetworkConfig(interface), host), host, (MLX5,))
 
 
 def made_anew(now: LinkState = ANEW) -> Observed:
@@ -48,23 +50,23 @@ def set_in_pod(*settings: LinkSettings) -> Plan:
 def test_what_the_claim_leaves_out_is_as_it_was_on_the_host_the_mode_before_the_mtu() -> None:
     rest = LinkSettings(txqlen=4096, flags=0x1200, group=7)
 
-    ops = plan(into_pod(), made_anew())
+    ops = make_plan(into_pod(), made_anew())
 
     assert ops == set_in_pod(rest, LinkSettings(ipoib=CONNECTED), LinkSettings(mtu=65520))
-    assert plan(into_pod(), made_anew(HOST)) == ()
+    assert make_plan(into_pod(), made_anew(HOST)) == ()
 
 
 def test_what_the_claim_gives_wins() -> None:
     wanted = into_pod(InterfaceConfig(mtu=9000, gso_max_size=32768))
     rest = LinkSettings(txqlen=4096, sizes=OffloadSizes(gso=32768), flags=0x1200, group=7)
 
-    ops = plan(wanted, made_anew())
+    ops = make_plan(wanted, made_anew())
 
     assert ops == set_in_pod(rest, LinkSettings(ipoib=CONNECTED), LinkSettings(mtu=9000))
 
 
 def test_an_address_that_the_claim_gives_is_not_swallowed() -> None:
-    ops = plan(into_pod(InterfaceConfig(hardware_addr="02:00:00:00:00:99")), made_anew(HOST))
+    ops = make_plan(into_pod(InterfaceConfig(hardware_addr="02:00:00:00:00:99")), made_anew(HOST))
 
     assert ops == (SetLink(Ns.POD, "eth1", LinkSettings(mac="02:00:00:00:00:99")),)
 
@@ -72,13 +74,13 @@ def test_an_address_that_the_claim_gives_is_not_swallowed() -> None:
 def test_one_of_which_no_mode_was_told_stays_as_the_kernel_made_it() -> None:
     old = replace(HOST, link=replace(HOST.link, ipoib=None))
 
-    assert plan(into_pod(host=old), made_anew()) == set_in_pod()
+    assert make_plan(into_pod(host=old), made_anew()) == set_in_pod()
 
 
 def test_one_that_moves_itself_keeps_what_it_has() -> None:
     wanted = replace(into_pod(), rdma=())
 
-    (move,) = (op for op in plan(wanted, ON_HOST) if isinstance(op, MoveLink))
+    (move,) = (op for op in make_plan(wanted, ON_HOST) if isinstance(op, MoveLink))
 
     assert move.settings == LinkSettings()
 
@@ -119,10 +121,10 @@ def test_an_mtu_that_its_mode_does_not_take_is_refused_before_anything_moves(
     wanted, observed = into_pod(InterfaceConfig(mtu=mtu), host), replace(ON_HOST, host=host)
 
     if not said:
-        assert plan(wanted, observed) == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"),)
+        assert make_plan(wanted, observed) == (MoveRdma(Ns.HOST, 3, Ns.POD, "mlx5_2"),)
         return
     with pytest.raises(RefusedError) as caught:
-        plan(wanted, observed)
+        make_plan(wanted, observed)
     assert str(caught.value) == said
 
 
@@ -141,6 +143,6 @@ def test_features_that_the_new_link_would_not_have_are_refused_before_anything_m
     network = replace(plain.network, features=features, private_flags=flags)
 
     with pytest.raises(RefusedError, match=r"ethtool for device eth1: .* anew .*; remove ethtool"):
-        plan(replace(plain, network=network), ON_HOST)
-    moved = plan(replace(plain, network=network, rdma=()), ON_HOST)
+        make_plan(replace(plain, network=network), ON_HOST)
+    moved = make_plan(replace(plain, network=network, rdma=()), ON_HOST)
     assert MoveLink in map(type, moved), "alone it stays the same link"

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from dranet_nri.errors import HeldError, KernelError
+from dranet_nri.errors import KernelError, OwnedError
 from dranet_nri.model import (
     Address,
     IpvlanConfig,
@@ -191,7 +191,7 @@ def test_what_failed_within_a_step_is_told_with_its_own_name() -> None:
 
 
 def test_an_error_that_is_not_ours_is_described_with_its_type() -> None:
-    assert described(HeldError("eth1 is held")) == "eth1 is held"
+    assert described(OwnedError("eth1 is held")) == "eth1 is held"
     assert described(RuntimeError("can't start new thread")) == (
         "RuntimeError: can't start new thread"
     )

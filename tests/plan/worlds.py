@@ -29,7 +29,7 @@ from dranet_nri.model import (
     XdpMode,
     XdpProgram,
 )
-from dranet_nri.plan.identity import Known
+from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.kernel import Session
 from dranet_nri.plan.ops import (
     AddAddress,
@@ -41,9 +41,9 @@ from dranet_nri.plan.ops import (
     SetDown,
     SetLink,
 )
-from dranet_nri.plan.planner import InPod, Wanted, is_home, plan
+from dranet_nri.plan.planner import AttachTarget, Wanted, is_restored, make_plan
 from dranet_nri.plan.pod_network import pod_network
-from dranet_nri.plan.restore import AtHome
+from dranet_nri.plan.restore import RestoreTarget
 from tests.fakes.kernel import FakeKernel
 
 IFF_PROMISC, IFF_MULTICAST = 0x100, 0x1000  # linux/if.h
@@ -149,7 +149,7 @@ class World:
     config: NetworkConfig
     kernel: FakeKernel = field(default_factory=FakeKernel, repr=False)
     pod_name: str = ""
-    known: Known | None = None
+    known: DeviceIdentity | None = None
 
     def __post_init__(self) -> None:
         """Build it."""
@@ -181,14 +181,14 @@ class World:
         assert self.start.host is not None
         lost = tuple(each for each in self.start.host.sysctls if each in host.sysctls)
         self.snapshot = replace(self.start.host, sysctls=lost)
-        self.in_pod = InPod(pod_network(self.config, self.snapshot), self.snapshot)
-        self.at_home = AtHome(self.snapshot)
+        self.in_pod = AttachTarget(pod_network(self.config, self.snapshot), self.snapshot)
+        self.at_home = RestoreTarget(self.snapshot)
         network = self.in_pod.network
         assert network is not None
         self.pod_name = network.name
         link = self.snapshot.link
         macs = frozenset({link.mac, network.settings.mac or link.mac})
-        self.known = Known(link.index, link.kind, macs, child=False)
+        self.known = DeviceIdentity(link.index, link.kind, macs, child=False)
 
     def look(self, netns: NetnsId | None = None) -> Observed:
         """Observe as the executor does."""
@@ -207,7 +207,7 @@ class World:
 
     def plan(self, wanted: Wanted) -> Plan:
         """Plan from what is there."""
-        return plan(wanted, self.look())
+        return make_plan(wanted, self.look())
 
     def attach_plan(self) -> Plan:
         """Plan into the pod, where that can be had at all."""
@@ -223,7 +223,7 @@ class World:
         assert now.pod is None
         assert self.start.host is not None
         assert comparable(now.host) == comparable(self.start.host)
-        assert is_home(self.at_home, now)
+        assert is_restored(self.at_home, now)
         assert now.host_rules == self.start.host_rules
 
 

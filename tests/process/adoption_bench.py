@@ -10,7 +10,7 @@ from dra_shim.kubeapi import CLAIM, ApiClient
 from dra_shim.migration.controller import MigrationController, Notice
 from dra_shim.prepare import PrepareResult
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.clock import Timing
+from dranet_nri.component.clock import LoopClock
 from dranet_nri.model import Device, DeviceKey, ObjectRef, Version
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
@@ -90,7 +90,7 @@ class Scene:
 
     def adoption(self) -> MigrationController:
         """Return what looks for claims of before."""
-        timing = Timing(self.clock, self.clock.sleep, lambda: 1.0)
+        timing = LoopClock(self.clock, self.clock.sleep, lambda: 1.0)
         return MigrationController(
             self.api, POOL, self.state, self.prepare, self.notices.append, timing
         )

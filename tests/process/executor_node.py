@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
@@ -165,7 +165,7 @@ class Node:
         """Start anew from what the journal holds; whatever was broken works again."""
         self.kernel.heal()
         self.journal.fails_at = 0
-        self.executor = Executor(self.kernel, self.journal, self.clock, self.options)
+        self.executor = PlanExecutor(self.kernel, self.journal, self.clock, self.options)
 
     def attach(self, claims: tuple[Allocation, ...] = ()) -> tuple[Attachment, ...]:
         previous = dict(self.journal.records)

@@ -10,7 +10,7 @@ from dra_shim.discovery import DeviceSelection, NodeDevices, NodeOptions, Notice
 from dra_shim.discovery.schedule import QUIET_S
 from dra_shim.pool import DriverResources
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.clock import Timing
+from dranet_nri.component.clock import LoopClock
 from dranet_nri.inventory import HostFacts
 from dranet_nri.model import (
     AllocatedDevice,
@@ -64,7 +64,7 @@ class Bench:
             self._take,
             self.notices.append,
             host=self.host,
-            timing=Timing(self.clock, self.clock.sleep),
+            timing=LoopClock(self.clock, self.clock.sleep),
         )
 
     @asynccontextmanager

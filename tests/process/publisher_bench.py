@@ -11,7 +11,7 @@ from dra_shim.pool import DriverResources, driver_resources
 from dra_shim.resourceslice import Notice, ResourceSliceController, SlicesPublished, SliceSyncFailed
 from dra_shim.resourceslice.layout import slice_name
 from dra_shim.resourceslice.schedule import GATHER_S, REPAIR_S, REST_S
-from dranet_nri.component.clock import Timing
+from dranet_nri.component.clock import LoopClock
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
 from tests.fakes.exchange import Asked
@@ -41,7 +41,7 @@ class Bench:
             self.api,
             self.node,
             self._note,
-            Timing(self.clock, self.clock.sleep, lambda: self.random),
+            LoopClock(self.clock, self.clock.sleep, lambda: self.random),
         )
 
     def _note(self, notice: Notice) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dra_shim.kubeapi import NODE, POD, ApiClient, ApiError, Informer, uid_of
-from dranet_nri.component.clock import Timing
+from dranet_nri.component.clock import LoopClock
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
 from tests.fakes.exchange import End, Told
@@ -36,7 +36,7 @@ class Bench:
             {},
             self.stirred.set,
             lambda error, pause_s: self.troubles.append((error, pause_s)),
-            Timing(self.clock, self.clock.sleep, lambda: self.random),
+            LoopClock(self.clock, self.clock.sleep, lambda: self.random),
         )
 
     @property

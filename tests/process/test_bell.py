@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from dranet_nri.component.backoff import FIRST_DELAY_S
-from dranet_nri.daemon.process import Bell
+from dranet_nri.daemon.process import ReconcileSchedule
 
 SWEEP_S = 60.0
 
@@ -28,26 +28,26 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def bell(clock: Clock) -> Bell:
+def bell(clock: Clock) -> ReconcileSchedule:
     """Return a bell whose first round is over."""
-    made = Bell(SWEEP_S, clock)
+    made = ReconcileSchedule(SWEEP_S, clock)
     assert made.left_s() == 0, "the first round comes at once"
     made.begin()
     made.settle(pending=False)
     return made
 
 
-def test_without_news_and_trouble_the_sweep_comes(bell: Bell) -> None:
+def test_without_news_and_trouble_the_sweep_comes(bell: ReconcileSchedule) -> None:
     assert bell.left_s() == SWEEP_S
 
 
-def test_news_are_looked_at_at_once(bell: Bell) -> None:
+def test_news_are_looked_at_at_once(bell: ReconcileSchedule) -> None:
     bell.news()
 
     assert bell.left_s() == 0
 
 
-def test_news_during_a_round_bring_the_next_one(bell: Bell) -> None:
+def test_news_during_a_round_bring_the_next_one(bell: ReconcileSchedule) -> None:
     bell.begin()
     bell.news()
     bell.settle(pending=False)
@@ -55,7 +55,9 @@ def test_news_during_a_round_bring_the_next_one(bell: Bell) -> None:
     assert bell.left_s() == 0
 
 
-def test_what_is_announced_during_a_round_is_looked_at_soon_after_it(bell: Bell) -> None:
+def test_what_is_announced_during_a_round_is_looked_at_soon_after_it(
+    bell: ReconcileSchedule,
+) -> None:
     bell.begin()
     bell.announced()
     bell.settle(pending=False)
@@ -71,7 +73,9 @@ def test_what_is_announced_during_a_round_is_looked_at_soon_after_it(bell: Bell)
     assert bell.left_s() == SWEEP_S, "it is looked at once"
 
 
-def test_what_is_announced_while_old_trouble_stays_is_looked_at_soon(bell: Bell) -> None:
+def test_what_is_announced_while_old_trouble_stays_is_looked_at_soon(
+    bell: ReconcileSchedule,
+) -> None:
     for _ in range(12):
         bell.begin()
         bell.settle(pending=True)
@@ -83,7 +87,9 @@ def test_what_is_announced_while_old_trouble_stays_is_looked_at_soon(bell: Bell)
     assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
 
 
-def test_what_is_announced_between_rounds_is_for_the_next_one_alone(bell: Bell) -> None:
+def test_what_is_announced_between_rounds_is_for_the_next_one_alone(
+    bell: ReconcileSchedule,
+) -> None:
     bell.announced()
     assert bell.left_s() == pytest.approx(FIRST_DELAY_S)
 
@@ -93,9 +99,9 @@ def test_what_is_announced_between_rounds_is_for_the_next_one_alone(bell: Bell) 
     assert bell.left_s() == SWEEP_S
 
 
-@pytest.mark.parametrize("stirred", [Bell.trouble, Bell.announced])
+@pytest.mark.parametrize("stirred", [ReconcileSchedule.trouble, ReconcileSchedule.announced])
 def test_what_stays_in_trouble_is_looked_at_less_and_less_often(
-    bell: Bell, stirred: Callable[[Bell], None]
+    bell: ReconcileSchedule, stirred: Callable[[ReconcileSchedule], None]
 ) -> None:
     delays = []
     for _ in range(12):
@@ -108,7 +114,7 @@ def test_what_stays_in_trouble_is_looked_at_less_and_less_often(
     assert delays[-1] == SWEEP_S
 
 
-def test_new_trouble_does_not_wait_for_the_old(bell: Bell, clock: Clock) -> None:
+def test_new_trouble_does_not_wait_for_the_old(bell: ReconcileSchedule, clock: Clock) -> None:
     for _ in range(12):
         bell.begin()
         bell.settle(pending=True)
@@ -125,7 +131,7 @@ def test_new_trouble_does_not_wait_for_the_old(bell: Bell, clock: Clock) -> None
     assert bell.left_s() == pytest.approx(FIRST_DELAY_S), "its delays grow anew"
 
 
-def test_trouble_after_a_round_without_any_is_looked_at_soon(bell: Bell) -> None:
+def test_trouble_after_a_round_without_any_is_looked_at_soon(bell: ReconcileSchedule) -> None:
     for pending in (True, True, False, True):
         bell.begin()
         bell.settle(pending=pending)
@@ -135,7 +141,7 @@ def test_trouble_after_a_round_without_any_is_looked_at_soon(bell: Bell) -> None
 
 def test_who_waits_for_the_sweep_is_woken_by_news() -> None:
     async def scene() -> None:
-        bell = Bell(SWEEP_S, Clock())
+        bell = ReconcileSchedule(SWEEP_S, Clock())
         await bell.wait()
         bell.settle(pending=False)
         waiting = asyncio.create_task(bell.wait())

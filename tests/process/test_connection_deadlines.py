@@ -9,7 +9,7 @@ from dranet_nri.model import Edits
 from dranet_nri.nri.stub import HookFailed, HookLate
 from dranet_nri.nri.stub.dispatcher import DEFAULT_BUDGET_S
 from dranet_nri.nri.wire.messages import PodEventKind
-from dranet_nri.nri.wire.ttrpc import Answer, Code, Status
+from dranet_nri.nri.wire.ttrpc import RpcCode, RpcStatus, TtrpcResponse
 from tests.process.plugin_bench import (
     answered,
     create,
@@ -41,7 +41,7 @@ def test_case_21_a_late_pod_hook_succeeds_and_goes_on(
             await plugin.handler.logged(f"{hook} s1 done")
 
             assert stream not in early
-            assert answer == Answer(stream, b"")
+            assert answer == TtrpcResponse(stream, b"")
             assert before == [f"{hook} s1"]
             assert [(late.hook, str(late.pod)) for late in plugin.said(HookLate)] == [
                 (kind, "default/pod-s1")
@@ -63,7 +63,7 @@ def test_case_21_a_late_container_is_refused_and_its_hook_cancelled(tmp_path: Pa
             next_answer = await runtime.answer(event(runtime, STOP, "s1"))
 
             text = "CreateContainer default/pod-s1: the pod's devices are still being attached"
-            assert answer.status == Status(Code.ABORTED, f"{text}; it is tried again")
+            assert answer.status == RpcStatus(RpcCode.ABORTED, f"{text}; it is tried again")
             assert next_answer.status is None
 
     finish(scene())
@@ -112,7 +112,7 @@ def test_case_21_a_call_that_came_expired_is_answered_at_once(
 
             assert (ran.status, stopped.status) == (None, None)
             assert refused.status is not None
-            assert refused.status.code == Code.ABORTED
+            assert refused.status.code == RpcCode.ABORTED
             assert plugin.handler.log == [
                 "run s1", "run s1 done", "stop s1", "stop s1 done", "remove s1", "remove s1 done"
             ]  # fmt: skip

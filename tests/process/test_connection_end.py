@@ -6,7 +6,7 @@ from pathlib import Path
 from dranet_nri.model import Edits
 from dranet_nri.nri.stub import Disconnected, HookFailed
 from dranet_nri.nri.wire.messages import PodEventKind
-from dranet_nri.nri.wire.ttrpc import Answer, Code, Status
+from dranet_nri.nri.wire.ttrpc import RpcCode, RpcStatus, TtrpcResponse
 from tests.process.plugin_bench import bench, container_message, finish, pod, serving
 
 
@@ -38,7 +38,7 @@ def test_case_40_hooks_at_work_may_end_before_the_plugin_does(tmp_path: Path) ->
             assert plugin.run is not None
             await plugin.run
 
-            assert answer == Answer(stream, b"")
+            assert answer == TtrpcResponse(stream, b"")
             assert plugin.said(Disconnected) == []
 
     finish(scene())
@@ -66,8 +66,8 @@ def test_case_40_unfinished_hooks_are_refused_and_cancelled_when_their_grace_is_
             await plugin.run
 
             assert [answer.status for answer in answers] == [
-                Status(
-                    Code.UNAVAILABLE,
+                RpcStatus(
+                    RpcCode.UNAVAILABLE,
                     f"{hook} default/pod-s1: the plugin is stopping; it is tried again",
                 )
                 for hook in ("RunPodSandbox", "CreateContainer")
@@ -127,7 +127,7 @@ def test_case_40_a_stopping_plugin_takes_no_more_work_and_does_not_hold_ordinary
             assert (await runtime.answer(working)).status is None
 
             assert refused.status is not None
-            assert refused.status.code == Code.UNAVAILABLE
+            assert refused.status.code == RpcCode.UNAVAILABLE
             assert plugin.handler.log == ["run s1", "run s1 done"]
 
     finish(scene())

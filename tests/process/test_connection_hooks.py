@@ -8,7 +8,7 @@ from dranet_nri._gen import nri_pb2
 from dranet_nri.model import CharDevice, Edits
 from dranet_nri.nri.stub import Disconnected
 from dranet_nri.nri.wire.messages import PodEventKind
-from dranet_nri.nri.wire.ttrpc import Answer
+from dranet_nri.nri.wire.ttrpc import TtrpcResponse
 from tests.fakes.runtime import RuntimeServer
 from tests.process.plugin_bench import answered, bench, create, event, finish, pod, serving
 
@@ -22,7 +22,7 @@ def test_case_41_both_event_styles_reach_the_same_hooks(tmp_path: Path, *, dedic
         async with serving(tmp_path, dedicated=dedicated) as (plugin, runtime):
             for kind in (RUN, STOP, REMOVE):
                 stream = event(runtime, kind, "s1")
-                assert await runtime.answer(stream) == Answer(stream, b"")
+                assert await runtime.answer(stream) == TtrpcResponse(stream, b"")
 
             assert plugin.handler.log == [
                 "run s1", "run s1 done", "stop s1", "stop s1 done", "remove s1", "remove s1 done"
@@ -56,7 +56,7 @@ def test_case_44_hooks_of_one_sandbox_run_in_the_order_they_came_and_all_are_ans
             early = await answered(runtime)
             release()
             for stream in streams:
-                assert await runtime.answer(stream) == Answer(stream, b"")
+                assert await runtime.answer(stream) == TtrpcResponse(stream, b"")
 
             assert early.isdisjoint(streams)
             assert plugin.handler.log == [
@@ -142,7 +142,7 @@ def test_case_07_hundreds_of_events_while_a_handler_is_busy_are_no_loss(tmp_path
 
             release()
             for stream in streams:
-                assert await runtime.answer(stream) == Answer(stream, b"")
+                assert await runtime.answer(stream) == TtrpcResponse(stream, b"")
 
             assert plugin.said(Disconnected) == []
 
@@ -158,7 +158,7 @@ def test_case_18_events_of_many_sandboxes_are_answered_as_they_end(tmp_path: Pat
 
             for release, stream in zip(reversed(releases), reversed(streams), strict=True):
                 release()
-                assert await runtime.answer(stream) == Answer(stream, b"")
+                assert await runtime.answer(stream) == TtrpcResponse(stream, b"")
 
     finish(scene())
 

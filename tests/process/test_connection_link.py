@@ -5,18 +5,18 @@ import asyncio
 import pytest
 
 from dranet_nri._gen import nri_pb2
-from dranet_nri.nri.stub.dispatcher import Hooks
-from dranet_nri.nri.stub.transport import MAX_HELD, MAX_UNSENT, Link
+from dranet_nri.nri.stub.dispatcher import Dispatcher
+from dranet_nri.nri.stub.transport import MAX_HELD, MAX_UNSENT, Transport
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.nri.wire.session import (
     ContainerEvent,
-    Event,
+    HandshakeState,
     PluginSession,
     PodEvent,
-    State,
-    Synchronized,
+    PodsSynchronized,
+    SessionEvent,
 )
-from dranet_nri.nri.wire.ttrpc import MAX_OPEN, Answer
+from dranet_nri.nri.wire.ttrpc import MAX_OPEN, TtrpcResponse
 from tests.fakes.clock import FakeClock
 from tests.fakes.hooks import RecordingHandler
 from tests.fakes.runtime import FakeRuntime
@@ -35,12 +35,12 @@ class ShownTransport(asyncio.Transport):
         self.written = b""
         self.full = False
         self.closed = ""
-        self._protocol: Link | None = None
+        self._protocol: Transport | None = None
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert high == 0
 
-    def connect(self, protocol: Link) -> None:
+    def connect(self, protocol: Transport) -> None:
         self._protocol = protocol
         protocol.connection_made(self)
 
@@ -70,16 +70,16 @@ class Wire:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.handler = RecordingHandler()
-        self.hooks = Hooks(
+        self.hooks = Dispatcher(
             self.handler, self.clock, self.clock.sleep, lambda _notice: None, lambda *_: None
         )
-        self.delivered: list[Event] = []
+        self.delivered: list[SessionEvent] = []
         self.transport = ShownTransport()
         self.runtime = FakeRuntime()
-        self.link = Link(PluginSession("dra.net", "00"), self.clock, self._deliver)
+        self.link = Transport(PluginSession("dra.net", "00"), self.clock, self._deliver)
         self.transport.connect(self.link)
 
-    def _deliver(self, link: Link, event: Event, arrival: float) -> None:
+    def _deliver(self, link: Transport, event: SessionEvent, arrival: float) -> None:
         self.delivered.append(event)
         if isinstance(event, PodEvent | ContainerEvent):
             self.hooks.submit(event, link, arrival)
@@ -97,8 +97,8 @@ class Wire:
         self.carry()
         self.carry()
 
-    def lists(self) -> list[Synchronized]:
-        return [event for event in self.delivered if isinstance(event, Synchronized)]
+    def lists(self) -> list[PodsSynchronized]:
+        return [event for event in self.delivered if isinstance(event, PodsSynchronized)]
 
 
 def test_an_unclaimed_pod_is_answered_within_the_call_that_read_it() -> None:
@@ -114,7 +114,7 @@ def test_an_unclaimed_pod_is_answered_within_the_call_that_read_it() -> None:
         wire.runtime.receive(wire.transport.written)
 
         assert [wire.runtime.answers[stream] for stream in streams] == [
-            Answer(stream, b"") for stream in streams
+            TtrpcResponse(stream, b"") for stream in streams
         ]
         assert asyncio.all_tasks() == tasks
         assert wire.handler.log == []
@@ -135,8 +135,8 @@ def test_a_list_is_handled_only_after_its_answer_is_on_the_wire() -> None:
         before = list(wire.delivered)
         wire.link.resume_writing()
 
-        assert not any(isinstance(event, Synchronized | PodEvent) for event in before)
-        assert [type(event) for event in wire.delivered[-2:]] == [Synchronized, PodEvent]
+        assert not any(isinstance(event, PodsSynchronized | PodEvent) for event in before)
+        assert [type(event) for event in wire.delivered[-2:]] == [PodsSynchronized, PodEvent]
 
     finish(scene())
 
@@ -261,7 +261,7 @@ def test_a_list_is_not_handled_once_the_connection_is_over() -> None:
         wire.link.connection_lost(None)
 
         assert wire.lists() == []
-        assert wire.link.state is State.CLOSED
+        assert wire.link.state is HandshakeState.CLOSED
         assert wire.link.reason == "over"
 
     finish(scene())

@@ -9,7 +9,7 @@ from dranet_nri.errors import InvalidValueError, RefusedError
 from dranet_nri.model import Edits, Mount
 from dranet_nri.nri.stub import Disconnected, HookFailed, HookLate
 from dranet_nri.nri.wire.messages import PodEventKind
-from dranet_nri.nri.wire.ttrpc import Code, Status
+from dranet_nri.nri.wire.ttrpc import RpcCode, RpcStatus
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer
 from tests.process.plugin_bench import (
     Bench,
@@ -47,7 +47,7 @@ def test_case_19_an_error_of_a_hook_is_status_2_with_its_text_and_told_once(
             answer = await runtime.answer(stream)
             healthy = await runtime.answer(event(runtime, RUN, "s2"))
 
-            assert answer.status == Status(Code.UNKNOWN, text)
+            assert answer.status == RpcStatus(RpcCode.UNKNOWN, text)
             assert healthy.status is None
             (failed,) = plugin.said(HookFailed)
             assert (failed.error, failed.told) == (error, True)
@@ -78,7 +78,7 @@ def test_edits_that_cannot_be_sent_fail_the_container(tmp_path: Path) -> None:
             answer = await runtime.answer(create(runtime, "s1"))
 
             assert answer.status is not None
-            assert answer.status.code == Code.UNKNOWN
+            assert answer.status.code == RpcCode.UNKNOWN
             assert isinstance(plugin.said(HookFailed)[0].error, InvalidValueError)
 
     finish(scene())
@@ -93,7 +93,7 @@ def test_case_20_an_answer_too_large_fails_the_container_only(tmp_path: Path) ->
             healthy = await runtime.answer(event(runtime, STOP, "s1"))
 
             assert answer.status is not None
-            assert answer.status.code == Code.RESOURCE_EXHAUSTED
+            assert answer.status.code == RpcCode.RESOURCE_EXHAUSTED
             assert healthy.status is None
 
     finish(scene())

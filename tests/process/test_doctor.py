@@ -15,16 +15,16 @@ from dranet_nri.commands.doctor import (
 )
 from dranet_nri.component.findings import Finding, show_findings
 from dranet_nri.component.output import fields_of
-from dranet_nri.facts.diagnostics import Checkup, Places, look, release
+from dranet_nri.facts.diagnostics import HostDiagnostics, HostPaths, read_diagnostics, release
 from dranet_nri.facts.runtime_config import ContainerdFile, CrioFiles
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, VerbsPort
-from dranet_nri.inventory import AzureHost, PciFunction, RdmaDevice, RdmaPort
+from dranet_nri.inventory import AzureHost, PciFunction, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.model import RdmaMode
 from tests.fakes.sysfs import FakeSysfs
 
-PORT = RdmaPort(1, "ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand", phys_state="LinkUp")
-HCA = RdmaDevice("mlx5_0", node_guid="0c42:a103:0065:5a1e", ports=(PORT,), protocol="ib")
-WELL = Checkup(
+PORT = RdmaPortFacts(1, "ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand", phys_state="LinkUp")
+HCA = RdmaDeviceFacts("mlx5_0", node_guid="0c42:a103:0065:5a1e", ports=(PORT,), protocol="ib")
+WELL = HostDiagnostics(
     kernel=(6, 18),
     mode=RdmaMode.EXCLUSIVE,
     files={"mlx5_0": frozenset({"uverbs", "rdma_cm", "umad"})},
@@ -38,7 +38,7 @@ def lines(found: list[Finding]) -> list[str]:
     return [f"{each.grade} {each.subject}: {each.text}" for each in found]
 
 
-def graded(subject: str, seen: Checkup, *rdma: RdmaDevice) -> str:
+def graded(subject: str, seen: HostDiagnostics, *rdma: RdmaDeviceFacts) -> str:
     """Return the grade and the beginning of what is found on a subject."""
     (found,) = (each for each in findings(rdma or (HCA,), seen) if each.subject == subject)
     return f"{found.grade} {found.text}"
@@ -56,7 +56,7 @@ def test_a_healthy_node_has_nothing_to_complain_of() -> None:
 
 
 def test_a_node_without_rdma_devices_is_told_little() -> None:
-    found = list(findings((), Checkup()))
+    found = list(findings((), HostDiagnostics()))
 
     assert [each.subject for each in found] == ["RDMA mode", "CDI"]
     assert found[0].text.startswith("no RDMA device here")
@@ -82,7 +82,7 @@ def test_each_missing_file_names_the_module_that_makes_it() -> None:
 
 
 def test_a_device_without_management_agent_misses_no_umad_file() -> None:
-    efa = RdmaDevice("efa_0")
+    efa = RdmaDeviceFacts("efa_0")
     seen = replace(WELL, files={"efa_0": frozenset({"uverbs", "rdma_cm"})})
 
     assert not [each for each in findings((efa,), seen) if each.subject == "efa_0"]
@@ -114,17 +114,17 @@ def test_nobody_knows_the_hosts_files_from_within_a_containers_own_dev() -> None
     ids=["host", "container", "the host's on top", "another place", "garbage", "nothing"],
 )
 def test_whose_dev_it_is_stands_among_the_mounts(tmp_path: Path, mounts: str, whose: str) -> None:
-    places = Places(tmp_path / "sys", tmp_path / "proc", tmp_path / "dev", tmp_path / "none")
+    places = HostPaths(tmp_path / "sys", tmp_path / "proc", tmp_path / "dev", tmp_path / "none")
     if mounts:
         (places.proc / "self").mkdir(parents=True)
         (places.proc / "self/mountinfo").write_text(mounts.format(dev=places.dev) + "\n")
 
-    assert look((), places).own_dev is (whose == "container")
+    assert read_diagnostics((), places).own_dev is (whose == "container")
 
 
 def test_a_port_that_is_down_and_a_blank_guid_are_warnings() -> None:
     down = replace(PORT, state="DOWN", phys_state="Polling", rate="")
-    blank = replace(HCA, node_guid="0000:0000:0000:0000", ports=(down, RdmaPort(2)))
+    blank = replace(HCA, node_guid="0000:0000:0000:0000", ports=(down, RdmaPortFacts(2)))
 
     found = [each for each in findings((blank,), WELL) if each.subject.startswith("mlx5_0")]
 
@@ -213,8 +213,8 @@ def test_the_host_is_looked_at_through_the_given_places(tmp_path: Path) -> None:
     (tmp_path / "proc/driver/nvidia/version").write_text(f"{OPEN}\nGCC version: 13\n")
 
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    places = Places(tmp_path / "sys", tmp_path / "proc", tmp_path / "dev", tmp_path / "none")
-    seen = look((HCA,), places)
+    places = HostPaths(tmp_path / "sys", tmp_path / "proc", tmp_path / "dev", tmp_path / "none")
+    seen = read_diagnostics((HCA,), places)
 
     assert seen.files == {"mlx5_0": frozenset({"uverbs", "rdma_cm"})}
     assert seen.unlinked == ("/dev/infiniband/rdma_cm",)

@@ -9,21 +9,21 @@ import pytest
 
 from dranet_nri.cli import main
 from dranet_nri.commands.doctor import CONTAINERD_NRI, CRIO_NRI, runtime_findings, verbs_of
-from dranet_nri.component.findings import Finding, Grade
-from dranet_nri.facts.diagnostics import Checkup, Places, look
+from dranet_nri.component.findings import Finding, Severity
+from dranet_nri.facts.diagnostics import HostDiagnostics, HostPaths, read_diagnostics
 from dranet_nri.facts.runtime_config import ContainerdFile, CrioFiles
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure
-from dranet_nri.inventory import RdmaDevice
-from dranet_nri.state.heartbeat import Stuck, Verdict
+from dranet_nri.inventory import RdmaDeviceFacts
+from dranet_nri.state.heartbeat import HungCall, PluginHealth
 from tests.fakes.sysfs import FakeSysfs
 from tests.process.heartbeat_bench import ago, beat
 
 SOCKET = Path("/var/run/nri/nri.sock")
-AWAY = Verdict(waiting=("not served by the runtime: no such file",))
-HCA = RdmaDevice("mlx5_0")
+AWAY = PluginHealth(waiting=("not served by the runtime: no such file",))
+HCA = RdmaDeviceFacts("mlx5_0")
 
 
-def nri(seen: Checkup) -> Finding:
+def nri(seen: HostDiagnostics) -> Finding:
     """Return what is said of NRI while the plugin has no connection."""
     (found,) = (each for each in runtime_findings(seen, SOCKET, AWAY) if each.subject == "NRI")
     return found
@@ -33,46 +33,51 @@ def nri(seen: Checkup) -> Finding:
 
 
 def test_a_plugin_at_work_shows_that_nri_is_on() -> None:
-    off = Checkup(containerd=ContainerdFile(2, nri=False), nri=False)
+    off = HostDiagnostics(containerd=ContainerdFile(2, nri=False), nri=False)
 
-    assert list(runtime_findings(off, SOCKET, Verdict())) == [
-        Finding("plugin", Grade.OK, "at work, and connected to the runtime")
+    assert list(runtime_findings(off, SOCKET, PluginHealth())) == [
+        Finding("plugin", Severity.OK, "at work, and connected to the runtime")
     ]
 
 
 @pytest.mark.parametrize(
     "verdict",
-    [Verdict(dead=("no heartbeat",), waiting=("no runtime",)), Verdict(("no heartbeat",))],
+    [
+        PluginHealth(dead=("no heartbeat",), waiting=("no runtime",)),
+        PluginHealth(("no heartbeat",)),
+    ],
 )
-def test_a_plugin_that_is_dead_is_bad_and_asked_nothing_more(verdict: Verdict) -> None:
-    plugin, runtime = runtime_findings(Checkup(nri=True), SOCKET, verdict)
+def test_a_plugin_that_is_dead_is_bad_and_asked_nothing_more(verdict: PluginHealth) -> None:
+    plugin, runtime = runtime_findings(HostDiagnostics(nri=True), SOCKET, verdict)
 
-    assert plugin == Finding("plugin", Grade.BAD, "no heartbeat; its log says more")
-    assert runtime == Finding("NRI", Grade.OK, f"on: the runtime's socket {SOCKET} is there")
+    assert plugin == Finding("plugin", Severity.BAD, "no heartbeat; its log says more")
+    assert runtime == Finding("NRI", Severity.OK, f"on: the runtime's socket {SOCKET} is there")
 
 
 def test_a_thread_in_the_kernel_is_a_warning() -> None:
-    stuck, well = runtime_findings(Checkup(), SOCKET, Verdict(remarks=("stuck in the kernel",)))
+    stuck, well = runtime_findings(
+        HostDiagnostics(), SOCKET, PluginHealth(remarks=("stuck in the kernel",))
+    )
 
-    assert stuck == Finding("plugin", Grade.WARNING, "stuck in the kernel")
-    assert well.grade is Grade.OK
+    assert stuck == Finding("plugin", Severity.WARNING, "stuck in the kernel")
+    assert well.grade is Severity.OK
 
 
 @pytest.mark.parametrize("left", [True, False], ids=["stale", "absent"])
 @pytest.mark.parametrize(
     ("seen", "remedy"),
     [
-        (Checkup(containerd=ContainerdFile(2, nri=False)), CONTAINERD_NRI),
-        (Checkup(crio=CrioFiles(nri=False)), CRIO_NRI),
+        (HostDiagnostics(containerd=ContainerdFile(2, nri=False)), CONTAINERD_NRI),
+        (HostDiagnostics(crio=CrioFiles(nri=False)), CRIO_NRI),
     ],
     ids=["containerd", "crio"],
 )
 def test_settings_that_switch_nri_off_are_named_with_the_line_that_helps(
-    seen: Checkup, remedy: str, *, left: bool
+    seen: HostDiagnostics, remedy: str, *, left: bool
 ) -> None:
-    found = nri(Checkup(containerd=seen.containerd, crio=seen.crio, nri=left))
+    found = nri(HostDiagnostics(containerd=seen.containerd, crio=seen.crio, nri=left))
 
-    assert found.grade is Grade.BAD
+    assert found.grade is Severity.BAD
     assert "settings switch it off" in found.text
     assert found.text.endswith(remedy)
 
@@ -91,34 +96,34 @@ def test_settings_that_switch_nri_off_are_named_with_the_line_that_helps(
 def test_without_a_socket_each_runtime_that_may_be_there_has_its_line(
     containerd: ContainerdFile | None, crio: CrioFiles | None, remedies: set[str]
 ) -> None:
-    found = nri(Checkup(containerd=containerd, crio=crio, nri=False))
+    found = nri(HostDiagnostics(containerd=containerd, crio=crio, nri=False))
 
-    assert (found.grade, str(SOCKET) in found.text) == (Grade.BAD, True)
+    assert (found.grade, str(SOCKET) in found.text) == (Severity.BAD, True)
     assert {each for each in (CONTAINERD_NRI, CRIO_NRI) if each in found.text} == remedies
 
 
 @pytest.mark.parametrize("path", ["/run/containerd/nri.sock", "/var/lib/nri.sock"])
 def test_a_socket_that_the_settings_put_elsewhere_is_named(path: str) -> None:
-    found = nri(Checkup(containerd=ContainerdFile(2, nri=True, nri_socket=path), nri=False))
+    found = nri(HostDiagnostics(containerd=ContainerdFile(2, nri=True, nri_socket=path), nri=False))
 
-    assert (found.grade, f"put it at {path}" in found.text) == (Grade.BAD, True)
+    assert (found.grade, f"put it at {path}" in found.text) == (Severity.BAD, True)
     assert "--nri-socket" in found.text
 
 
 @pytest.mark.parametrize("path", ["/run/nri/nri.sock", "/var/run/nri/nri.sock"])
 def test_run_and_var_run_are_one_place(path: str) -> None:
-    found = nri(Checkup(containerd=ContainerdFile(2, nri=True, nri_socket=path), nri=False))
+    found = nri(HostDiagnostics(containerd=ContainerdFile(2, nri=True, nri_socket=path), nri=False))
 
     assert CONTAINERD_NRI in found.text
 
 
 def test_what_cannot_be_seen_is_a_note() -> None:
-    seen = Checkup(crio=CrioFiles(error="line 1"))
+    seen = HostDiagnostics(crio=CrioFiles(error="line 1"))
 
     _, settings, found = runtime_findings(seen, SOCKET, AWAY)
 
-    assert settings == Finding("CRI-O", Grade.NOTE, "its settings are unreadable: line 1")
-    assert found == Finding("NRI", Grade.NOTE, f"{SOCKET} can't be looked at; are you root?")
+    assert settings == Finding("CRI-O", Severity.NOTE, "its settings are unreadable: line 1")
+    assert found == Finding("NRI", Severity.NOTE, f"{SOCKET} can't be looked at; are you root?")
 
 
 def test_a_socket_is_told_from_a_file_and_from_nothing(tmp_path: Path) -> None:
@@ -128,7 +133,10 @@ def test_a_socket_is_told_from_a_file_and_from_nothing(tmp_path: Path) -> None:
     paths["file"].touch()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(paths["socket"]))
-        seen = {name: look((), Places(tmp_path, nri=path)).nri for name, path in paths.items()}
+        seen = {
+            name: read_diagnostics((), HostPaths(tmp_path, nri=path)).nri
+            for name, path in paths.items()
+        }
 
     assert seen == {"socket": True, "file": False, "none": False, "below": False, "long": None}
 
@@ -150,25 +158,25 @@ def asked() -> tuple[list[str], Callable[[str], VerbsDevice | VerbsFailure]]:
 def test_no_device_is_opened_where_dev_is_a_containers_own() -> None:
     opened, ask = asked()
 
-    probed, (found,) = verbs_of((HCA,), Checkup(own_dev=True), ask)
+    probed, (found,) = verbs_of((HCA,), HostDiagnostics(own_dev=True), ask)
 
     assert (opened, probed) == ([], [])
-    assert found.grade is Grade.NOTE
+    assert found.grade is Severity.NOTE
     assert "this container has a /dev of its own" in found.text
 
 
 def test_devices_are_opened_on_the_host() -> None:
     opened, ask = asked()
 
-    probed, (found,) = verbs_of((HCA,), Checkup(), ask)
+    probed, (found,) = verbs_of((HCA,), HostDiagnostics(), ask)
 
     assert opened == ["mlx5_0"]
     assert probed == [VerbsFailure("mlx5_0", "Failed to get devices list")]
-    assert found.grade is Grade.BAD
+    assert found.grade is Severity.BAD
 
 
 def test_without_pyverbs_none_can_be_opened() -> None:
-    probed, (found,) = verbs_of((HCA,), Checkup(), None)
+    probed, (found,) = verbs_of((HCA,), HostDiagnostics(), None)
 
     assert probed == []
     assert found.text.startswith("not asked: pyverbs is not installed")
@@ -224,7 +232,7 @@ def test_the_verb_names_nri_that_is_off_and_a_plugin_that_waits_for_it(
 def test_the_verb_reads_crios_settings_and_finds_the_socket(
     places: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(tmp_path / "run", beat_s=ago(40), stuck=(Stuck(ago(60), "a/b", "move link eth1"),))
+    beat(tmp_path / "run", beat_s=ago(40), stuck=(HungCall(ago(60), "a/b", "move link eth1"),))
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "nri.sock"))
         _, there = report(capsys, *places)

@@ -3,12 +3,12 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.facts.infiniband import (
-    Told,
-    are_all_seen,
+    RdmaNetlinkFacts,
+    are_all_visible,
     rdma_devices,
-    told,
+    read_netlink_facts,
 )
-from dranet_nri.inventory import RdmaDevice, RdmaPort
+from dranet_nri.inventory import RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.linux.rdma import types
 from tests.fakes.sysfs import FakeSysfs
 
@@ -40,7 +40,7 @@ def test_an_infiniband_device_tells_its_function_its_ports_and_its_fabric(tmp_pa
     with_hca(tmp_path)
 
     assert rdma_devices(tmp_path) == (
-        RdmaDevice(
+        RdmaDeviceFacts(
             name="mlx5_0",
             bus="pci",
             parent=PF,
@@ -48,7 +48,7 @@ def test_an_infiniband_device_tells_its_function_its_ports_and_its_fabric(tmp_pa
             node_type="CA",
             node_guid=GUID,
             ports=(
-                RdmaPort(
+                RdmaPortFacts(
                     number=1,
                     state="ACTIVE",
                     rate="200 Gb/sec (4X HDR)",
@@ -126,7 +126,7 @@ def test_without_netlink_the_protocol_follows_from_node_type_and_link_layer(
 
 def test_netlink_adds_what_sysfs_does_not_tell(tmp_path: Path) -> None:
     with_hca(tmp_path, "Ethernet")
-    told = Told(
+    told = RdmaNetlinkFacts(
         {"mlx5_0": types.RdmaDevice(3, "mlx5_0", protocol="opa", parent="mlx5_9")},
         {("mlx5_0", 1): types.RdmaPort(3, "mlx5_0", 1, state="DOWN", netdev="eth7")},
     )
@@ -143,7 +143,7 @@ def test_a_net_device_that_netlink_does_not_name_is_elsewhere_whatever_the_gids_
 ) -> None:
     host = FakeSysfs(tmp_path)
     host.rdma("rxe0", layers=("Ethernet",), gids=("eth0",))
-    told = Told({}, {("rxe0", 1): types.RdmaPort(0, "rxe0", 1)})
+    told = RdmaNetlinkFacts({}, {("rxe0", 1): types.RdmaPort(0, "rxe0", 1)})
 
     assert rdma_devices(tmp_path, told)[0].ports[0].netdevs == ()
 
@@ -154,7 +154,7 @@ def test_a_device_without_files_is_named_and_tells_nothing(tmp_path: Path) -> No
     (tmp_path / "class/infiniband").mkdir(parents=True)
     (tmp_path / "class/infiniband/efa_0").symlink_to(place)
 
-    assert rdma_devices(tmp_path) == (RdmaDevice("efa_0"),)
+    assert rdma_devices(tmp_path) == (RdmaDeviceFacts("efa_0"),)
 
 
 def test_a_device_that_went_is_left_out(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_empty_tail_of_the_partition_table_is_not_read_to_its_end(tmp_path: P
 
 
 def test_netlink_is_not_opened_where_sysfs_shows_no_device(tmp_path: Path) -> None:
-    assert told(tmp_path) == Told()
+    assert read_netlink_facts(tmp_path) == RdmaNetlinkFacts()
 
 
 def test_a_software_rdma_device_tells_its_net_devices_by_its_gids(tmp_path: Path) -> None:
@@ -237,8 +237,8 @@ def test_rdma_devices_may_be_out_of_sight_unless_all_namespaces_share_them(
     tmp_path: Path, mode: str, *, seen: bool
 ) -> None:
     host = FakeSysfs(tmp_path)
-    assert are_all_seen(tmp_path), "without ib_core there is none"
+    assert are_all_visible(tmp_path), "without ib_core there is none"
 
     host.tell("module/ib_core/refcnt", "3")
     host.tell("module/ib_core/parameters/netns_mode", mode)
-    assert are_all_seen(tmp_path) == seen
+    assert are_all_visible(tmp_path) == seen

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from dranet_nri.facts.links import SeenLink
-from dranet_nri.facts.scan import KnownLinks, host_facts
+from dranet_nri.facts.links import HostLink
+from dranet_nri.facts.scan import LinkCache, host_facts
 from dranet_nri.inventory import Inventory, inventory_from_facts
 from dranet_nri.model import Address, DefaultRoute, Device, Link
 from tests.fakes.sysfs import FakeSysfs
@@ -14,8 +14,8 @@ def inventory_of(
     uplink: int = 0,
 ) -> Inventory:
     routes = (DefaultRoute(4, 0, (uplink,)),) if uplink else ()
-    seen = {link.index: SeenLink(link) for link in links}
-    return inventory_from_facts(host_facts(root, KnownLinks(seen, addresses or {}), routes))
+    seen = {link.index: HostLink(link) for link in links}
+    return inventory_from_facts(host_facts(root, LinkCache(seen, addresses or {}), routes))
 
 
 def by_name(inventory: Inventory) -> dict[str, Device]:
@@ -153,7 +153,7 @@ def test_what_is_near_to_a_numa_node_is_read_from_its_distances_and_sockets(tmp_
     for cpu, socket in ((0, 0), (2, 0), (4, 1)):
         host.tell(f"devices/system/cpu/cpu{cpu}/topology/physical_package_id", str(socket))
 
-    facts = host_facts(tmp_path, KnownLinks(), ())
+    facts = host_facts(tmp_path, LinkCache(), ())
 
     assert (facts.numa_nodes, facts.numa_near) == (3, ((0, 1), (1, 0), (2,)))
 
@@ -164,7 +164,7 @@ def test_a_node_without_cpus_is_of_no_socket_and_a_host_may_tell_of_no_node(tmp_
         host.tell(f"devices/system/node/node{node}/distance", distances)
         host.tell(f"devices/system/node/node{node}/cpulist", cpus)
 
-    none = host_facts(tmp_path / "none", KnownLinks(), ())
+    none = host_facts(tmp_path / "none", LinkCache(), ())
 
-    assert host_facts(tmp_path, KnownLinks(), ()).numa_near == ((0, 1), (1, 0))
+    assert host_facts(tmp_path, LinkCache(), ()).numa_near == ((0, 1), (1, 0))
     assert (none.numa_nodes, none.numa_near) == (1, ())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dranet_nri.errors import InvalidValueError
-from dranet_nri.facts.invalidation import NOTHING, Event, Touched, touched_by
+from dranet_nri.facts.invalidation import NOTHING, Event, Invalidated, invalidated_by
 from dranet_nri.facts.netlink_events import NetEvent, NetEventKind
 from dranet_nri.facts.scan import MANY_LINKS, Scanner
 from dranet_nri.facts.uevents import OVERFLOW, DeviceEvent
@@ -23,25 +23,25 @@ LOOPBACK = 1  # the ifindex of lo in every namespace
     [
         ([], NOTHING),
         ([DeviceEvent("add", "net", "eth0")], NOTHING),
-        ([NetEvent(NetEventKind.LINK, 4)], Touched(frozenset({4}))),
-        ([NetEvent(NetEventKind.ADDRESS, 4)], Touched(frozenset({4}))),
-        ([NetEvent(NetEventKind.FILTER, 4)], Touched(frozenset({4}))),
-        ([NetEvent(NetEventKind.ROUTE)], Touched(routes=True)),
-        ([PCI], Touched(functions=True)),
-        ([DeviceEvent("add", "infiniband", "mlx5_0")], Touched(rdma=True)),
-        ([DeviceEvent("add", "infiniband_verbs", "uverbs0")], Touched(rdma=True)),
-        ([RdmaEvent(EventKind.REGISTER)], Touched(rdma=True)),
-        ([RdmaEvent(EventKind.LOST)], Touched(rdma=True)),
-        ([DeviceEvent(OVERFLOW)], Touched(everything=True)),
-        ([LOST], Touched(everything=True)),
+        ([NetEvent(NetEventKind.LINK, 4)], Invalidated(frozenset({4}))),
+        ([NetEvent(NetEventKind.ADDRESS, 4)], Invalidated(frozenset({4}))),
+        ([NetEvent(NetEventKind.FILTER, 4)], Invalidated(frozenset({4}))),
+        ([NetEvent(NetEventKind.ROUTE)], Invalidated(routes=True)),
+        ([PCI], Invalidated(functions=True)),
+        ([DeviceEvent("add", "infiniband", "mlx5_0")], Invalidated(rdma=True)),
+        ([DeviceEvent("add", "infiniband_verbs", "uverbs0")], Invalidated(rdma=True)),
+        ([RdmaEvent(EventKind.REGISTER)], Invalidated(rdma=True)),
+        ([RdmaEvent(EventKind.LOST)], Invalidated(rdma=True)),
+        ([DeviceEvent(OVERFLOW)], Invalidated(everything=True)),
+        ([LOST], Invalidated(everything=True)),
         (
             [NetEvent(NetEventKind.LINK, 4), PCI, NetEvent(NetEventKind.LINK, 5)],
-            Touched(frozenset({4, 5}), functions=True),
+            Invalidated(frozenset({4, 5}), functions=True),
         ),
     ],
 )
-def test_events_touch_what_they_are_about(events: list[Event], touched: Touched) -> None:
-    assert touched_by(events) == touched
+def test_events_touch_what_they_are_about(events: list[Event], touched: Invalidated) -> None:
+    assert invalidated_by(events) == touched
 
 
 @pytest.fixture

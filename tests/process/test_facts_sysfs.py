@@ -6,7 +6,7 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.facts.sysfs import NetParent, net_parent, numa_near, pci_addresses, pci_functions
 from dranet_nri.inventory import PciFunction
-from dranet_nri.linux.dirfd import Folder
+from dranet_nri.linux.dirfd import DirFd
 from dranet_nri.model import Link
 from tests.fakes.sysfs import FakeSysfs
 from tests.state.places import no_descriptors
@@ -15,7 +15,7 @@ PF = "0000:8a:00.0"
 
 
 def place(root: Path, link: Link) -> NetParent:
-    with Folder(root) as folder:
+    with DirFd(root) as folder:
         return net_parent(folder, link)
 
 
@@ -215,7 +215,7 @@ def test_files_that_cannot_be_read_are_empty(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "bytes").write_bytes(b"\xff\n")
 
-    with Folder(tmp_path) as folder:
+    with DirFd(tmp_path) as folder:
         assert folder.text("folder") == ""  # reading a directory fails after opening it
         assert folder.text("missing") == ""
         assert folder.text("bytes") == "\ufffd"
@@ -228,10 +228,10 @@ def test_a_process_that_can_open_nothing_sees_no_empty_host(tmp_path: Path) -> N
     host = FakeSysfs(tmp_path)
     host.pci(PF)
 
-    with Folder(tmp_path) as folder, no_descriptors():
+    with DirFd(tmp_path) as folder, no_descriptors():
         for read in (folder.names, folder.text, folder.number):
             with pytest.raises(KernelError, match="read sysfs: EMFILE"):
                 read("bus/pci/devices")
         with pytest.raises(KernelError, match="read sysfs: EMFILE"):
-            Folder(tmp_path)
+            DirFd(tmp_path)
         assert folder.target(f"bus/pci/devices/{PF}")

@@ -10,7 +10,7 @@ import pytest
 
 from dranet_nri.cdi.edits import EditOptions, cdi_ids, cdi_spec, metadata
 from dranet_nri.cdi.gate import Gate
-from dranet_nri.component.files import Fs, RealFs
+from dranet_nri.component.files import FileSystem, KernelFileSystem
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
@@ -49,7 +49,7 @@ OPTIONS = EditOptions()
 
 
 @dataclass
-class RecordingFs(RealFs):
+class RecordingFs(KernelFileSystem):
     """The real thing; remembers which targets changed, in order."""
 
     changes: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ def _tail(path: Path) -> str:
     return "/".join(path.parts[-2:])
 
 
-def gate_in(root: Path, fs: Fs) -> Gate:
+def gate_in(root: Path, fs: FileSystem) -> Gate:
     """Return a gate below root."""
     return Gate(fs, root / "cdi", root / "metadata")
 
@@ -98,7 +98,7 @@ def spec(root: Path, attachment: Attachment) -> bytes:
 def test_an_open_gate_is_a_spec_that_resolves_the_ids_and_the_files_that_it_mounts(
     tmp_path: Path,
 ) -> None:
-    gate_in(tmp_path, RealFs()).open(ALLOCATION, ATTACHMENT, OPTIONS)
+    gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
 
     written = json.loads((tmp_path / "cdi" / f"dra.net-{UID}.json").read_bytes())
     assert [f"{written['kind']}={each['name']}" for each in written["devices"]] == [
@@ -138,7 +138,7 @@ def test_closing_removes_the_spec_first_and_leaves_nothing(tmp_path: Path) -> No
 
 
 def test_closing_a_closed_gate_is_fine(tmp_path: Path) -> None:
-    gate = gate_in(tmp_path, RealFs())
+    gate = gate_in(tmp_path, KernelFileSystem())
 
     gate.close(UID)
 
@@ -148,7 +148,7 @@ def test_closing_a_closed_gate_is_fine(tmp_path: Path) -> None:
 def test_a_start_clears_what_a_crash_left_half_written_and_touches_nobody_elses(
     tmp_path: Path,
 ) -> None:
-    gate = gate_in(tmp_path, RealFs())
+    gate = gate_in(tmp_path, KernelFileSystem())
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
     whole = files_in(tmp_path)
     (tmp_path / "cdi" / ".other.com-gpu.json.new").write_text("half")
@@ -161,7 +161,7 @@ def test_a_start_clears_what_a_crash_left_half_written_and_touches_nobody_elses(
 
 
 def test_a_start_closes_the_gates_of_claims_that_nobody_has(tmp_path: Path) -> None:
-    gate = gate_in(tmp_path, RealFs())
+    gate = gate_in(tmp_path, KernelFileSystem())
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
     whole = files_in(tmp_path)
     stray = replace(CLAIM, uid="stray")
@@ -176,7 +176,7 @@ def test_a_start_closes_the_gates_of_claims_that_nobody_has(tmp_path: Path) -> N
 
 
 def test_a_start_on_a_fresh_node_has_nothing_to_clear(tmp_path: Path) -> None:
-    gate_in(tmp_path, RealFs()).clear(())
+    gate_in(tmp_path, KernelFileSystem()).clear(())
 
     assert list(tmp_path.iterdir()) == []
 
@@ -205,7 +205,7 @@ def test_opening_an_open_gate_rewrites_only_what_changed(tmp_path: Path) -> None
 
 
 def test_containers_and_the_runtime_can_read_every_file(tmp_path: Path) -> None:
-    gate_in(tmp_path, RealFs()).open(ALLOCATION, ATTACHMENT, OPTIONS)
+    gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
 
     modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in files_in(tmp_path)}
     assert modes == {0o644}
@@ -225,7 +225,7 @@ def test_whichever_call_fails_an_open_spec_never_names_what_is_not_there(
             opened = f"cdi/dra.net-{UID}.json" in found
             assert not opened, "the gate opens with the last change"
             assert found.items() <= content(ATTACHMENT).items(), "each file is whole or absent"
-        gate = gate_in(root, RealFs())
+        gate = gate_in(root, KernelFileSystem())
         gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
         assert gate.claims() == (UID,)
         assert not any(map(_is_staged, files_in(root)))
@@ -238,7 +238,7 @@ def test_whichever_call_fails_an_open_spec_never_names_what_is_not_there(
 def test_whichever_call_fails_a_rewrite_leaves_the_old_spec_or_the_new(tmp_path: Path) -> None:
     for n in count(1):
         root = tmp_path / str(n)
-        gate_in(root, RealFs()).open(ALLOCATION, ATTACHMENT, OPTIONS)
+        gate_in(root, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
         fs = FailingFs(n)
         try:
             gate_in(root, fs).open(ALLOCATION, RENAMED, OPTIONS)
@@ -253,7 +253,7 @@ def test_whichever_call_fails_a_rewrite_leaves_the_old_spec_or_the_new(tmp_path:
 
 
 def test_a_spec_that_cannot_be_removed_keeps_the_files_that_it_mounts(tmp_path: Path) -> None:
-    gate_in(tmp_path, RealFs()).open(ALLOCATION, ATTACHMENT, OPTIONS)
+    gate_in(tmp_path, KernelFileSystem()).open(ALLOCATION, ATTACHMENT, OPTIONS)
     before = files_in(tmp_path)
 
     with pytest.raises(OSError, match="injected"):
@@ -263,7 +263,7 @@ def test_a_spec_that_cannot_be_removed_keeps_the_files_that_it_mounts(tmp_path: 
 
 
 def test_open_gates_are_listed_and_other_files_are_not(tmp_path: Path) -> None:
-    gate = gate_in(tmp_path, RealFs())
+    gate = gate_in(tmp_path, KernelFileSystem())
     assert gate.claims() == ()
     gate.open(ALLOCATION, ATTACHMENT, OPTIONS)
     other = replace(CLAIM, uid="0a")
@@ -279,7 +279,7 @@ def test_a_claim_that_only_looks_has_no_gate_and_no_spec_that_runtimes_would_ref
 ) -> None:
     only_looks = tuple(replace(each, admin_access=True) for each in ALLOCATION.devices)
 
-    gate_in(tmp_path, RealFs()).open(
+    gate_in(tmp_path, KernelFileSystem()).open(
         replace(ALLOCATION, devices=only_looks), replace(ATTACHMENT, devices=()), OPTIONS
     )
 

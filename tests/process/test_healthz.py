@@ -7,7 +7,7 @@ import pytest
 
 from dranet_nri.cli import main
 from dranet_nri.state import heartbeat
-from dranet_nri.state.heartbeat import Stuck
+from dranet_nri.state.heartbeat import HungCall
 from tests.process.heartbeat_bench import ago, beat
 
 
@@ -87,7 +87,7 @@ def test_what_a_restart_may_help_fails_the_probe(
 def test_a_stuck_thread_is_told_and_fails_no_probe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(tmp_path, stuck=(Stuck(ago(312), "default/nics", "move link eth1"),))
+    beat(tmp_path, stuck=(HungCall(ago(312), "default/nics", "move link eth1"),))
 
     assert probed(tmp_path, capsys, "--ready") == (
         0,
@@ -98,7 +98,7 @@ def test_a_stuck_thread_is_told_and_fails_no_probe(
 def test_a_stuck_thread_of_no_claim_is_told_without_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(tmp_path, stuck=(Stuck(ago(312), "", "ask for TCX programs"),))
+    beat(tmp_path, stuck=(HungCall(ago(312), "", "ask for TCX programs"),))
 
     status, said = probed(tmp_path, capsys)
 

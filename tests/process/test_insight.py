@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from dra_shim.discovery.notices import Notice, TcxUnavailable
+from dra_shim.discovery.notices import Notice, TcxFileUnreadable
 from dra_shim.discovery.tcx import TcxSource
-from dranet_nri.component.files import RealFs
+from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.component.threads import in_thread
 from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError
 from dranet_nri.plan.refusals import described
 from dranet_nri.state import tcx
-from dranet_nri.state.tcx import Insight
-from dranet_nri.telemetry.tcx import Lookout
+from dranet_nri.state.tcx import PrivilegedFacts
+from dranet_nri.telemetry.tcx import PrivilegedFactsWriter
 
-SOME = Insight({3: ("count", "drop"), 11: ("count",)}, {7: ("macvlan", "vlan")})
+SOME = PrivilegedFacts({3: ("count", "drop"), 11: ("count",)}, {7: ("macvlan", "vlan")})
 
 
-def write(run: Path, seen: Insight) -> None:
-    tcx.store(RealFs(), run, tcx.encoded(seen))
+def write(run: Path, seen: PrivilegedFacts) -> None:
+    tcx.store(KernelFileSystem(), run, tcx.encoded(seen))
 
 
 def test_what_is_written_is_read_and_everybody_may(tmp_path: Path) -> None:
@@ -35,18 +35,18 @@ def test_what_is_written_is_read_and_everybody_may(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("directory", ["", "none"])
 def test_a_plugin_that_was_never_there_tells_nothing(tmp_path: Path, directory: str) -> None:
-    assert tcx.load(tmp_path / directory) == Insight()
+    assert tcx.load(tmp_path / directory) == PrivilegedFacts()
 
 
 def test_a_plugin_of_before_tells_nothing_of_other_namespaces(tmp_path: Path) -> None:
     (tmp_path / "facts.json").write_text('{"version": 1, "tcx": {"3": ["a"]}}')
 
-    assert tcx.load(tmp_path) == Insight({3: ("a",)})
+    assert tcx.load(tmp_path) == PrivilegedFacts({3: ("a",)})
 
 
 def test_the_order_of_links_does_not_matter(tmp_path: Path) -> None:
-    assert tcx.encoded(Insight({11: ("a",), 3: ("b",)})) == tcx.encoded(
-        Insight({3: ("b",), 11: ("a",)})
+    assert tcx.encoded(PrivilegedFacts({11: ("a",), 3: ("b",)})) == tcx.encoded(
+        PrivilegedFacts({3: ("b",), 11: ("a",)})
     )
 
 
@@ -91,10 +91,10 @@ class Host:
     """
 
     def __init__(self) -> None:
-        self.seen = Insight()
+        self.seen = PrivilegedFacts()
         self.error: Exception | None = None
 
-    def ask(self) -> Insight:
+    def ask(self) -> PrivilegedFacts:
         if self.error is not None:
             raise self.error
         return self.seen
@@ -102,12 +102,12 @@ class Host:
 
 def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
     host = Host()
-    lookout = Lookout(RealFs(), tmp_path, partial(in_thread, host.ask))
+    lookout = PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.ask))
     file = tmp_path / "facts.json"
 
     async def scene() -> None:
         await lookout.look()
-        assert tcx.load(tmp_path) == Insight()
+        assert tcx.load(tmp_path) == PrivilegedFacts()
         first = file.stat().st_ino
         await lookout.look()
         assert file.stat().st_ino == first
@@ -121,7 +121,9 @@ def test_a_look_writes_what_is_different_only(tmp_path: Path) -> None:
 def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: Path) -> None:
     host = Host()
     host.seen = SOME
-    lookout = Lookout(RealFs(), tmp_path / "run", partial(in_thread, host.ask))
+    lookout = PrivilegedFactsWriter(
+        KernelFileSystem(), tmp_path / "run", partial(in_thread, host.ask)
+    )
     no_thread = RuntimeError("can't start new thread")  # of the kind that nobody thinks of
     refusal = KernelError("ask for the TCX programs of link 3", 1)
 
@@ -153,7 +155,9 @@ def test_it_looks_again_and_again_until_it_is_cancelled(
     host = Host()
 
     async def scene() -> None:
-        task = asyncio.create_task(Lookout(RealFs(), tmp_path, partial(in_thread, host.ask)).run())
+        task = asyncio.create_task(
+            PrivilegedFactsWriter(KernelFileSystem(), tmp_path, partial(in_thread, host.ask)).run()
+        )
         host.seen = SOME
         while tcx.load(tmp_path) != SOME:  # the test's timeout bounds the wait
             await asyncio.to_thread(time.sleep, 0.001)
@@ -166,15 +170,15 @@ def test_it_looks_again_and_again_until_it_is_cancelled(
 def test_the_shim_goes_by_the_last_that_it_could_read_and_says_so_once(tmp_path: Path) -> None:
     notices: list[Notice] = []
     told = TcxSource(tmp_path, notices.append)
-    assert told.insight() == Insight()
+    assert told.insight() == PrivilegedFacts()
 
     write(tmp_path, SOME)
     assert told.insight() == SOME
     (tmp_path / "facts.json").write_text("{}")
     assert told.insight() == told.insight() == SOME
-    assert [type(notice) for notice in notices] == [TcxUnavailable]
-    write(tmp_path, Insight())
-    assert told.insight() == Insight()
+    assert [type(notice) for notice in notices] == [TcxFileUnreadable]
+    write(tmp_path, PrivilegedFacts())
+    assert told.insight() == PrivilegedFacts()
     (tmp_path / "facts.json").write_text("{}")
     told.insight()
-    assert [type(notice) for notice in notices] == [TcxUnavailable] * 2
+    assert [type(notice) for notice in notices] == [TcxFileUnreadable] * 2

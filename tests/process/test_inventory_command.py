@@ -5,7 +5,7 @@ import pytest
 
 from dra_shim.scheduling.inputs import parse_inventory
 from dranet_nri.commands.inventory import print_inventory
-from dranet_nri.inventory import Inventory, RdmaDevice, RdmaPort
+from dranet_nri.inventory import Inventory, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.model import Device, DeviceKey, Version
 
 FULL = Inventory(
@@ -31,17 +31,17 @@ FULL = Inventory(
 )
 
 
-HCA = RdmaDevice(
+HCA = RdmaDeviceFacts(
     name="mlx5_0",
     pci="0000:8a:00.0",
     node_type="CA",
     node_guid="0c42:a103:0065:5a1e",
     ports=(
-        RdmaPort(
+        RdmaPortFacts(
             1, "ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand", (), "LinkUp", 400, 26, 1,
             "fe80:0000:0000:0003", "0c42:a103:0065:5a1f", (0x8012, 0x7FFF),
         ),
-        RdmaPort(2),
+        RdmaPortFacts(2),
     ),
     sys_image_guid="0c42:a103:0065:5a10",
     fw_version="28.39.1002",
@@ -82,7 +82,9 @@ def test_scripts_get_every_attribute_as_json(capsys: pytest.CaptureFixture[str])
 
 
 def test_people_get_the_ports_of_rdma_devices_too(capsys: pytest.CaptureFixture[str]) -> None:
-    print_inventory("table", Inventory(), (RdmaDevice("efa_0", ports=(RdmaPort(1),)), HCA))
+    print_inventory(
+        "table", Inventory(), (RdmaDeviceFacts("efa_0", ports=(RdmaPortFacts(1),)), HCA)
+    )
 
     assert capsys.readouterr().out == (
         "No device can be given to pods.\n"

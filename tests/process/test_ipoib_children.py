@@ -5,7 +5,7 @@ from errno import EBUSY
 
 import pytest
 
-from dranet_nri.attach.child import remove_strays
+from dranet_nri.attach.child import remove_orphans
 from dranet_nri.attach.rdma import IP_ONLY_WARNING, RdmaOptions
 from dranet_nri.config import SHARED_MODE_WARNING
 from dranet_nri.errors import AttachError, RefusedError
@@ -313,9 +313,9 @@ def test_a_child_that_comes_home_late_is_a_stray_and_others_are_not(node: Node) 
     alias = record.devices[0].child
     node.kernel.destroy_netns(node.netns)
 
-    assert remove_strays(node.kernel, lambda: {alias}) == ()
+    assert remove_orphans(node.kernel, lambda: {alias}) == ()
     assert node.kernel.state("net1") is not None
-    assert remove_strays(node.kernel, lambda: ()) == (alias,)
+    assert remove_orphans(node.kernel, lambda: ()) == (alias,)
 
     assert node.kernel.state("net1") is None
     assert node.kernel.state("ib0") is not None

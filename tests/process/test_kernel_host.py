@@ -7,7 +7,7 @@ import pytest
 
 from dranet_nri.inventory import NetDevice
 from dranet_nri.kernel import host
-from dranet_nri.linux.netlink.links import IFLA_NETNS_IMMUTABLE, IFLA_PHYS_PORT_NAME, Seen
+from dranet_nri.linux.netlink.links import IFLA_NETNS_IMMUTABLE, IFLA_PHYS_PORT_NAME, DumpedLink
 from dranet_nri.model import Link
 
 PARENT = "0000:8a:00.1"
@@ -25,7 +25,9 @@ def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def device(attrs: dict[int, bytes]) -> NetDevice:
     """Return the facts of a host whose only link has these attributes."""
-    space: Any = SimpleNamespace(links=lambda: [Seen("eth1", 3, 1, 0, attrs)], netlink=None, fd=-1)
+    space: Any = SimpleNamespace(
+        links=lambda: [DumpedLink("eth1", 3, 1, 0, attrs)], netlink=None, fd=-1
+    )
     (found,) = host.host_facts(space, "/sys").netdevs
     return found
 

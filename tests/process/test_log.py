@@ -16,7 +16,7 @@ import pytest
 
 from dra_shim.kubeletplugin import sockets_of
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.log import ROOM, Outlet
+from dranet_nri.component.log import ROOM, NonBlockingStderr
 from dranet_nri.model import DRIVER_NAME
 from dranet_nri.nri.wire.messages import PodEventKind
 from dranet_nri.state.lock import PluginLock
@@ -37,8 +37,8 @@ LINE = b"x" * 999 + b"\n"
 MANY = 3 * ROOM // len(LINE)
 COMMAND = """
 import sys
-from dranet_nri.component.log import configure, logger, patient_stderr
-with patient_stderr():
+from dranet_nri.component.log import configure, logger, non_blocking_stderr
+with non_blocking_stderr():
     configure(json=True, verbose=False)
     for number in range({count}):
         logger("test").info("line", number=number)
@@ -70,7 +70,7 @@ def until(source: int, text: bytes, found: bytes = b"") -> list[bytes]:
 def test_a_reader_that_stalls_stops_no_writer_and_is_told_how_much_it_missed(
     pipe: tuple[int, int],
 ) -> None:
-    outlet = Outlet(pipe[1], gap)
+    outlet = NonBlockingStderr(pipe[1], gap)
     for _ in range(MANY):
         assert outlet.write(LINE) == len(LINE)
 
@@ -85,7 +85,7 @@ def test_a_reader_that_stalls_stops_no_writer_and_is_told_how_much_it_missed(
 
 
 def test_after_a_gap_nothing_is_taken_before_the_gap_is_told(pipe: tuple[int, int]) -> None:
-    outlet = Outlet(pipe[1], gap)
+    outlet = NonBlockingStderr(pipe[1], gap)
     for _ in range(MANY):
         outlet.write(LINE)
     head = os.read(pipe[0], 4 * len(LINE))  # there is room again
@@ -111,7 +111,7 @@ def test_what_cannot_be_written_is_counted_until_it_can(pipe: tuple[int, int]) -
         return gap(lines)
 
     full = os.open("/dev/full", os.O_WRONLY)
-    outlet = Outlet(full, told, retry_s=0.01)
+    outlet = NonBlockingStderr(full, told, retry_s=0.01)
     outlet.write(b"one\ntwo\n")
     assert tried.wait(30)
     outlet.write(b"three\n")
@@ -131,7 +131,7 @@ def test_what_cannot_be_written_is_counted_until_it_can(pipe: tuple[int, int]) -
 def test_nobody_left_to_read_is_no_error_of_who_writes() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    outlet = Outlet(writer, gap)
+    outlet = NonBlockingStderr(writer, gap)
 
     outlet.write(b"line\n")
     outlet.drain()

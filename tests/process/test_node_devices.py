@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from dra_shim.cel import SelectorError
-from dra_shim.discovery import DeviceHealthy, DevicesChanged, DeviceSelection, DeviceUnhealthy
+from dra_shim.discovery import DeviceRecovered, DevicesChanged, DeviceSelection, DeviceUnhealthy
 from dra_shim.discovery.schedule import LONGEST_S, QUIET_S
 from dra_shim.kubeletplugin import HealthReport
 from dra_shim.pool import NO_CARRIER, NO_RDMA
-from dranet_nri.component.files import RealFs
-from dranet_nri.inventory import HostFacts, RdmaDevice, RdmaPort
+from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.inventory import HostFacts, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.state import tcx
 from tests.process.node_bench import RESCAN_S, Bench, facts_with
 from tests.process.plugin_bench import finish
@@ -52,8 +52,8 @@ def test_programs_that_the_plugin_tells_of_are_published(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
             assert dict((await bench.device("a")).attributes)["dra.net/ebpf"] is False
-            seen = tcx.Insight({index: ("count",)})
-            tcx.store(RealFs(), bench.state.run, tcx.encoded(seen))
+            seen = tcx.PrivilegedFacts({index: ("count",)})
+            tcx.store(KernelFileSystem(), bench.state.run, tcx.encoded(seen))
             await bench.rest(RESCAN_S)
             told = dict((await bench.device("a")).attributes)
             assert (told["dra.net/ebpf"], told["dra.net/tcxProgramNames"]) == (True, "count")
@@ -195,7 +195,7 @@ def test_a_device_that_ails_is_tainted_until_it_recovers(bench: Bench) -> None:
             bench.host.announce()
             await bench.settle()
             assert bench.ailing() == {}
-            assert bench.said(DeviceHealthy) == [DeviceHealthy(PCI)]
+            assert bench.said(DeviceRecovered) == [DeviceRecovered(PCI)]
 
     finish(scene())
 
@@ -334,8 +334,8 @@ def test_health_is_said_at_once_and_again_only_when_it_is_another(bench: Bench) 
 def test_a_function_whose_rdma_device_is_gone_is_kept_from_pods_until_it_is_back(
     bench: Bench, *, all_rdma: bool
 ) -> None:
-    ports = (RdmaPort(1, "ACTIVE", link_layer="Ethernet", netdevs=("eth1",)),)
-    rdma = (RdmaDevice("mlx5_0", "pci", PF, PF, ports=ports),)
+    ports = (RdmaPortFacts(1, "ACTIVE", link_layer="Ethernet", netdevs=("eth1",)),)
+    rdma = (RdmaDeviceFacts("mlx5_0", "pci", PF, PF, ports=ports),)
     whole = HostFacts((function(),), (nic("eth1"),), rdma, all_rdma=all_rdma)
     bench.host.facts = whole
 

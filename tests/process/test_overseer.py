@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.attach.watchdog import FAULT, STUCK, Overseer
+from dranet_nri.attach.watchdog import FAULT, HUNG, Watchdog
 from dranet_nri.component.log import logger
-from dranet_nri.component.threads import now_doing
+from dranet_nri.component.threads import set_step
 from dranet_nri.model import Attachment, Failure, Phase
 from tests.fakes.node import Node
 from tests.process.plugin_node import node
@@ -25,14 +25,14 @@ class Hang:
         self.left = threading.Event()
 
     def work(self) -> None:
-        now_doing("add address 10.0.1.5/24")
+        set_step("add address 10.0.1.5/24")
         assert self.go.wait(30)
         self.left.set()
 
 
-def overseer(node: Node) -> Overseer:
+def overseer(node: Node) -> Watchdog:
     """Return one without any patience."""
-    return Overseer(node.attachments, node.clock, logger("test"), patience_s=0)
+    return Watchdog(node.attachments, node.clock, logger("test"), patience_s=0)
 
 
 def attached(node: Node) -> Attachment:
@@ -54,7 +54,7 @@ async def until_noted(node: Node, record: Attachment) -> Failure:
     """Return the failure that is recorded of a stuck thread."""
     while True:
         found = recorded(node, record)
-        if found is not None and found.failure is not None and found.failure.reason == STUCK:
+        if found is not None and found.failure is not None and found.failure.reason == HUNG:
             return found.failure
         await asyncio.sleep(0)
 

@@ -8,9 +8,9 @@ from dranet_nri.component.supervisor import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
     STEADY_S,
-    Part,
-    PartFailed,
-    Parts,
+    Supervisor,
+    Worker,
+    WorkerFailed,
 )
 from tests.fakes.clock import FakeClock
 
@@ -37,9 +37,9 @@ class Scripted:
         if error is not None:
             raise error
 
-    def part(self) -> Part:
+    def part(self) -> Worker:
         """Return it as a part."""
-        return Part(self.name, self.run)
+        return Worker(self.name, self.run)
 
 
 @dataclass
@@ -49,11 +49,11 @@ class Scene:
     clock: FakeClock = field(default_factory=FakeClock)
     good: Scripted = field(default_factory=lambda: Scripted("good"))
     bad: Scripted = field(default_factory=lambda: Scripted("bad"))
-    told: list[PartFailed] = field(default_factory=list)
+    told: list[WorkerFailed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Put them together."""
-        self.parts = Parts(
+        self.parts = Supervisor(
             [self.good.part(), self.bad.part()],
             self.told.append,
             clock=self.clock,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dranet_nri.daemon.process import is_worth_a_look
+from dranet_nri.daemon.process import needs_reconcile
 from dranet_nri.facts.uevents import DeviceEvent
 from dranet_nri.model import Allocation, InterfaceConfig, NetworkConfig, Phase, Pod
 from dranet_nri.plan.ops import MoveRdma
@@ -59,10 +59,10 @@ def test_events_are_looked_at_that_may_be_about_what_a_pod_has(
     node: Node, event: DeviceEvent, *, looked_at: bool
 ) -> None:
     pod, _ = started(node, "web", 1)
-    assert is_worth_a_look((DeviceEvent("change", "net", "lo"), event), node.plugin) == looked_at
+    assert needs_reconcile((DeviceEvent("change", "net", "lo"), event), node.plugin) == looked_at
 
     node.stop_pod(pod)
-    assert is_worth_a_look((event,), node.plugin) == (event.action == "overflow")
+    assert needs_reconcile((event,), node.plugin) == (event.action == "overflow")
 
 
 def appearing(name: str, action: str = "add", under: str = "virtual") -> DeviceEvent:
@@ -97,19 +97,19 @@ def test_what_appears_is_looked_at_if_it_may_be_what_is_missing(
     other, _ = started(node, "other", 2)
     node.stop_pod(other)
     pod, _ = started(node, "web", 1, NetworkConfig(InterfaceConfig(name="net0")))
-    assert not is_worth_a_look((appearing("eth1"), appearing("net0")), node.plugin), "it is there"
+    assert not needs_reconcile((appearing("eth1"), appearing("net0")), node.plugin), "it is there"
 
     node.kernel.fail_on(MoveRdma)
     node.stop_pod(pod)
 
     assert node.plugin.pending() == 1
-    assert is_worth_a_look((VETH, event), node.plugin) == looked_at
+    assert needs_reconcile((VETH, event), node.plugin) == looked_at
 
 
 def test_an_rdma_device_that_is_lost_closes_the_gate_once_it_is_looked_at(node: Node) -> None:
     _, claim = started(node, "web", 1)
     node.kernel.rdma.remove("mlx5_1")
-    assert is_worth_a_look((GONE,), node.plugin)
+    assert needs_reconcile((GONE,), node.plugin)
 
     assert node.reconcile()
 

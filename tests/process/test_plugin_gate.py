@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dranet_nri import cli
-from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import GATE_CLOSED, Allocation, Attachment, Phase
@@ -17,7 +17,7 @@ from dranet_nri.plan.retry import DETACH_FAILED
 from tests.fakes.node import LATER, FullFs, Node
 
 
-class WatchingExecutor(Executor):
+class WatchingExecutor(PlanExecutor):
     """An executor that looks at the gate when a detach begins."""
 
     def __init__(self, node: Node, claim: Allocation) -> None:

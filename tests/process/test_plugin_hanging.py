@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import pytest
 
-from dranet_nri.attach.watchdog import Repair, Repairs, Subject
+from dranet_nri.attach.watchdog import Repair, RepairRunner, RepairSubject
 from dranet_nri.component.log import logger
-from dranet_nri.errors import HeldError
-from dranet_nri.hooks.handler import MOMENT_S, PATIENCE_S
+from dranet_nri.errors import OwnedError
+from dranet_nri.hooks.handler import HANG_WAIT_S, TURN_S
 from dranet_nri.model import NetnsId, Phase, Pod
 from dranet_nri.state.heartbeat import ROUND_S
 from tests.fakes.kernel import FakeKernel
@@ -169,7 +169,7 @@ def test_a_device_that_hangs_keeps_no_other_from_a_pod_but_its_own(
         assert node.in_pod(1, free)
         kernel.go.set()
         await stop
-        with pytest.raises(HeldError, match=r"pci-0000-01-00-0 .* held by pod default/free"):
+        with pytest.raises(OwnedError, match=r"pci-0000-01-00-0 .* held by pod default/free"):
             await attach
         assert node.in_pod(1, free)
 
@@ -235,10 +235,10 @@ async def hang() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hanging", "begun_s"), [(0, 0.0), (8, 8 * MOMENT_S), (61, PATIENCE_S), (1000, PATIENCE_S)]
+    ("hanging", "begun_s"), [(0, 0.0), (8, 8 * TURN_S), (61, HANG_WAIT_S), (1000, HANG_WAIT_S)]
 )
 def test_what_hangs_costs_a_round_its_patience_once(hanging: int, begun_s: float) -> None:
-    repairs = Repairs(logger("test"))
+    repairs = RepairRunner(logger("test"))
     begun: list[float] = []
 
     async def healthy() -> None:
@@ -246,11 +246,11 @@ def test_what_hangs_costs_a_round_its_patience_once(hanging: int, begun_s: float
 
     def differences() -> Iterator[Repair]:
         for number in range(hanging):
-            yield Repair("hangs", Subject("x", str(number)), hang)
-        yield Repair("is well", Subject("y", "y"), healthy)
+            yield Repair("hangs", RepairSubject("x", str(number)), hang)
+        yield Repair("is well", RepairSubject("y", "y"), healthy)
 
     async def scene() -> tuple[bool, float, bool, float]:
-        done = partial(repairs.done, patience_s=PATIENCE_S, moment_s=MOMENT_S)
+        done = partial(repairs.done, patience_s=HANG_WAIT_S, moment_s=TURN_S)
         loop = asyncio.get_running_loop()
         first = await done(differences()), loop.time()
         return *first, await done(differences()), loop.time()
@@ -259,12 +259,12 @@ def test_what_hangs_costs_a_round_its_patience_once(hanging: int, begun_s: float
 
     assert begun == pytest.approx([begun_s, first_s])
     assert (first, second) == (hanging == 0, hanging == 0)
-    assert first_s == second_s == pytest.approx(PATIENCE_S if hanging else 0.0)
+    assert first_s == second_s == pytest.approx(HANG_WAIT_S if hanging else 0.0)
     assert first_s < ROUND_S
 
 
 def test_a_slow_repair_is_waited_for_and_the_next_one_is_not_kept() -> None:
-    repairs = Repairs(logger("test"))
+    repairs = RepairRunner(logger("test"))
     order: list[str] = []
 
     async def lasting(name: str, seconds: float) -> None:
@@ -272,14 +272,14 @@ def test_a_slow_repair_is_waited_for_and_the_next_one_is_not_kept() -> None:
         order.append(name)
 
     async def scene() -> bool:
-        work = (("slow", PATIENCE_S / 2), ("swift", 0.0))
+        work = (("slow", HANG_WAIT_S / 2), ("swift", 0.0))
         return await repairs.done(
             (
-                Repair("x", Subject(name, name), partial(lasting, name, seconds))
+                Repair("x", RepairSubject(name, name), partial(lasting, name, seconds))
                 for name, seconds in work
             ),
-            PATIENCE_S,
-            MOMENT_S,
+            HANG_WAIT_S,
+            TURN_S,
         )
 
     assert swiftly(scene)

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from dataclasses import replace
 
-from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.model import Allocation, Attachment, ObjectRef, Phase, Pod
 from dranet_nri.plan.ops import AddAddress
@@ -16,7 +16,7 @@ __all__ = ["node"]
 OLD, NEW = "of-the-old-pod", "of-the-new-pod"
 
 
-class HangingWayHome(Executor):
+class HangingWayHome(PlanExecutor):
     """An executor that does not bring the old claim home before it is told."""
 
     def __init__(self, node: Node) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.attach.executor import Executor
+from dranet_nri.attach.executor import PlanExecutor
 from dranet_nri.attach.rdma import RdmaOptions
 from dranet_nri.attach.watchdog import FAULT
 from dranet_nri.errors import KernelError, RefusedError
@@ -194,7 +194,7 @@ def test_without_descriptors_only_claimed_pods_are_refused(tmp_path: Path) -> No
 # --------------------------------------------------------------------------- surprises
 
 
-class ThreadlessExecutor(Executor):
+class ThreadlessExecutor(PlanExecutor):
     """An executor on a node where no thread can be had."""
 
     def __init__(self, node: Node) -> None:

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from dranet_nri.attach.watchdog import FAULT, STUCK
+from dranet_nri.attach.watchdog import FAULT, HUNG
 from dranet_nri.cdi.edits import cdi_ids
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
@@ -330,7 +330,7 @@ def test_what_a_plugin_that_ended_said_of_a_stuck_thread_goes_with_the_next_look
     node.synchronize(pod)
     record = node.attachments.get(claim.claim.uid)
     assert record is not None
-    stuck = Failure(STUCK, "observe eth1 has not returned for 10 s", 1)
+    stuck = Failure(HUNG, "observe eth1 has not returned for 10 s", 1)
     node.attachments.put(replace(record, failure=stuck))
     node.restart()
 

@@ -10,7 +10,7 @@ from dranet_nri._gen import nri_pb2
 from dranet_nri.model import Pod
 from dranet_nri.nri.stub import Connection, Endpoint
 from dranet_nri.nri.wire.messages import PodEventKind
-from dranet_nri.nri.wire.ttrpc import Answer, Code
+from dranet_nri.nri.wire.ttrpc import RpcCode, TtrpcResponse
 from tests.fakes.clock import FakeClock
 from tests.fakes.node import Node, PausedExecutor
 from tests.fakes.runtime import RuntimeConnection, RuntimeServer, pod_message
@@ -50,7 +50,7 @@ def message(pod: Pod) -> nri_pb2.PodSandbox:
     return pod_message(pod.sandbox_id, uid=pod.uid, netns=pod.netns_path)
 
 
-async def answers(runtime: RuntimeConnection, pod: Pod) -> list[Answer]:
+async def answers(runtime: RuntimeConnection, pod: Pod) -> list[TtrpcResponse]:
     """Return the answers to one event of each kind."""
     streams = [runtime.runtime.pod_event(kind, message(pod)) for kind in (RUN, STOP, REMOVE)]
     container = container_message(pod.sandbox_id)
@@ -92,6 +92,6 @@ def test_case_40_a_plugin_that_stops_refuses_a_claimed_pod_as_often_as_otherwise
             create = runtime.runtime.create_container(message(pods[3]), container)
             status = (await runtime.answer(create)).status
             assert status is not None
-            assert status.code == Code.UNAVAILABLE
+            assert status.code == RpcCode.UNAVAILABLE
 
     finish(scene())

@@ -5,7 +5,7 @@ from errno import EBUSY
 
 import pytest
 
-from dranet_nri.errors import AttachError, HeldError, KernelError, RefusedError
+from dranet_nri.errors import AttachError, KernelError, OwnedError, RefusedError
 from dranet_nri.model import (
     Allocation,
     ContainerClaim,
@@ -98,7 +98,7 @@ def test_what_a_full_disk_keeps_from_being_recorded_as_home_is_told_as_that(node
     node.allocations.remove(ended.claim.uid)
     node.allocate(other, 1, claim="next")
 
-    with pytest.raises(HeldError, match=r"held by pod default/web .*, which is gone; .* retried"):
+    with pytest.raises(OwnedError, match=r"held by pod default/web .*, which is gone; .* retried"):
         node.run_pod(other)
 
     assert node.plugin.pending() == 1, "of the pod that is gone"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.attach.conflicts import refuse_unusable
-from dranet_nri.errors import HeldError, UnusableRecordError
+from dranet_nri.attach.conflicts import check_no_corrupt_owner
+from dranet_nri.errors import OwnedError, UnusableRecordError
 from dranet_nri.model import Allocation, Pod
-from dranet_nri.state.corrupt import Damage
+from dranet_nri.state.corrupt import CorruptSummary
 from dranet_nri.state.record import VERSION
 from tests.fakes.node import Node
 from tests.process.plugin_node import node
@@ -61,7 +61,7 @@ def test_a_nic_of_a_pod_whose_record_is_newer_is_given_to_no_other_pod(
     second = node.allocate(other, 1, claim="second")
     path = record_of(node, claim)
 
-    with pytest.raises(HeldError) as caught:
+    with pytest.raises(OwnedError) as caught:
         node.run_pod(other)
 
     text = str(caught.value)
@@ -85,7 +85,7 @@ def test_its_nic_is_free_once_the_record_that_nobody_could_use_is_removed(node: 
     write_newer(node, claim)
     ended(node, pod)
     second = node.allocate(other, 1, claim="second")
-    with pytest.raises(HeldError):
+    with pytest.raises(OwnedError):
         node.run_pod(other)
 
     node.allocations.remove(claim.claim.uid)
@@ -120,7 +120,7 @@ def test_of_a_record_that_tells_no_devices_the_allocation_does(node: Node) -> No
     node.allocate(other, 1, claim="second")
     free = node.allocate(third, 2, claim="third")
 
-    with pytest.raises(HeldError, match=r"of claim claim-first cannot be used: .*not JSON"):
+    with pytest.raises(OwnedError, match=r"of claim claim-first cannot be used: .*not JSON"):
         node.run_pod(other)
     node.run_pod(third)
 
@@ -169,14 +169,14 @@ def test_shares_of_a_device_do_not_keep_each_other_out(
     damage = damaged(node, held, theirs)
 
     try:
-        refuse_unusable((asking,), (damage,), lambda _uid: None)
-    except HeldError:
+        check_no_corrupt_owner((asking,), (damage,), lambda _uid: None)
+    except OwnedError:
         assert refused
     else:
         assert not refused
 
 
-def damaged(node: Node, claim: Allocation, share_id: str) -> Damage:
+def damaged(node: Node, claim: Allocation, share_id: str) -> CorruptSummary:
     """Return what is told of a newer record of the claim's one device."""
     device = {"device": {"name": claim.devices[0].device.name}, "shareId": share_id}
     path = record_of(node, claim)

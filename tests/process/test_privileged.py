@@ -7,7 +7,7 @@ import pytest
 from dranet_nri.errors import KernelError
 from dranet_nri.facts import privileged
 from dranet_nri.linux import bpf
-from dranet_nri.state.tcx import Insight
+from dranet_nri.state.tcx import PrivilegedFacts
 
 ABOVE = {7: ("macvlan",)}
 
@@ -30,18 +30,18 @@ def refuse(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
 def test_who_may_not_ask_for_programs_gets_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, EPERM)
 
-    assert privileged.look_if_allowed() == Insight({}, ABOVE)
+    assert privileged.read_allowed_facts() == PrivilegedFacts({}, ABOVE)
 
 
 def test_another_failure_is_not_taken_for_no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, EINVAL)
 
     with pytest.raises(KernelError, match="EINVAL"):
-        privileged.look_if_allowed()
+        privileged.read_allowed_facts()
 
 
 def test_the_plugin_takes_no_refusal_for_no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, EPERM)
 
     with pytest.raises(KernelError, match="EPERM"):
-        privileged.look()
+        privileged.read_privileged_facts()

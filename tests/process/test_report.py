@@ -9,7 +9,7 @@ import pytest
 from dra_shim.cli import main as shim
 from dranet_nri.cli import main as plugin
 from dranet_nri.commands.inventory import print_inventory
-from dranet_nri.component.findings import Finding, Grade, show_findings
+from dranet_nri.component.findings import Finding, Severity, show_findings
 from dranet_nri.component.output import say, shown, table
 from dranet_nri.inventory import Inventory
 from dranet_nri.model import Device, DeviceKey
@@ -40,7 +40,7 @@ def inventory() -> None:
 
 def doctor() -> None:
     """Print a report with such names."""
-    show_findings("table", [Finding(NASTY, Grade.NOTE, NASTY)])
+    show_findings("table", [Finding(NASTY, Severity.NOTE, NASTY)])
 
 
 def plugins_error() -> None:

@@ -24,7 +24,7 @@ from dra_shim.kubeletplugin import dra_services, sockets_of
 from dra_shim.kubeletplugin.plugin import WATCH_S, KubeletPlugin
 from dra_shim.resourceslice.layout import slice_name
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.findings import Finding, Grade
+from dranet_nri.component.findings import Finding, Severity
 from dranet_nri.model import AllocatedDevice, Allocation, Failure, ObjectRef, Phase
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.fakes.clock import FakeClock
@@ -63,9 +63,9 @@ def test_a_server_that_has_everything() -> None:
             await api.create(SLICE, slice_of(slice_name(NODE_1, 0), "a", "b"))
 
             assert await all_of(server_findings(api, NODE_1)) == [
-                Finding("API server", Grade.OK, "serves resource.k8s.io/v1"),
-                Finding("node", Grade.OK, NODE_1),
-                Finding("slices", Grade.OK, "2 devices in 1 slices"),
+                Finding("API server", Severity.OK, "serves resource.k8s.io/v1"),
+                Finding("node", Severity.OK, NODE_1),
+                Finding("slices", Severity.OK, "2 devices in 1 slices"),
             ]
 
     finish(scene())
@@ -74,7 +74,7 @@ def test_a_server_that_has_everything() -> None:
 def test_who_finds_no_device_published_is_sent_to_the_inventory_and_to_the_log() -> None:
     (finding,) = slice_findings(NODE_1, ())
 
-    assert finding.grade is Grade.WARNING
+    assert finding.grade is Severity.WARNING
     assert "'dranet-nri inventory'" in finding.text
     assert "the shim's log ('left out')" in finding.text
 
@@ -86,9 +86,9 @@ def test_a_node_of_another_name_and_slices_of_another_hand() -> None:
 
             _, node, foreign, none = await all_of(server_findings(api, NODE_1))
 
-            assert (node.grade, "--hostname-override" in node.text) == (Grade.BAD, True)
-            assert (foreign.grade, "two drivers" in foreign.text) == (Grade.WARNING, True)
-            assert (none.grade, "dranet-nri inventory" in none.text) == (Grade.WARNING, True)
+            assert (node.grade, "--hostname-override" in node.text) == (Severity.BAD, True)
+            assert (foreign.grade, "two drivers" in foreign.text) == (Severity.WARNING, True)
+            assert (none.grade, "dranet-nri inventory" in none.text) == (Severity.WARNING, True)
 
     finish(scene())
 
@@ -100,7 +100,7 @@ def test_a_server_that_does_not_answer_is_asked_nothing_else() -> None:
 
             (finding,) = await all_of(server_findings(api, NODE_1))
 
-            assert (finding.subject, finding.grade) == ("API server", Grade.BAD)
+            assert (finding.subject, finding.grade) == ("API server", Severity.BAD)
 
     finish(scene())
 
@@ -115,7 +115,7 @@ def test_slices_that_may_not_be_listed() -> None:
 
             *_, finding = await all_of(server_findings(api, NODE_1))
 
-            assert (finding.subject, finding.grade) == ("slices", Grade.BAD)
+            assert (finding.subject, finding.grade) == ("slices", Severity.BAD)
 
     finish(scene())
 
@@ -127,11 +127,11 @@ def test_rights_that_are_missing_are_named_with_what_fails() -> None:
             server.denied = {("get", "pods"), ("patch", "resourceclaims/status")}
             missing = await all_of(right_findings(api))
 
-        assert whole == [Finding("rights", Grade.OK, f"all {len(RIGHTS)} that are needed")]
+        assert whole == [Finding("rights", Severity.OK, f"all {len(RIGHTS)} that are needed")]
         assert [(finding.grade, finding.text.partition(";")[0]) for finding in missing] == [
-            (Grade.BAD, "may not get pods: no claim can be prepared"),
+            (Severity.BAD, "may not get pods: no claim can be prepared"),
             (
-                Grade.WARNING,
+                Severity.WARNING,
                 "may not patch resourceclaims/status: claims do not show their devices",
             ),
         ]
@@ -144,7 +144,7 @@ def test_rights_that_cannot_be_asked() -> None:
         async with talking() as (server, api):
             server.fail(Told(500, b"", {}))
             (finding,) = await all_of(right_findings(api))
-            assert finding.grade is Grade.WARNING
+            assert finding.grade is Severity.WARNING
 
     finish(scene())
 
@@ -168,10 +168,10 @@ def test_sockets_that_answer_and_sockets_that_do_not(tmp_path: Path) -> None:
         (tmp_path / "plugins").mkdir()
         sockets = sockets_of(tmp_path, "dra.net")
         (before,) = await all_of(kubelet_findings(sockets, tmp_path, ready=False))
-        assert (before.grade, f"is {tmp_path} the kubelet's" in before.text) == (Grade.BAD, True)
+        assert (before.grade, f"is {tmp_path} the kubelet's" in before.text) == (Severity.BAD, True)
         assert "--kubelet-root-dir (k0s: /var/lib/k0s/kubelet, microk8s: /var/snap" in before.text
         (other,) = await all_of(kubelet_findings(sockets, tmp_path, ready=True))
-        assert (other.grade, f"{tmp_path} is not its" in other.text) == (Grade.WARNING, True)
+        assert (other.grade, f"{tmp_path} is not its" in other.text) == (Severity.WARNING, True)
 
         clock = FakeClock()
         plugin = KubeletPlugin(
@@ -182,7 +182,7 @@ def test_sockets_that_answer_and_sockets_that_do_not(tmp_path: Path) -> None:
         (there,) = await all_of(kubelet_findings(sockets, tmp_path, ready=False))
         serving.cancel()
         await asyncio.wait((serving,))
-        assert there.grade is Grade.OK
+        assert there.grade is Severity.OK
         assert f"below {tmp_path} answer" in there.text
 
     finish(scene())
@@ -205,20 +205,20 @@ def prepared(state: StatePaths) -> None:
 
 def test_nothing_is_prepared(state: StatePaths) -> None:
     assert list(record_findings(state)) == [
-        Finding("records", Grade.OK, "no claim is prepared on this node")
+        Finding("records", Severity.OK, "no claim is prepared on this node")
     ]
     assert not state.directory.exists(), "nothing is changed"
 
 
 @pytest.mark.parametrize(
-    ("phase", "grade"), [(Phase.ATTACHED, Grade.OK), (Phase.INTENT, Grade.NOTE)]
+    ("phase", "grade"), [(Phase.ATTACHED, Severity.OK), (Phase.INTENT, Severity.NOTE)]
 )
 def test_a_claim_is_told_with_its_pod_and_how_far_it_is(
-    state: StatePaths, phase: Phase, grade: Grade
+    state: StatePaths, phase: Phase, grade: Severity
 ) -> None:
     prepared(state)
     (waiting,) = record_findings(state)
-    assert (waiting.subject, waiting.grade) == ("claim ai/nics", Grade.NOTE)
+    assert (waiting.subject, waiting.grade) == ("claim ai/nics", Severity.NOTE)
 
     attach(state, CLAIM, POD, "a", phase)
 
@@ -237,7 +237,7 @@ def test_a_claim_that_failed_says_why(state: StatePaths) -> None:
 
     (finding,) = record_findings(state)
 
-    assert finding.grade is Grade.BAD
+    assert finding.grade is Severity.BAD
     assert finding.text.endswith("NetworkDeviceAttachFailed: device a: is gone")
 
 
@@ -254,9 +254,9 @@ def test_devices_that_a_pod_kept_and_a_record_that_is_in_the_way(state: StatePat
 
     broken, kept = record_findings(state)
 
-    assert (broken.subject, broken.grade) == ("record u7", Grade.BAD)
+    assert (broken.subject, broken.grade) == ("record u7", Severity.BAD)
     assert f"({record}); delete its pod, or run dra-shim release --claim-uid u7" in broken.text
-    assert (kept.subject, kept.grade) == ("claim ai/left", Grade.WARNING)
+    assert (kept.subject, kept.grade) == ("claim ai/left", Severity.WARNING)
     assert kept.text.startswith("unprepared, and pod ai/train still has its devices")
 
 
@@ -266,7 +266,7 @@ def test_a_record_that_was_moved_aside_is_a_note(state: StatePaths) -> None:
 
     (note,) = record_findings(state)
 
-    assert (note.subject, note.grade) == ("record u7", Grade.NOTE)
+    assert (note.subject, note.grade) == ("record u7", Severity.NOTE)
     assert f"bytes kept in {state.allocations}/quarantine/u7.json.1; remove it when" in note.text
 
 
@@ -275,7 +275,7 @@ def test_both_records_of_a_claim_are_told(state: StatePaths) -> None:
 
     found = list(record_findings(state))
 
-    assert [finding.grade for finding in found] == [Grade.BAD, Grade.BAD]
+    assert [finding.grade for finding in found] == [Severity.BAD, Severity.BAD]
     assert all(str(path) in entry.text for path, entry in zip(paths, found, strict=True))
 
 
@@ -285,7 +285,7 @@ def test_a_claim_whose_record_cannot_be_used_is_not_called_unprepared(state: Sta
 
     _, kept = record_findings(state)
 
-    assert (kept.subject, kept.grade) == ("claim ai/nics", Grade.WARNING)
+    assert (kept.subject, kept.grade) == ("claim ai/nics", Severity.WARNING)
     assert kept.text.startswith("its record cannot be used, and pod ai/train still has its devices")
 
 
@@ -304,10 +304,10 @@ def test_the_verb_says_all_of_it_and_fails_where_something_is_bad(
     assert [run.returncode for run in runs] == [1, 1], table.stderr
     found = [Finding(**finding) for finding in json.loads(document.stdout)["findings"]]
     assert [(finding.subject, finding.grade) for finding in found] == [
-        ("API server", Grade.BAD),
-        ("shim", Grade.WARNING),
-        ("kubelet", Grade.BAD),
-        ("records", Grade.OK),
+        ("API server", Severity.BAD),
+        ("shim", Severity.WARNING),
+        ("kubelet", Severity.BAD),
+        ("records", Severity.OK),
     ]
     assert "127.0.0.1:1: no answer" in found[1].text
     assert len(table.stdout.splitlines()) == 1 + 4

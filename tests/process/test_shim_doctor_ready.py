@@ -16,13 +16,13 @@ from dra_shim.commands.doctor_checks import shim_findings
 from dra_shim.settings.listen_address import ListenAddress
 from dra_shim.web import HealthChecks, Metrics, PluginSigns, WebServer, pages
 from dra_shim.web.server import MakePage, Page
-from dranet_nri.component.findings import Finding, Grade
+from dranet_nri.component.findings import Finding, Severity
 from tests.process.kubelet_bench import Node, home
 from tests.process.web_bench import WebNotices
 
 __all__ = ["home"]
 
-READY = Finding("shim", Grade.OK, "registered at the kubelet, and its devices are published")
+READY = Finding("shim", Severity.OK, "registered at the kubelet, and its devices are published")
 
 
 @asynccontextmanager
@@ -68,7 +68,7 @@ def test_a_shim_says_whether_the_kubelet_knows_it(home: Path) -> None:
     (unknown,), known = asyncio.run(scene())
     node.close()
 
-    assert unknown.grade is Grade.BAD
+    assert unknown.grade is Severity.BAD
     assert unknown.text.startswith("not registered at the kubelet: it has said nothing yet; if ")
     assert str(node.sockets.registration.parent) in unknown.text
     assert "/var/lib/k0s/kubelet" in unknown.text
@@ -77,8 +77,8 @@ def test_a_shim_says_whether_the_kubelet_knows_it(home: Path) -> None:
 
 def test_each_thing_that_is_missing_is_a_finding() -> None:
     assert of_page(Page("not registered\nnot published\n", 503)) == [
-        Finding("shim", Grade.BAD, "not registered"),
-        Finding("shim", Grade.BAD, "not published"),
+        Finding("shim", Severity.BAD, "not registered"),
+        Finding("shim", Severity.BAD, "not published"),
     ]
 
 
@@ -88,7 +88,7 @@ def test_each_thing_that_is_missing_is_a_finding() -> None:
 def test_what_is_no_answer_of_ours_is_another_programs(page: Page) -> None:
     (finding,) = of_page(page)
 
-    assert finding.grade is Grade.WARNING
+    assert finding.grade is Severity.WARNING
     assert finding.text.partition(": ")[2] == (
         f"answers {page.status}, so it is another program's; stop that (dranet?), or start "
         "'dra-shim run' with another --bind-address and give that here, too"
@@ -130,14 +130,14 @@ def test_who_speaks_no_http_is_no_answer(reply: bytes | None) -> None:
 
     (finding,) = asyncio.run(scene())
 
-    assert (finding.grade, "no answer (" in finding.text) == (Grade.WARNING, True)
+    assert (finding.grade, "no answer (" in finding.text) == (Severity.WARNING, True)
 
 
 @pytest.mark.parametrize("host", ["::", "::1%nowhere", "-é"])
 def test_an_address_that_cannot_be_asked_is_no_answer(host: str) -> None:
     (finding,) = asyncio.run(found(ListenAddress(host, 1)))
 
-    assert (finding.grade, "no answer (" in finding.text) == (Grade.WARNING, True)
+    assert (finding.grade, "no answer (" in finding.text) == (Severity.WARNING, True)
     assert finding.text.startswith("[::1]:1") is (host == "::")
 
 
@@ -179,6 +179,6 @@ def test_a_registered_shim_below_another_directory_is_told_from_none(
     said = {
         finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]
     }
-    assert said["shim"]["grade"] == Grade.OK
-    assert said["kubelet"]["grade"] == Grade.WARNING
+    assert said["shim"]["grade"] == Severity.OK
+    assert said["kubelet"]["grade"] == Severity.WARNING
     assert f"{tmp_path} is not its --kubelet-root-dir" in said["kubelet"]["text"]

@@ -12,7 +12,7 @@ import pytest
 from dra_shim.checkpoint.transaction import CheckpointTransaction, UnwritableError, observe
 from dra_shim.pool import DeviceUsage
 from dra_shim.settings.common import StatePaths
-from dranet_nri.component.files import RealFs
+from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     AllocatedDevice,
@@ -65,7 +65,7 @@ def shares(
     return replace(allocation(name, uid), devices=tuple(given))
 
 
-class FailingFs(RealFs):
+class FailingFs(KernelFileSystem):
     """Fails every replacement after the first few."""
 
     def __init__(self, good: int) -> None:
@@ -140,7 +140,7 @@ def test_a_directory_that_cannot_be_written_is_named_with_the_remedy(
     remedy: str,
     write: Callable[[CheckpointTransaction], None],
 ) -> None:
-    class RefusingFs(RealFs):
+    class RefusingFs(KernelFileSystem):
         def unlink(self, path: Path) -> None:
             raise error
 
@@ -187,7 +187,7 @@ def test_a_changed_record_is_put_back_when_a_later_one_fails(state: StatePaths) 
 
 
 def test_a_signal_waits_until_the_records_are_whole(state: StatePaths) -> None:
-    class Interrupting(RealFs):
+    class Interrupting(KernelFileSystem):
         def replace(self, source: Path, target: Path) -> None:
             signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # gRPC has threads here
             super().replace(source, target)

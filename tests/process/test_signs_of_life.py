@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.component.files import RealFs
-from dranet_nri.errors import AttachError, HeldError, KernelError, NoNetnsError, RefusedError
+from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.errors import AttachError, KernelError, NoNetnsError, OwnedError, RefusedError
 from dranet_nri.model import ContainerClaim
 from dranet_nri.nri.stub import ConnectionStatus
 from dranet_nri.plan.ops import AddAddress, MoveLink
 from dranet_nri.state import heartbeat
-from dranet_nri.state.heartbeat import Stuck
-from dranet_nri.telemetry.heartbeat import Pulse
+from dranet_nri.state.heartbeat import HungCall
+from dranet_nri.telemetry.heartbeat import TelemetryWriter
 from tests.fakes.node import Node
 from tests.fakes.scrape import Labels, Scrape, counted
 
@@ -50,11 +50,11 @@ class Rounds:
         return self.at_work
 
 
-def pulse(node: Node, rounds: Rounds | None = None, **status: bool | str) -> Pulse:
+def pulse(node: Node, rounds: Rounds | None = None, **status: bool | str) -> TelemetryWriter:
     """Return the pulse of a node's plugin."""
     known = ConnectionStatus(**status)  # type: ignore[arg-type]
-    return Pulse(
-        RealFs(),
+    return TelemetryWriter(
+        KernelFileSystem(),
         node.root / "run",
         node.plugin,
         rounds or Rounds(),
@@ -217,7 +217,7 @@ def test_a_refusal_that_the_runtime_is_not_told_of_is_counted_by_its_kind(node: 
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (HeldError("x"), "held"),
+        (OwnedError("x"), "held"),
         (KernelError("move", EBUSY), "kernel"),
         (OSError("full"), "io"),
         (RuntimeError("oops"), "internal"),
@@ -236,7 +236,7 @@ def test_stuck_threads_are_counted_and_told_while_they_are(node: Node) -> None:
     work = node.plugin.attacher.meter.work
     key = object()
 
-    work.now_stuck(key, Stuck(NOW - 12, "default/nics", "move link eth1"))
+    work.now_stuck(key, HungCall(NOW - 12, "default/nics", "move link eth1"))
 
     stuck = counted("dranet_nri_stuck_threads")
     total = counted("dranet_nri_stuck_threads_total")
@@ -308,16 +308,16 @@ def test_on_a_full_disk_the_heart_tells_of_as_many_stuck_threads_as_it_did(node:
     beating.beat()
     size = (run / heartbeat.NAME).stat().st_size
     node.disk.room = 0
-    for number in range(heartbeat.MAX_TOLD):
-        work.now_stuck(number, Stuck(NOW, str(number), "x" * 9999))
+    for number in range(heartbeat.MAX_HUNG):
+        work.now_stuck(number, HungCall(NOW, str(number), "x" * 9999))
 
     beating.beat()
 
     told = [each.claim for each in heartbeat.load(run).stuck]
     assert told == [str(number) for number in range(len(told))]
-    assert 0 < len(told) < heartbeat.MAX_TOLD
+    assert 0 < len(told) < heartbeat.MAX_HUNG
     assert (run / heartbeat.NAME).stat().st_size == size
-    for number in range(heartbeat.MAX_TOLD):
+    for number in range(heartbeat.MAX_HUNG):
         work.returned(number)
     beating.beat()
     assert heartbeat.load(run).stuck == ()
@@ -346,7 +346,7 @@ def test_on_a_full_disk_old_numbers_are_taken_away(
     assert Scrape(path.read_text()).values[missed] == 2
 
 
-class ReadOnlyFs(RealFs):
+class ReadOnlyFs(KernelFileSystem):
     """A file system that takes nothing."""
 
     def write(self, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
@@ -368,11 +368,11 @@ def test_a_heartbeat_is_written_over_for_want_of_room_only(node: Node) -> None:
 def test_texts_of_any_length_fit_a_heartbeat(node: Node) -> None:
     work = node.plugin.attacher.meter.work
     for number in range(100):
-        work.now_stuck(number, Stuck(NOW, "c" * 9999, "\0" * 9999))
+        work.now_stuck(number, HungCall(NOW, "c" * 9999, "\0" * 9999))
 
     pulse(node, last_error="\0" * 99_999).beat()
 
-    assert len(heartbeat.load(node.root / "run").stuck) == heartbeat.MAX_TOLD
+    assert len(heartbeat.load(node.root / "run").stuck) == heartbeat.MAX_HUNG
 
 
 def test_the_heart_tells_of_repairs_as_they_are(node: Node) -> None:

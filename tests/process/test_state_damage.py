@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.state.corrupt import Damage, of_allocations, of_attachments
+from dranet_nri.state.corrupt import CorruptSummary, of_allocations, of_attachments
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 from dranet_nri.state.record import VERSION
 from dranet_nri.state.store import AllocationStore
@@ -28,7 +28,7 @@ def attachments(directory: Path) -> Iterator[AttachmentReader]:
         yield opened
 
 
-def only(reader: AllocationReader | AllocationStore) -> Damage:
+def only(reader: AllocationReader | AllocationStore) -> CorruptSummary:
     """Return the one record that cannot be used, from what is on disk now."""
     reader.rescan()
     (damage,) = of_allocations(reader)

@@ -14,8 +14,8 @@ from dranet_nri.linux.inotify import (
     IN_IGNORED,
     IN_MOVED_TO,
     IN_Q_OVERFLOW,
-    Changes,
-    Event,
+    ChangedFiles,
+    InotifyEvent,
     Watch,
     parse_events,
 )
@@ -42,10 +42,10 @@ def test_events_of_one_read_come_apart() -> None:
     )
 
     assert list(parse_events(data)) == [
-        Event(1, IN_MOVED_TO, "a.json"),
-        Event(-1, IN_Q_OVERFLOW, ""),
-        Event(2, IN_CREATE, "sixteen-byte.jso"),
-        Event(1, IN_IGNORED, ""),
+        InotifyEvent(1, IN_MOVED_TO, "a.json"),
+        InotifyEvent(-1, IN_Q_OVERFLOW, ""),
+        InotifyEvent(2, IN_CREATE, "sixteen-byte.jso"),
+        InotifyEvent(1, IN_IGNORED, ""),
     ]
 
 
@@ -62,7 +62,7 @@ def test_an_overflow_means_look_at_everything(tmp_path: Path) -> None:
     os.set_blocking(observed._inotify, False)
     os.write(feed, event(-1, IN_Q_OVERFLOW))
 
-    assert observed.drain() == Changes(everything=True)
+    assert observed.drain() == ChangedFiles(everything=True)
 
     os.close(feed)
     observed.close()
@@ -86,7 +86,7 @@ def test_a_peer_that_never_stops_writing_cannot_keep_us(
     busy = Busy()
     monkeypatch.setattr(Watch, "_read", lambda _self: busy.read())
 
-    assert observed.drain() == Changes(everything=True)
+    assert observed.drain() == ChangedFiles(everything=True)
     assert busy.reads == 128
     observed.close()
 
@@ -102,7 +102,7 @@ def test_events_of_the_directory_before_are_not_taken_for_this_one(tmp_path: Pat
 
     assert observed.drain().everything
     (tmp_path / "away" / "later.json").touch()
-    assert observed.drain() == Changes()
+    assert observed.drain() == ChangedFiles()
     observed.close()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from dranet_nri.cli import main
 from dranet_nri.model import Phase
-from dranet_nri.state.heartbeat import Stuck
+from dranet_nri.state.heartbeat import HungCall
 from dranet_nri.state.store import AllocationStore, AttachmentStore
 from tests.process.heartbeat_bench import ago, beat
 from tests.state.examples import ATTACHMENT
@@ -84,7 +84,7 @@ def test_a_plugin_without_a_runtime_fails_the_verb(
 def test_a_stuck_thread_is_said_and_fails_nothing(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beat(run, stuck=(Stuck(ago(312), "default/nics", "move link eth1"),))
+    beat(run, stuck=(HungCall(ago(312), "default/nics", "move link eth1"),))
 
     code, text = shown(run, capsys)
 

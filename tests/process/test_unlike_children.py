@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from dranet_nri.attach.conflicts import refuse_unlike_children
-from dranet_nri.errors import HeldError
+from dranet_nri.errors import OwnedError
 from dranet_nri.model import (
     AllocatedDevice,
     AttachedDevice,
@@ -73,7 +73,7 @@ def test_unlike_children_of_one_parent_are_refused(
     if not words:
         refuse_unlike_children(claims, tuple(records))
         return
-    with pytest.raises(HeldError, match=words):
+    with pytest.raises(OwnedError, match=words):
         refuse_unlike_children(claims, tuple(records))
 
 

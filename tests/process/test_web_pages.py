@@ -10,7 +10,7 @@ from httpx2 import AsyncClient
 
 from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status
 from dra_shim.kubeapi import ConflictError, UnavailableError
-from dra_shim.kubeletplugin import KubeletRegistration, sockets_of
+from dra_shim.kubeletplugin import RegistrationResult, sockets_of
 from dra_shim.pool import Feature
 from dra_shim.prepare import PrepareResult
 from dra_shim.settings.listen_address import ListenAddress
@@ -22,9 +22,9 @@ from dra_shim.web import (
     WebServer,
     pages,
 )
-from dranet_nri.attach.metrics import Meter
-from dranet_nri.component.files import RealFs
-from dranet_nri.component.supervisor import PartFailed
+from dranet_nri.attach.metrics import PluginMetrics
+from dranet_nri.component.files import KernelFileSystem
+from dranet_nri.component.supervisor import WorkerFailed
 from dranet_nri.model import ObjectRef
 from dranet_nri.state import heartbeat
 from dranet_nri.state.heartbeat import Heartbeat
@@ -109,10 +109,10 @@ def test_what_dranet_has_is_there_under_its_names(site: Site) -> None:
 
 
 def test_the_plugins_numbers_are_served_with_ours(site: Site) -> None:
-    meter = Meter()
+    meter = PluginMetrics()
     meter.hooks.answered("RunPodSandbox", "noop", 0.0001)
     (site.run / "metrics.prom").write_text(meter.text())
-    heartbeat.store(RealFs(), site.run, Heartbeat(7, NOW - 12.5, serving=True))
+    heartbeat.store(KernelFileSystem(), site.run, Heartbeat(7, NOW - 12.5, serving=True))
 
     scrape = site.scrape()
 
@@ -124,8 +124,8 @@ def test_the_plugins_numbers_are_served_with_ours(site: Site) -> None:
 
 
 def test_numbers_of_a_plugin_that_fell_silent_are_marked(site: Site) -> None:
-    (site.run / "metrics.prom").write_text(Meter().text())
-    heartbeat.store(RealFs(), site.run, Heartbeat(7, NOW - 3600, serving=True))
+    (site.run / "metrics.prom").write_text(PluginMetrics().text())
+    heartbeat.store(KernelFileSystem(), site.run, Heartbeat(7, NOW - 3600, serving=True))
 
     scrape = site.scrape()
 
@@ -179,7 +179,7 @@ TOLD = [
     ),
     (prepare.ClaimUnprepared(CLAIM), "dra_shim_claims_total", {"result": "unprepared"}, 1),
     (
-        prepare.OrphansRemoved(CLAIM, POD, "gone"),
+        prepare.OrphanRemoved(CLAIM, POD, "gone"),
         "dra_shim_claims_total",
         {"result": "orphan_dropped"},
         1,
@@ -199,13 +199,13 @@ TOLD = [
         1,
     ),
     (
-        prepare.OrphanRemovalFailed(OSError()),
+        prepare.OrphanSearchFailed(OSError()),
         "dra_shim_claim_failures_total",
         {"method": "Sweep", "kind": "internal"},
         1,
     ),
-    (KubeletRegistration(), "dra_shim_registered", {}, 1),
-    (KubeletRegistration("no"), "dra_shim_registered", {}, 0),
+    (RegistrationResult(), "dra_shim_registered", {}, 1),
+    (RegistrationResult("no"), "dra_shim_registered", {}, 0),
     (
         kubeletplugin.SocketReplaced("/x", "gone"),
         "dra_shim_sockets_total",
@@ -229,11 +229,11 @@ TOLD = [
         1,
     ),
     (resourceslice.FieldsDropped("s", frozenset()), "dra_shim_devices_refused_total", {}, 0),
-    (status.Applied(CLAIM, 2), "dra_shim_status_applies_total", {"result": "applied"}, 1),
+    (status.StatusApplied(CLAIM, 2), "dra_shim_status_applies_total", {"result": "applied"}, 1),
     (status.ClaimRefused(CLAIM, "no"), "dra_shim_status_applies_total", {"result": "refused"}, 1),
     (status.ClaimGone(CLAIM), "dra_shim_status_applies_total", {"result": "gone"}, 1),
     (status.StatusNotKept(), "dra_shim_status_applies_total", {"result": "not_kept"}, 1),
-    (status.Posted("e", "Failed", 3), "dra_shim_events_total", {"result": "posted"}, 3),
+    (status.EventPosted("e", "Failed", 3), "dra_shim_events_total", {"result": "posted"}, 3),
     (status.EventLost("no"), "dra_shim_events_total", {"result": "lost"}, 1),
     (
         status.StatusSyncFailed(ConflictError("apply", "other"), 1.0),
@@ -245,14 +245,19 @@ TOLD = [
     (discovery.DeviceUnhealthy("nic", "NoCarrier"), "dra_shim_devices", {"health": "ailing"}, 1),
     (discovery.ScanFailed(OSError(), 1.0), "dra_shim_look_troubles_total", {"result": "failed"}, 1),
     (discovery.ScanHung("x", 9.0), "dra_shim_look_troubles_total", {"result": "stuck"}, 1),
-    (discovery.TcxUnavailable(OSError()), "dra_shim_look_troubles_total", {"result": "untold"}, 1),
+    (
+        discovery.TcxFileUnreadable(OSError()),
+        "dra_shim_look_troubles_total",
+        {"result": "untold"},
+        1,
+    ),
     (
         discovery.EventSourceLost("udev", OSError()),
         "dra_shim_event_sources_lost_total",
         {"source": "udev"},
         1,
     ),
-    (PartFailed("slices", OSError(), 1.0), "dra_shim_part_failures_total", {"part": "slices"}, 1),
+    (WorkerFailed("slices", OSError(), 1.0), "dra_shim_part_failures_total", {"part": "slices"}, 1),
 ]
 
 
@@ -260,7 +265,7 @@ def test_a_registration_lasts_as_long_as_its_own_socket(site: Site) -> None:
     replaced = [
         kubeletplugin.SocketReplaced("/x", "gone", forgotten) for forgotten in (False, True)
     ]
-    told: list[kubeletplugin.Notice] = [KubeletRegistration(), *replaced]
+    told: list[kubeletplugin.Notice] = [RegistrationResult(), *replaced]
     seen = []
     for notice in told:
         site.metrics.calls.on_kubelet(notice)
@@ -309,7 +314,7 @@ def test_a_device_is_ailing_until_it_is_well_or_gone(site: Site) -> None:
     tell(discovery.DeviceUnhealthy("b", "NoCarrier"))
     assert Scrape(site.metrics.text()).value("dra_shim_devices", health="well") == 1
 
-    tell(discovery.DeviceHealthy("a"))
+    tell(discovery.DeviceRecovered("a"))
     tell(discovery.DevicesChanged(2, 0, (), (("b", "unplugged"),)))
 
     scrape = Scrape(site.metrics.text())

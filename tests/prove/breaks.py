@@ -120,7 +120,7 @@ _NO_NIC_LOST: Final = (
     Break(
         "a device is called home without looking",
         _PATIENCE,
-        "home = is_home(wanted, observed)",
+        "home = is_restored(wanted, observed)",
         "home = True",
         f"{_TEST_DETACH}::test_a_device_that_is_nowhere_is_waited_for",
     ),
@@ -141,7 +141,7 @@ _NO_NIC_LOST: Final = (
     Break(
         "a pod is given what another one holds",
         _ATTACHER,
-        "                refuse_held(pod, claims, self.attachments.all(), self.live)\n",
+        "                check_not_owned(pod, claims, self.attachments.all(), self.live)\n",
         "",
         f"{_TEST_PLUGIN}::test_a_forged_record_for_a_held_nic_is_refused_with_the_holders_name",
     ),
@@ -347,7 +347,7 @@ _RDMA: Final = (
     Break(
         "an RDMA device that was made anew is waited for in vain",
         _PLAN_RDMA,
-        "if not _reborn(before, observed):",
+        "if not _recreated(before, observed):",
         "if True:",
         f"{_TEST_PLAN}::test_home_is_where_it_was_or_where_its_driver_made_it_anew",
     ),
@@ -368,7 +368,7 @@ _RDMA: Final = (
     Break(
         "RDMA devices stay in the pod, and it is called home",
         _PLANNER,
-        "    if rdma_problem(wanted.rdma, observed.rdma):\n        return False\n",
+        "    if why_rdma_not_restored(wanted.rdma, observed.rdma):\n        return False\n",
         "",
         f"{_TEST_HOME}::test_a_device_that_does_not_move_home_keeps_its_record",
     ),

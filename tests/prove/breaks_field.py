@@ -104,8 +104,8 @@ FIELD: Final = (
     Break(
         "a plugin without a capability reports no TCX programs",
         _PRIVILEGED,
-        "return Insight(bpf.tcx_names(), _above())",
-        "return look_if_allowed()",
+        "return PrivilegedFacts(bpf.tcx_names(), _above())",
+        "return read_allowed_facts()",
         f"{_TEST_PRIVILEGED}::test_the_plugin_takes_no_refusal_for_no_programs",
     ),
     Break(

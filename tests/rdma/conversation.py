@@ -4,7 +4,7 @@ import socket
 from pathlib import Path
 from typing import cast
 
-from dranet_nri.linux.netlink.socket import Netlink
+from dranet_nri.linux.netlink.socket import NetlinkSocket
 from dranet_nri.linux.rdma.socket import RdmaSocket
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rdma"
@@ -38,7 +38,7 @@ class Recorder:
 
     def session(self) -> RdmaSocket:
         """Return a session that is recorded."""
-        return RdmaSocket(Netlink(cast("socket.socket", self)))
+        return RdmaSocket(NetlinkSocket(cast("socket.socket", self)))
 
     def close(self) -> None:
         """Close the real one."""
@@ -88,12 +88,12 @@ def recording(name: str) -> list[str]:
 
 def replayed(name: str) -> RdmaSocket:
     """Return a session with a kernel that tells a recording again."""
-    return RdmaSocket(Netlink(cast("socket.socket", Replay(recording(name)))))
+    return RdmaSocket(NetlinkSocket(cast("socket.socket", Replay(recording(name)))))
 
 
 def told(lines: list[str]) -> RdmaSocket:
     """Return a session with a kernel that tells these lines."""
-    return RdmaSocket(Netlink(cast("socket.socket", Replay(lines))))
+    return RdmaSocket(NetlinkSocket(cast("socket.socket", Replay(lines))))
 
 
 def answers(name: str) -> list[bytes]:

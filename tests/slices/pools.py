@@ -8,10 +8,10 @@ from typing import Any
 
 from dra_shim.pool import DriverResources
 from dra_shim.resourceapi import CounterValue, ResourceSlice, SliceDevice, Taint, parse_document
-from dra_shim.resourceslice.diff import AcceptedSlice, ChangeSlice, CreateSlice, RemoveSlice, plan
+from dra_shim.resourceslice.diff import AcceptedSlice, CreateSlice, DeleteSlice, ReplaceSlice, plan
 from dra_shim.resourceslice.documents import PublishedSlice, SlicePool, read_published
 from dra_shim.resourceslice.layout import SliceContent
-from dranet_nri.inventory import NUMA_NODE, NetDevice, PciFunction, RdmaDevice, RdmaPort
+from dranet_nri.inventory import NUMA_NODE, NetDevice, PciFunction, RdmaDeviceFacts, RdmaPortFacts
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Link
 
 NODE = "node-1"
@@ -50,12 +50,12 @@ def nic(
     return NetDevice(link, pci=address, **fields)
 
 
-def hca(name: str, *states: str, layer: str = "InfiniBand", netdev: str = "") -> RdmaDevice:
+def hca(name: str, *states: str, layer: str = "InfiniBand", netdev: str = "") -> RdmaDeviceFacts:
     """Return an RDMA device with a port in each state; the last one is of the net device."""
     netdevs = (netdev,) if netdev else ()
-    ports = [RdmaPort(number, state, "", layer) for number, state in enumerate(states, 1)]
+    ports = [RdmaPortFacts(number, state, "", layer) for number, state in enumerate(states, 1)]
     ports[-1] = replace(ports[-1], netdevs=netdevs)
-    return RdmaDevice(name, ports=tuple(ports))
+    return RdmaDeviceFacts(name, ports=tuple(ports))
 
 
 def offers(
@@ -134,12 +134,12 @@ class Server:
                     assert step.part.name not in self.slices
                     self.writes.append(f"create {step.part.name}")
                     self.put(step.part.name, step.document)
-                case ChangeSlice():
+                case ReplaceSlice():
                     version = self.slices[step.part.name]["metadata"]["resourceVersion"]
                     assert read_published(step.document).version == version
                     self.writes.append(f"change {step.part.name}")
                     self.put(step.part.name, step.document)
-                case RemoveSlice():
+                case DeleteSlice():
                     metadata = self.slices.pop(step.name)["metadata"]
                     assert (metadata["uid"], metadata["resourceVersion"]) == (
                         step.uid,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dra_shim.pool import NO_CARRIER, NO_INTERFACE, PORT_DOWN, VANISHED, unhealthy_reasons
-from dranet_nri.inventory import HostFacts, NetDevice, RdmaDevice
+from dranet_nri.inventory import HostFacts, NetDevice, RdmaDeviceFacts
 from dranet_nri.model import Device, DeviceKey, Link
 from tests.slices.pools import PF, device, function, hca, nic
 
@@ -15,7 +15,7 @@ BARE = Device("hca", DeviceKey("pci", PF, "", PF), (), ("mlx5_0",))
 
 
 def ills(
-    one: Device, *netdevs: NetDevice, rdma: tuple[RdmaDevice, ...] = (), there: bool = True
+    one: Device, *netdevs: NetDevice, rdma: tuple[RdmaDeviceFacts, ...] = (), there: bool = True
 ) -> str:
     """Return what is wrong with a device, "" if nothing is."""
     functions = (function(),) if there else ()
@@ -69,7 +69,7 @@ def test_a_device_without_an_interface_has_nothing_to_give() -> None:
         "one port is well", "all ports are down", "another's",
     ],
 )  # fmt: skip
-def test_infiniband_is_judged_by_its_port(rdma: RdmaDevice, ill: str) -> None:
+def test_infiniband_is_judged_by_its_port(rdma: RdmaDeviceFacts, ill: str) -> None:
     assert ills(IB0, nic("ib0", up=False), rdma=(rdma,)) == ill
 
 

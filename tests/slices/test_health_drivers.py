@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dra_shim.pool import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, unhealthy_reasons
-from dranet_nri.inventory import HostFacts, PciFunction, RdmaDevice
+from dranet_nri.inventory import HostFacts, PciFunction, RdmaDeviceFacts
 from dranet_nri.model import Device, DeviceKey
 from tests.slices.pools import PF, function, hca, nic
 
@@ -45,7 +45,9 @@ def test_an_rdma_device_that_cannot_be_elsewhere_is_gone(one: Device) -> None:
     ],
     ids=["there", "down", "under another name", "another's"],
 )
-def test_an_rdma_device_is_there_under_whichever_name(there: RdmaDevice, expected: str) -> None:
+def test_an_rdma_device_is_there_under_whichever_name(
+    there: RdmaDeviceFacts, expected: str
+) -> None:
     assert ill(replace(THERE, rdma=(there,)), IB0) == expected
 
 

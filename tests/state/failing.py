@@ -3,10 +3,10 @@
 import errno
 from pathlib import Path
 
-from dranet_nri.component.files import RealFs
+from dranet_nri.component.files import KernelFileSystem
 
 
-class FailingFs(RealFs):
+class FailingFs(KernelFileSystem):
     """The real thing until the n-th call, which stops half way; then the real thing again."""
 
     def __init__(self, n: int) -> None:

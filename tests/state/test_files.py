@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from dranet_nri.component.files import RealFs, read_record_bytes, remove, save, sweep
+from dranet_nri.component.files import (
+    KernelFileSystem,
+    read_record_bytes,
+    remove,
+    remove_staged,
+    save,
+)
 from dranet_nri.errors import StateCorruptError
 from tests.state.failing import DeadFs, FailingFs
 
@@ -28,7 +34,7 @@ def names(path: Path) -> list[str]:
 def test_save_leaves_old_or_new_and_nothing_else_wherever_it_fails(tmp_path: Path) -> None:
     path = tmp_path / "claim.json"
     for n in itertools.count(1):
-        save(RealFs(), path, b"old record")
+        save(KernelFileSystem(), path, b"old record")
         try:
             save(FailingFs(n), path, b"new record")
         except OSError:
@@ -44,12 +50,12 @@ def test_save_leaves_old_or_new_and_nothing_else_wherever_it_fails(tmp_path: Pat
 def test_save_after_a_crash_at_any_step_works_again(tmp_path: Path) -> None:
     path = tmp_path / "claim.json"
     for n in itertools.count(1):
-        save(RealFs(), path, b"old record")
+        save(KernelFileSystem(), path, b"old record")
         try:
             save(DeadFs(n), path, b"new record")
         except OSError:
             assert path.read_bytes() in {b"old record", b"new record"}
-            save(RealFs(), path, b"next record")
+            save(KernelFileSystem(), path, b"next record")
             assert path.read_bytes() == b"next record"
             assert names(tmp_path) == ["claim.json"]
         else:
@@ -61,11 +67,11 @@ def test_save_after_a_crash_at_any_step_works_again(tmp_path: Path) -> None:
 def test_remove_can_be_repeated_wherever_it_fails(tmp_path: Path) -> None:
     path = tmp_path / "claim.json"
     for n in itertools.count(1):
-        save(RealFs(), path, b"old record")
+        save(KernelFileSystem(), path, b"old record")
         try:
             remove(FailingFs(n), path)
         except OSError:
-            remove(RealFs(), path)
+            remove(KernelFileSystem(), path)
             assert names(tmp_path) == []
         else:
             break
@@ -88,7 +94,7 @@ def test_a_durable_file_is_synced_before_its_name_and_the_name_after(
 
     monkeypatch.setattr("dranet_nri.component.files.os.fsync", note)
 
-    save(RealFs(), path, b"data")
+    save(KernelFileSystem(), path, b"data")
 
     assert steps == [(False, path.stat().st_ino), (True, tmp_path.stat().st_ino)]
 
@@ -96,7 +102,7 @@ def test_a_durable_file_is_synced_before_its_name_and_the_name_after(
 def test_a_file_that_need_not_survive_is_not_synced(tmp_path: Path) -> None:
     path = tmp_path / "spec.json"
 
-    class NoSync(RealFs):
+    class NoSync(KernelFileSystem):
         def sync_directory(self, path: Path) -> None:
             raise AssertionError(path)
 
@@ -112,7 +118,7 @@ def test_the_mode_is_as_asked_whatever_the_umask(tmp_path: Path, mode: int) -> N
     path = tmp_path / "claim.json"
     umask = os.umask(0o077)
     try:
-        save(RealFs(), path, b"data", mode=mode)
+        save(KernelFileSystem(), path, b"data", mode=mode)
     finally:
         os.umask(umask)
 
@@ -122,7 +128,7 @@ def test_the_mode_is_as_asked_whatever_the_umask(tmp_path: Path, mode: int) -> N
 def test_the_staged_file_is_hidden_and_no_cdi_spec(tmp_path: Path) -> None:
     seen: list[str] = []
 
-    class Peeking(RealFs):
+    class Peeking(KernelFileSystem):
         def replace(self, source: Path, target: Path) -> None:
             seen.extend(names(tmp_path))
             super().replace(source, target)
@@ -139,7 +145,7 @@ def test_save_never_writes_through_a_link_in_the_place_of_its_staged_file(tmp_pa
     victim.write_bytes(b"precious")
     (tmp_path / ".claim.json.new").symlink_to(victim)
 
-    save(RealFs(), tmp_path / "claim.json", b"data")
+    save(KernelFileSystem(), tmp_path / "claim.json", b"data")
 
     assert victim.read_bytes() == b"precious"
     assert (tmp_path / "claim.json").read_bytes() == b"data"
@@ -150,7 +156,7 @@ def test_writing_takes_over_nothing_that_is_there(tmp_path: Path) -> None:
     path.symlink_to("elsewhere")
 
     with pytest.raises(FileExistsError):
-        RealFs().write(path, b"data", 0o640, durable=False)
+        KernelFileSystem().write(path, b"data", 0o640, durable=False)
 
     assert not (tmp_path / "elsewhere").exists()
 
@@ -159,7 +165,7 @@ def test_sweep_takes_our_staged_files_and_nothing_else(tmp_path: Path) -> None:
     for name in (".claim.json.new", ".claim.json", "claim.new", ".other.json.new", "claim.json"):
         (tmp_path / name).write_bytes(b"")
 
-    sweep(RealFs(), tmp_path, "claim")
+    remove_staged(KernelFileSystem(), tmp_path, "claim")
 
     assert names(tmp_path) == [".claim.json", ".other.json.new", "claim.json", "claim.new"]
 

@@ -2,13 +2,13 @@
 
 from dranet_nri._gen import nri_pb2
 from dranet_nri.nri.wire.messages import MAX_ENTRIES
-from dranet_nri.nri.wire.session import Event, PluginSession, State
+from dranet_nri.nri.wire.session import HandshakeState, PluginSession, SessionEvent
 from tests.fakes.runtime import FakeRuntime
 
 
-def exchange(session: PluginSession, runtime: FakeRuntime) -> list[Event]:
+def exchange(session: PluginSession, runtime: FakeRuntime) -> list[SessionEvent]:
     """Carry bytes both ways until both are silent; return the events."""
-    events: list[Event] = []
+    events: list[SessionEvent] = []
     while True:
         to_runtime = session.data_to_send()
         runtime.receive(to_runtime)
@@ -29,7 +29,7 @@ def serving(
     runtime.configure()
     runtime.synchronize()
     exchange(session, runtime)
-    assert session.state is State.SERVING
+    assert session.state is HandshakeState.SERVING
     return session, runtime
 
 

@@ -39,7 +39,7 @@ def demultiplex(pieces: Iterable[bytes]) -> dict[int, bytes]:
     return {conn: bytes(data) for conn, data in streams.items()}
 
 
-def messages(stream: bytes) -> list[ttrpc.Message]:
+def messages(stream: bytes) -> list[ttrpc.TtrpcMessage]:
     """Return the ttrpc messages of a whole stream."""
     decoder = ttrpc.MessageDecoder()
     decoder.feed(stream)

@@ -81,7 +81,9 @@ def test_fake_runtime_answers_and_configures_as_the_golden_one() -> None:
 
 
 def test_answers_are_the_golden_ones() -> None:
-    server = ttrpc.Server(messages.PLUGIN_SERVICE, messages.PLUGIN_METHODS, messages.LARGE_METHODS)
+    server = ttrpc.TtrpcServer(
+        messages.PLUGIN_SERVICE, messages.PLUGIN_METHODS, messages.LARGE_METHODS
+    )
     runtime = FakeRuntime()
     runtime.configure()
     runtime.synchronize()

@@ -8,15 +8,15 @@ from dranet_nri.nri.wire import mux
 from dranet_nri.nri.wire.messages import ConfigureRequest, pod_from_message
 from dranet_nri.nri.wire.session import (
     MAX_LIST,
-    Configured,
-    Event,
+    HandshakeState,
     PluginSession,
-    Registered,
+    PodsSynchronized,
+    RegistrationAccepted,
     RegistrationRefused,
-    State,
-    Synchronized,
+    RuntimeConfigured,
+    SessionEvent,
 )
-from dranet_nri.nri.wire.ttrpc import Code
+from dranet_nri.nri.wire.ttrpc import RpcCode
 from tests.fakes.full_node import full_node
 from tests.fakes.runtime import FakeRuntime, pod_message
 from tests.wire.conversation import container_message, exchange, serving
@@ -44,16 +44,16 @@ def test_handshake_goes_through_its_states() -> None:
     states.append(session.state)
 
     assert states == [
-        State.CONNECTING,
-        State.REGISTERED,
-        State.CONFIGURED,
-        State.SYNCHRONIZING,
-        State.SERVING,
+        HandshakeState.CONNECTING,
+        HandshakeState.REGISTERED,
+        HandshakeState.CONFIGURED,
+        HandshakeState.SYNCHRONIZING,
+        HandshakeState.SERVING,
     ]
     assert events == [
-        Registered(),
-        Configured(ConfigureRequest("", "cri-o", "1.33.0", "v0.12.2", 5000, 2000)),
-        Synchronized((), 2_000_000_000),
+        RegistrationAccepted(),
+        RuntimeConfigured(ConfigureRequest("", "cri-o", "1.33.0", "v0.12.2", 5000, 2000)),
+        PodsSynchronized((), 2_000_000_000),
     ]
     (registration,) = runtime.registrations
     assert (registration.plugin_name, registration.plugin_idx) == ("dra.net", "00")
@@ -73,12 +73,16 @@ def test_case_29_the_answer_to_register_may_come_at_any_time(accept_at: str) -> 
     runtime.synchronize()
     events += session.receive_data(runtime.data_to_send())
     if accept_at == "after Synchronize":
-        assert session.state is State.SYNCHRONIZED
+        assert session.state is HandshakeState.SYNCHRONIZED
         runtime.accept()
     events += session.receive_data(runtime.data_to_send())
 
-    assert session.state is State.SERVING
-    assert {type(event) for event in events} == {Registered, Configured, Synchronized}
+    assert session.state is HandshakeState.SERVING
+    assert {type(event) for event in events} == {
+        RegistrationAccepted,
+        RuntimeConfigured,
+        PodsSynchronized,
+    }
 
 
 def test_case_29_the_order_of_frames_in_one_read_does_not_matter() -> None:
@@ -94,7 +98,7 @@ def test_case_29_the_order_of_frames_in_one_read_does_not_matter() -> None:
 
         session.receive_data(b"".join(parts[index] for index in order))
 
-        assert session.state is State.SERVING
+        assert session.state is HandshakeState.SERVING
 
 
 def test_case_33_a_refused_registration_is_told_and_ends_the_session() -> None:
@@ -104,7 +108,7 @@ def test_case_33_a_refused_registration_is_told_and_ends_the_session() -> None:
 
     assert exchange(session, runtime) == [RegistrationRefused(2, "invalid plugin index")]
 
-    assert session.state is State.CLOSED
+    assert session.state is HandshakeState.CLOSED
     runtime.configure()
     assert session.receive_data(runtime.data_to_send()) == []
     assert session.data_to_send() == b""
@@ -140,7 +144,7 @@ def test_case_35_pieces_make_one_list_and_each_is_answered_with_its_more(chunks:
     runtime.configure()
     exchange(session, runtime)
 
-    events: list[Event] = []
+    events: list[SessionEvent] = []
     ids = [f"s{i}" for i in range(chunks)]
     for i, sandbox_id in enumerate(ids):
         # A container may be one piece ahead of its pod.
@@ -154,7 +158,7 @@ def test_case_35_pieces_make_one_list_and_each_is_answered_with_its_more(chunks:
         assert bool(events) is not more
 
     (event,) = events
-    assert isinstance(event, Synchronized)
+    assert isinstance(event, PodsSynchronized)
     assert [pod.sandbox_id for pod in event.pods] == ids
 
 
@@ -167,7 +171,7 @@ def test_case_35_a_list_cut_off_is_discarded_and_the_next_one_starts_empty() -> 
     exchange(session, runtime)
 
     session.receive_eof()
-    assert session.state is State.CLOSED
+    assert session.state is HandshakeState.CLOSED
     fresh, runtime = PluginSession("dra.net", "00"), FakeRuntime()
     exchange(fresh, runtime)
     runtime.accept()
@@ -175,7 +179,7 @@ def test_case_35_a_list_cut_off_is_discarded_and_the_next_one_starts_empty() -> 
     runtime.synchronize([pod_message("new")])
     *_, event = exchange(fresh, runtime)
 
-    assert isinstance(event, Synchronized)
+    assert isinstance(event, PodsSynchronized)
     assert [pod.sandbox_id for pod in event.pods] == ["new"]
 
 
@@ -191,9 +195,9 @@ def test_a_second_list_holds_nothing_of_the_first() -> None:
     (event,) = exchange(session, runtime)
     states.append(session.state)
 
-    assert isinstance(event, Synchronized)
+    assert isinstance(event, PodsSynchronized)
     assert [pod.sandbox_id for pod in event.pods] == ["a", "b"]
-    assert states == [State.SYNCHRONIZING, State.SERVING]
+    assert states == [HandshakeState.SYNCHRONIZING, HandshakeState.SERVING]
 
 
 def test_a_list_before_configure_is_refused() -> None:
@@ -205,8 +209,8 @@ def test_a_list_before_configure_is_refused() -> None:
 
     status = runtime.answers[stream].status
     assert status is not None
-    assert status.code == Code.FAILED_PRECONDITION
-    assert session.state is State.CONNECTING
+    assert status.code == RpcCode.FAILED_PRECONDITION
+    assert session.state is HandshakeState.CONNECTING
 
 
 def test_case_37_old_runtimes_say_less_and_new_ones_say_odd_things() -> None:
@@ -221,9 +225,9 @@ def test_case_37_old_runtimes_say_less_and_new_ones_say_odd_things() -> None:
 
     _registered, old, new = exchange(session, runtime)
 
-    assert old == Configured(ConfigureRequest("", "containerd", "", "", 0, 0))
-    assert new == Configured(ConfigureRequest("mode: x", "a", "", "(devel)", 0, 0))
-    assert session.state is State.CONFIGURED
+    assert old == RuntimeConfigured(ConfigureRequest("", "containerd", "", "", 0, 0))
+    assert new == RuntimeConfigured(ConfigureRequest("mode: x", "a", "", "(devel)", 0, 0))
+    assert session.state is HandshakeState.CONFIGURED
 
 
 def test_case_04_a_list_of_16_mib_from_an_old_runtime_is_taken() -> None:
@@ -239,7 +243,7 @@ def test_case_04_a_list_of_16_mib_from_an_old_runtime_is_taken() -> None:
 
     (event,) = session.receive_data(frame(mux.PLUGIN_CONN, data))
 
-    assert isinstance(event, Synchronized)
+    assert isinstance(event, PodsSynchronized)
     assert event.pods[0].sandbox_id == "s"
 
 
@@ -320,7 +324,7 @@ def test_what_is_in_the_containers_of_a_list_is_no_limit() -> None:
     runtime.synchronize([pod_message("s")], [_flood(3 * FEW)])
     *_, event = exchange(session, runtime)
 
-    assert isinstance(event, Synchronized)
+    assert isinstance(event, PodsSynchronized)
     assert [pod.sandbox_id for pod in event.pods] == ["s"]
 
 
@@ -333,7 +337,7 @@ def test_entries_of_lists_one_after_another_do_not_add_up() -> None:
         runtime.synchronize(containers=[nri_pb2.Container()] * (FEW - 1))
         exchange(session, runtime)
 
-    assert session.state is State.SYNCHRONIZED
+    assert session.state is HandshakeState.SYNCHRONIZED
 
 
 def test_a_node_of_10000_containers_is_served() -> None:
@@ -348,7 +352,7 @@ def test_a_node_of_10000_containers_is_served() -> None:
     streams.append(runtime.synchronize(containers=containers))
     events = exchange(session, runtime)
 
-    assert isinstance(events[-1], Synchronized)
+    assert isinstance(events[-1], PodsSynchronized)
     assert events[-1].pods == tuple(map(pod_from_message, node.pods))
     assert all(runtime.answers[stream].status is None for stream in streams)
 
@@ -374,4 +378,4 @@ def test_lists_one_after_another_do_not_add_up() -> None:
         runtime.synchronize([_filler(1500)])
         exchange(session, runtime)
 
-    assert session.state is State.SYNCHRONIZED
+    assert session.state is HandshakeState.SYNCHRONIZED

@@ -10,17 +10,17 @@ from dranet_nri.model import CharDevice, Container, Edits, Mount, Pod
 from dranet_nri.nri.wire import mux, ttrpc
 from dranet_nri.nri.wire.messages import PLUGIN_METHODS, PLUGIN_SERVICE, PodEventKind
 from dranet_nri.nri.wire.session import (
-    Call,
-    Configured,
     ContainerEvent,
-    Event,
+    HandshakeState,
+    PendingCall,
     PluginSession,
     PodEvent,
-    Registered,
-    State,
-    Synchronized,
+    PodsSynchronized,
+    RegistrationAccepted,
+    RuntimeConfigured,
+    SessionEvent,
 )
-from dranet_nri.nri.wire.ttrpc import Answer, Code
+from dranet_nri.nri.wire.ttrpc import RpcCode, TtrpcResponse
 from tests.fakes.runtime import FakeRuntime, pod_message
 from tests.wire.conversation import container_message, exchange, serving
 from tests.wire.streams import cut, demultiplex, frame, frames
@@ -38,12 +38,12 @@ def test_case_41_both_styles_give_the_same_event_and_the_same_answer(
     stream = runtime.pod_event(kind, RAW_POD, 1_500_000_000)
 
     (event,) = exchange(session, runtime)
-    assert event == PodEvent(kind, POD, Call(stream, 1_500_000_000))
+    assert event == PodEvent(kind, POD, PendingCall(stream, 1_500_000_000))
     assert isinstance(event, PodEvent)
     session.reply(event.call)
     exchange(session, runtime)
 
-    assert runtime.answers[stream] == Answer(stream, b"")
+    assert runtime.answers[stream] == TtrpcResponse(stream, b"")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_case_41_a_state_change_that_is_not_for_us_succeeds(
 
     assert exchange(session, runtime) == []
 
-    assert runtime.answers[stream] == Answer(stream, b"")
+    assert runtime.answers[stream] == TtrpcResponse(stream, b"")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_is_not_subscribed_succeeds_with_an_empty_answer(method: str) -> No
 
     assert exchange(session, runtime) == []
 
-    assert runtime.answers[stream] == Answer(stream, b"")
+    assert runtime.answers[stream] == TtrpcResponse(stream, b"")
 
 
 def test_a_container_gets_its_edits() -> None:
@@ -90,7 +90,9 @@ def test_a_container_gets_its_edits() -> None:
     stream = runtime.create_container(RAW_POD, container_message("s1"))
 
     (event,) = exchange(session, runtime)
-    assert event == ContainerEvent(POD, Container("c-s1", "s1", "main"), Call(stream, 2 * 10**9))
+    assert event == ContainerEvent(
+        POD, Container("c-s1", "s1", "main"), PendingCall(stream, 2 * 10**9)
+    )
     assert isinstance(event, ContainerEvent)
     session.reply(event.call, Edits(char_devices=(CharDevice("/dev/x", 1, 2),)))
     exchange(session, runtime)
@@ -110,12 +112,12 @@ def test_edits_that_cannot_be_sent_leave_the_call_open() -> None:
     session.refuse(event.call, "unusable")
     exchange(session, runtime)
 
-    assert runtime.answers[stream].status == ttrpc.Status(Code.UNKNOWN, "unusable")
+    assert runtime.answers[stream].status == ttrpc.RpcStatus(RpcCode.UNKNOWN, "unusable")
 
 
 def test_case_14_undecodable_payload_is_an_internal_error() -> None:
     session, runtime = serving()
-    data = ttrpc.Client()
+    data = ttrpc.TtrpcClient()
     for _ in range(5):  # past the ids of the handshake
         data.call(PLUGIN_SERVICE, "RunPodSandbox", b"\xff")
     last = data.messages_to_send()[-1]
@@ -123,7 +125,7 @@ def test_case_14_undecodable_payload_is_an_internal_error() -> None:
     session.receive_data(mux.encode_message(mux.PLUGIN_CONN, last))
 
     sent = demultiplex([session.data_to_send()])[mux.PLUGIN_CONN]
-    assert bytes([Code.INTERNAL]) in sent
+    assert bytes([RpcCode.INTERNAL]) in sent
     assert b"RunPodSandbox: the payload cannot be decoded" in sent
     assert runtime.answers.keys() == {1, 3}
 
@@ -139,7 +141,7 @@ def test_case_18_events_of_many_pods_are_answered_in_any_order() -> None:
     exchange(session, runtime)
 
     for i, stream in enumerate(streams):
-        assert runtime.answers[stream].status == ttrpc.Status(Code.UNKNOWN, f"s{i}")
+        assert runtime.answers[stream].status == ttrpc.RpcStatus(RpcCode.UNKNOWN, f"s{i}")
 
 
 def test_case_19_a_refusal_never_says_unimplemented_and_is_always_utf8() -> None:
@@ -149,11 +151,11 @@ def test_case_19_a_refusal_never_says_unimplemented_and_is_always_utf8() -> None
     assert isinstance(event, PodEvent)
 
     with pytest.raises(ValueError, match="code 12"):
-        session.refuse(event.call, "text", Code.UNIMPLEMENTED)
+        session.refuse(event.call, "text", RpcCode.UNIMPLEMENTED)
     session.refuse(event.call, "bad \udcff name")
     exchange(session, runtime)
 
-    assert runtime.answers[stream].status == ttrpc.Status(Code.UNKNOWN, "bad ? name")
+    assert runtime.answers[stream].status == ttrpc.RpcStatus(RpcCode.UNKNOWN, "bad ? name")
 
 
 def test_case_20_edits_above_4_mib_fail_the_container_only() -> None:
@@ -168,8 +170,8 @@ def test_case_20_edits_above_4_mib_fail_the_container_only() -> None:
 
     status = runtime.answers[stream].status
     assert status is not None
-    assert status.code == Code.RESOURCE_EXHAUSTED
-    assert event == PodEvent(PodEventKind.STOP, POD, Call(again, 2 * 10**9))
+    assert status.code == RpcCode.RESOURCE_EXHAUSTED
+    assert event == PodEvent(PodEventKind.STOP, POD, PendingCall(again, 2 * 10**9))
 
 
 def test_case_27_an_answer_on_the_wrong_connection_is_ignored() -> None:
@@ -177,8 +179,10 @@ def test_case_27_an_answer_on_the_wrong_connection_is_ignored() -> None:
     answer = ttrpc.encode_message(1, ttrpc.MessageType.RESPONSE, b"")
 
     assert session.receive_data(mux.encode_message(mux.PLUGIN_CONN, answer)) == []
-    assert session.state is State.CONNECTING
-    assert session.receive_data(mux.encode_message(mux.RUNTIME_CONN, answer)) == [Registered()]
+    assert session.state is HandshakeState.CONNECTING
+    assert session.receive_data(mux.encode_message(mux.RUNTIME_CONN, answer)) == [
+        RegistrationAccepted()
+    ]
 
 
 def test_case_02_events_survive_frames_of_one_byte() -> None:
@@ -188,7 +192,7 @@ def test_case_02_events_survive_frames_of_one_byte() -> None:
 
     events = session.receive_data(frames(mux.PLUGIN_CONN, data, 1))
 
-    assert events == [PodEvent(PodEventKind.RUN, POD, Call(stream, 2 * 10**9))]
+    assert events == [PodEvent(PodEventKind.RUN, POD, PendingCall(stream, 2 * 10**9))]
 
 
 @pytest.mark.parametrize("conn", [mux.PLUGIN_CONN, mux.RUNTIME_CONN])
@@ -209,7 +213,7 @@ def test_case_08_an_end_inside_a_message_is_told_and_the_session_is_closed(
     with pytest.raises(ProtocolError):
         session.receive_eof()
 
-    assert session.state is State.CLOSED
+    assert session.state is HandshakeState.CLOSED
 
 
 @given(
@@ -246,7 +250,7 @@ def test_garbage_is_taken_or_refused_as_a_protocol_error(pieces: list[bytes]) ->
 
 
 def _request_bytes(stream: int, method: str, payload: bytes) -> bytes:
-    client = ttrpc.Client()
+    client = ttrpc.TtrpcClient()
     client.call(PLUGIN_SERVICE, method, payload)
     (message,) = client.messages_to_send()
     return message[:4] + stream.to_bytes(4, "big") + message[8:]
@@ -267,14 +271,14 @@ def test_a_whole_conversation_survives_any_cuts(places: list[int]) -> None:
     for kind in PodEventKind:
         runtime.pod_event(kind, RAW_POD)
 
-    events: list[Event] = []
+    events: list[SessionEvent] = []
     for piece in cut(runtime.data_to_send(), places):
         events += session.receive_data(piece)
 
     assert [type(event) for event in events] == [
-        Registered,
-        Configured,
-        Synchronized,
+        RegistrationAccepted,
+        RuntimeConfigured,
+        PodsSynchronized,
         PodEvent,
         PodEvent,
         PodEvent,

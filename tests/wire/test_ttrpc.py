@@ -15,12 +15,12 @@ from dranet_nri.nri.wire.ttrpc import (
     MAX_OPEN,
     MAX_RECEIVE,
     MAX_STATUS_TEXT,
-    Client,
-    Code,
-    Message,
     MessageDecoder,
     MessageType,
-    Server,
+    RpcCode,
+    TtrpcClient,
+    TtrpcMessage,
+    TtrpcServer,
     encode_message,
     printable,
 )
@@ -29,8 +29,8 @@ from tests.wire.streams import cut, messages
 SERVICE = "a.Service"
 
 
-def server() -> Server:
-    return Server(SERVICE, {"Do", "Bulk"}, {"Bulk"})
+def server() -> TtrpcServer:
+    return TtrpcServer(SERVICE, {"Do", "Bulk"}, {"Bulk"})
 
 
 def request(
@@ -49,7 +49,7 @@ def request_of_length(length: int, stream: int, method: str) -> bytes:
     raise AssertionError(length)
 
 
-def sent_statuses(of: Server) -> list[tuple[int, int]]:
+def sent_statuses(of: TtrpcServer) -> list[tuple[int, int]]:
     """Return (stream, code) of every answer that waits."""
     found = []
     for message in messages(b"".join(of.messages_to_send())):
@@ -72,7 +72,7 @@ def test_messages_survive_any_cuts(bodies: list[bytes], places: list[int]) -> No
             found.append(message)
 
     decoder.close()
-    assert found == [Message(i, 1, len(body), body) for i, body in enumerate(bodies)]
+    assert found == [TtrpcMessage(i, 1, len(body), body) for i, body in enumerate(bodies)]
 
 
 def test_case_02_a_message_that_comes_byte_by_byte_costs_time_in_proportion() -> None:
@@ -85,7 +85,7 @@ def test_case_02_a_message_that_comes_byte_by_byte_costs_time_in_proportion() ->
         assert decoder.next_message() is None
     decoder.feed(stream[-1:])
 
-    assert decoder.next_message() == Message(1, 1, 256 << 10, bytes(256 << 10))
+    assert decoder.next_message() == TtrpcMessage(1, 1, 256 << 10, bytes(256 << 10))
 
 
 @pytest.mark.parametrize("length", [MAX_RECEIVE + 1, 0xFFFFFFFF])
@@ -93,7 +93,7 @@ def test_data_above_the_receive_limit_is_dropped_as_it_comes(length: int) -> Non
     decoder = MessageDecoder()
     decoder.feed(HEADER.pack(length, 5, 1, 0) + b"x" * 100)
 
-    assert decoder.next_message() == Message(5, 1, length, b"")
+    assert decoder.next_message() == TtrpcMessage(5, 1, length, b"")
     assert decoder.next_message() is None
     with pytest.raises(ProtocolError, match="inside a message"):
         decoder.close()
@@ -109,7 +109,7 @@ def test_stream_is_in_step_after_dropped_data() -> None:
 
     decoder.feed(b"\0" + encode_message(7, 1, b"ok"))
 
-    assert decoder.next_message() == Message(7, 1, 2, b"ok")
+    assert decoder.next_message() == TtrpcMessage(7, 1, 2, b"ok")
     decoder.close()
 
 
@@ -128,7 +128,7 @@ def test_case_08_an_end_inside_a_message_is_an_error(place: int) -> None:
 @example([HEADER.pack(MAX_RECEIVE + 1, 1, 1, 0)])
 @example([encode_message(1, 1, b"\xff\xff")])
 def test_garbage_is_answered_or_refused_as_a_protocol_error(pieces: list[bytes]) -> None:
-    serving, calling = server(), Client()
+    serving, calling = server(), TtrpcClient()
     calling.call(SERVICE, "Do", b"")
     for piece in pieces:
         serving.receive(piece)
@@ -149,7 +149,7 @@ def test_call_carries_what_the_request_says() -> None:
 
     calls = server().receive(encode_message(1, 1, body.SerializeToString()))
 
-    assert calls == [ttrpc.Call(1, "Do", b"p", -7)]
+    assert calls == [ttrpc.TtrpcCall(1, "Do", b"p", -7)]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_case_12_unknown_service_or_method_is_unimplemented_and_the_connection_s
 
     (message,) = messages(b"".join(serving.messages_to_send()))
     status = ttrpc_pb2.Response.FromString(message.data).status
-    assert (message.stream, status.code, status.message) == (1, Code.UNIMPLEMENTED, text)
+    assert (message.stream, status.code, status.message) == (1, RpcCode.UNIMPLEMENTED, text)
     assert len(serving.receive(request(3))) == 1
 
 
@@ -181,7 +181,7 @@ def test_case_13_stream_ids_are_odd_and_increase_and_may_leave_gaps() -> None:
     )
 
     assert [call.stream for call in calls] == [5, 99]
-    assert sent_statuses(serving) == [(s, Code.INVALID_ARGUMENT) for s in (6, 5, 3, 0)]
+    assert sent_statuses(serving) == [(s, RpcCode.INVALID_ARGUMENT) for s in (6, 5, 3, 0)]
 
 
 def test_case_14_undecodable_request_is_an_invalid_argument() -> None:
@@ -189,7 +189,7 @@ def test_case_14_undecodable_request_is_an_invalid_argument() -> None:
 
     assert serving.receive(encode_message(1, 1, b"\xff\xff\xff")) == []
 
-    assert sent_statuses(serving) == [(1, Code.INVALID_ARGUMENT)]
+    assert sent_statuses(serving) == [(1, RpcCode.INVALID_ARGUMENT)]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_case_15_too_long_messages_get_code_8_and_the_stream_stays_in_step(
         calls += serving.receive(stream[start : start + piece])
 
     assert [call.stream for call in calls] == ([1, 3] if accepted else [3])
-    assert sent_statuses(serving) == ([] if accepted else [(1, Code.RESOURCE_EXHAUSTED)])
+    assert sent_statuses(serving) == ([] if accepted else [(1, RpcCode.RESOURCE_EXHAUSTED)])
 
 
 def test_case_16_data_is_refused_and_other_types_are_ignored() -> None:
@@ -228,7 +228,7 @@ def test_case_16_data_is_refused_and_other_types_are_ignored() -> None:
     )
 
     assert [call.stream for call in calls] == [1]
-    assert sent_statuses(serving) == [(1, Code.INVALID_ARGUMENT)]
+    assert sent_statuses(serving) == [(1, RpcCode.INVALID_ARGUMENT)]
 
 
 def test_case_17_flags_mean_nothing_and_an_empty_request_is_no_service_of_ours() -> None:
@@ -237,7 +237,7 @@ def test_case_17_flags_mean_nothing_and_an_empty_request_is_no_service_of_ours()
     calls = serving.receive(request(1, flags=0xFF) + encode_message(3, 1, b""))
 
     assert [call.stream for call in calls] == [1]
-    assert sent_statuses(serving) == [(3, Code.UNIMPLEMENTED)]
+    assert sent_statuses(serving) == [(3, RpcCode.UNIMPLEMENTED)]
 
 
 def test_case_18_calls_are_answered_in_any_order() -> None:
@@ -260,14 +260,16 @@ def test_a_call_is_answered_once(again: str) -> None:
     serving.reply(1, b"")
 
     with pytest.raises(KeyError):
-        serving.reply(1, b"") if again == "reply" else serving.fail(1, Code.UNKNOWN, "")
+        serving.reply(1, b"") if again == "reply" else serving.fail(1, RpcCode.UNKNOWN, "")
 
 
 @pytest.mark.parametrize(
-    ("excess", "code"), [(0, Code.OK), (1, Code.RESOURCE_EXHAUSTED)], ids=["4 MiB", "4 MiB + 1"]
+    ("excess", "code"),
+    [(0, RpcCode.OK), (1, RpcCode.RESOURCE_EXHAUSTED)],
+    ids=["4 MiB", "4 MiB + 1"],
 )
 def test_case_20_an_answer_above_4_mib_becomes_code_8_and_the_connection_stays(
-    excess: int, code: Code
+    excess: int, code: RpcCode
 ) -> None:
     serving = server()
     serving.receive(request(1) + request(3))
@@ -276,7 +278,7 @@ def test_case_20_an_answer_above_4_mib_becomes_code_8_and_the_connection_stays(
     serving.reply(1, bytes(MAX_DATA - overhead + excess))
     serving.reply(3, b"")
 
-    assert sent_statuses(serving) == [(1, code), (3, Code.OK)]
+    assert sent_statuses(serving) == [(1, code), (3, RpcCode.OK)]
 
 
 def test_case_23_metadata_is_ignored() -> None:
