@@ -1,0 +1,267 @@
+"""Clouds by servers on the loopback: which one this is, what it is asked, and when it is away."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dra_shim.cloud import (
+    CloudDirectory,
+    CloudError,
+    CloudFailed,
+    CloudFound,
+    CloudNotice,
+    Detection,
+    DeviceIdentity,
+    Machine,
+    identity_of,
+)
+from dra_shim.cloud.aws import AWS
+from dra_shim.cloud.coreweave import CLUSTER, CoreWeave
+from dra_shim.cloud.detect import HINTS, parse_hint
+from dra_shim.cloud.gce import GCE
+from dra_shim.cloud.metadata import KEPT_S, MAX_ANSWER, MetadataProvider
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.model import Device, DeviceKey
+from tests.fakes.provider_server import Reply, Script, served
+
+pytestmark = pytest.mark.process
+
+DEVICE = Device("d", DeviceKey("pci", "0000:c9:00.0", "", "0000:c9:00.0"))
+IDENTITY = DeviceIdentity("d", pci="0000:c9:00.0", driver="efa")
+_GCE = "/computeMetadata/v1/instance"
+
+
+def gce() -> Script:
+    """Return a server that answers as Google's, with its header only."""
+    paths = {
+        f"{_GCE}/machine-type": Reply("projects/1/machineTypes/a3"),
+        f"{_GCE}/network-interfaces/?recursive=true&alt=json": Reply([]),
+    }
+    return Script(
+        {f"GET {path}": reply for path, reply in paths.items()},
+        dict.fromkeys(paths, ("Metadata-Flavor", "Google")),
+    )
+
+
+def aws() -> Script:
+    """Return a server that answers as Amazon's, with a token of its own only."""
+    path = "/latest/dynamic/instance-identity/document"
+    return Script(
+        {
+            "PUT /latest/api/token": Reply("t0ken"),
+            f"GET {path}": Reply({"instanceType": "trn2.48xlarge"}),
+        },
+        {
+            "/latest/api/token": ("X-aws-ec2-metadata-token-ttl-seconds", "21600"),
+            path: ("X-aws-ec2-metadata-token", "t0ken"),
+        },
+    )
+
+
+async def no_labels() -> Mapping[str, str]:
+    return {}
+
+
+def machine(sysfs: Path, **servers: str) -> Machine:
+    return Machine(sysfs, no_labels, servers)
+
+
+def firmware(sysfs: Path, name: str, text: str) -> Path:
+    place = sysfs / "class/dmi/id"
+    place.mkdir(parents=True)
+    (place / name).write_text(f"{text}\n")
+    return sysfs
+
+
+# --------------------------------------------------------------------------- which cloud
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "name"),
+    [
+        ("product_name", "Google Compute Engine", "GCE"),
+        ("sys_vendor", "Amazon EC2", "AWS"),
+        ("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77", "AZURE"),
+        ("chassis_asset_tag", "OracleCloud.com", "OKE"),
+        ("sys_vendor", "Alibaba Cloud", "ALIBABA"),
+    ],
+)
+def test_a_cloud_is_detected_by_the_firmware(
+    tmp_path: Path, file: str, text: str, name: str
+) -> None:
+    provider = asyncio.run(Detection(machine(firmware(tmp_path, file, text))).provider())
+
+    assert provider is not None
+    assert provider.name == name
+
+
+def test_a_machine_of_no_cloud_sends_no_request(tmp_path: Path) -> None:
+    script = Script()
+    with served(script) as url:
+        servers = dict.fromkeys(HINTS, url)
+        found = asyncio.run(Detection(machine(tmp_path, **servers)).provider())
+
+    assert found is None
+    assert script.received == []
+
+
+def test_coreweave_is_detected_by_a_label(tmp_path: Path) -> None:
+    async def labels() -> Mapping[str, str]:
+        return {CLUSTER: "c1"}
+
+    found = asyncio.run(Detection(Machine(tmp_path, labels)).provider())
+
+    assert isinstance(found, CoreWeave)
+
+
+@pytest.mark.parametrize(("hint", "name"), [("gce", "GCE"), ("cks", "CKS"), ("None", "")])
+def test_a_hint_decides_alone(tmp_path: Path, hint: str, name: str) -> None:
+    sysfs = firmware(tmp_path, "sys_vendor", "Amazon EC2")
+
+    found = asyncio.run(Detection(machine(sysfs), parse_hint(hint)).provider())
+
+    assert (found.name if found else "") == name
+
+
+def test_a_hint_of_no_cloud_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="'GKE': must be one of GCE, AWS, AZURE"):
+        parse_hint("GKE")
+
+
+# --------------------------------------------------------------------------- a server
+
+
+def described(provider: MetadataProvider) -> dict[str, object]:
+    async def ask() -> dict[str, object]:
+        found = await provider.describe([IDENTITY])
+        return dict(found.facts[IDENTITY].attributes)
+
+    return asyncio.run(ask())
+
+
+def test_gce_is_asked_with_its_header() -> None:
+    with served(gce()) as url:
+        assert described(MetadataProvider(GCE, url)) == {"gce.dra.net/machineType": "a3"}
+
+
+def test_aws_is_asked_with_a_token() -> None:
+    with served(aws()) as url:
+        found = described(MetadataProvider(AWS, url))
+
+    assert found["resource.aws.com/devicegroup1_id"] == "0000:c9:00.0"
+
+
+def test_an_answer_is_asked_for_again_when_it_is_old() -> None:
+    now = [0.0]
+    script = gce()
+    with served(script) as url:
+        provider = MetadataProvider(GCE, url, lambda: now[0])
+        described(provider)
+        described(provider)
+        assert script.paths().count(f"{_GCE}/machine-type") == 1
+        now[0] = KEPT_S
+        described(provider)
+
+    assert script.paths().count(f"{_GCE}/machine-type") == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply("no", 500), "answered 500"),
+        (Reply("", 301, f"{_GCE}/network-interfaces/?recursive=true&alt=json"), "answered 301"),
+        (Reply("x" * (MAX_ANSWER + 1)), "answered more than"),
+    ],
+)
+def test_a_wrong_answer_is_an_error_with_the_path(reply: Reply, reason: str) -> None:
+    script = gce()
+    script.replies[f"GET {_GCE}/machine-type"] = reply
+    with served(script) as url, pytest.raises(CloudError) as raised:
+        described(MetadataProvider(GCE, url))
+
+    assert f"GCE metadata {_GCE}/machine-type: {reason}" in str(raised.value)
+
+
+def test_a_server_that_is_away_is_an_error() -> None:
+    with served(gce()) as url:
+        pass
+
+    with pytest.raises(CloudError, match="GCE metadata"):
+        described(MetadataProvider(GCE, url))
+
+
+# --------------------------------------------------------------------------- the directory
+
+
+def test_devices_have_the_facts_before_they_are_published_first() -> None:
+    notices: list[CloudNotice] = []
+    changes: list[None] = []
+
+    async def scene(url: str) -> Device:
+        async def choose() -> MetadataProvider:
+            return MetadataProvider(GCE, url)
+
+        directory = CloudDirectory(choose, lambda: changes.append(None), notices.append)
+        work = asyncio.create_task(directory.run())
+        assert await directory.learned([DEVICE])
+        assert not await directory.learned([DEVICE])
+        work.cancel()
+        return directory.enriched(DEVICE)
+
+    with served(gce()) as url:
+        device = asyncio.run(scene(url))
+
+    assert device.attribute("gce.dra.net/machineType") == "a3"
+    assert notices == [CloudFound("GCE")]
+    assert changes
+
+
+def test_without_a_provider_nothing_is_waited_for() -> None:
+    async def scene() -> bool:
+        async def choose() -> None:
+            return None
+
+        directory = CloudDirectory(choose, lambda: None, lambda _: None)
+        work = asyncio.create_task(directory.run())
+        learned = await directory.learned([DEVICE])
+        work.cancel()
+        assert directory.enriched(DEVICE) is DEVICE
+        assert directory.parameters(DEVICE) == ("", {})
+        return learned
+
+    assert not asyncio.run(asyncio.wait_for(scene(), 4))
+
+
+def test_the_last_answer_counts_while_the_server_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    notices: list[CloudNotice] = []
+    monkeypatch.setattr("dra_shim.cloud.directory.AGAIN_S", 0.01)
+    failed = asyncio.Event()
+
+    def on_notice(notice: CloudNotice) -> None:
+        notices.append(notice)
+        if isinstance(notice, CloudFailed):
+            failed.set()
+
+    async def scene(url: str, script: Script) -> Device:
+        ticks = iter(range(0, 10**9, int(KEPT_S)))
+
+        async def choose() -> MetadataProvider:
+            return MetadataProvider(GCE, url, lambda: next(ticks))
+
+        directory = CloudDirectory(choose, lambda: None, on_notice)
+        work = asyncio.create_task(directory.run())
+        await directory.learned([DEVICE])
+        script.replies.clear()
+        await failed.wait()
+        work.cancel()
+        return directory.enriched(DEVICE)
+
+    script = gce()
+    with served(script) as url:
+        device = asyncio.run(scene(url, script))
+
+    assert device.attribute("gce.dra.net/machineType") == "a3"
+    assert "answered 404" in str(next(n.error for n in notices if isinstance(n, CloudFailed)))
+    assert identity_of(DEVICE).name == "d"

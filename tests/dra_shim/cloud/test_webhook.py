@@ -1,0 +1,216 @@
+"""The webhook against servers that are right, slow, dead and wrong."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from dra_shim.cloud import CloudError, DeviceFacts, DeviceIdentity
+from dra_shim.cloud.webhook import (
+    MAX_ANSWER,
+    Capabilities,
+    DeniedError,
+    Webhook,
+    WebhookProvider,
+    parse_url,
+)
+from dranet_nri.errors import InvalidValueError
+from dranet_nri.model import ObjectRef, Version
+from tests.fakes.provider_server import Reply, Script, served
+
+pytestmark = pytest.mark.process
+
+T = TypeVar("T")
+NIC = DeviceIdentity("pci-0000-00-05-0", "eth1", "02:00:00:00:00:01", "0000:00:05.0")
+NAMED = {"mac_address": NIC.mac, "pci_address": NIC.pci, "name": NIC.name}
+CLAIM = ObjectRef("ai", "nics", "u1")
+HEALTHY = {"GET /health": Reply({"cloudProvider": True, "profileProvider": True})}
+ATTRIBUTES = {
+    "x.io/rail": {"string": "r1"},
+    "x.io/slot": {"int": 3},
+    "x.io/fast": {"bool": True},
+    "x.io/fw": {"version": "1.2.3"},
+}
+
+
+def asked(url: str, work: Callable[[Webhook], Awaitable[T]], answer_s: float = 10.0) -> T:
+    async def ask() -> T:
+        webhook = Webhook(url, answer_s=answer_s)
+        try:
+            return await work(webhook)
+        finally:
+            await webhook.close()
+
+    return asyncio.run(ask())
+
+
+# --------------------------------------------------------------------------- right
+
+
+@pytest.mark.parametrize("unix", [False, True], ids=["http", "unix"])
+def test_a_device_has_attributes_and_parameters(tmp_path: Path, unix: bool) -> None:  # noqa: FBT001
+    script = Script(
+        {
+            "POST /GetDeviceAttributes": Reply(ATTRIBUTES),
+            "POST /GetDeviceConfig": Reply({"interface": {"mtu": 4000}}),
+        }
+    )
+    with served(script, tmp_path / "s" if unix else None) as url:
+        facts = asked(url, lambda webhook: webhook.facts(NIC))
+
+    assert facts == DeviceFacts(
+        (("x.io/rail", "r1"), ("x.io/slot", 3), ("x.io/fast", True), ("x.io/fw", Version("1.2.3"))),
+        {"interface": {"mtu": 4000}},
+    )
+    assert script.bodies("/GetDeviceAttributes") == [NAMED | {"name": "eth1"}]
+    assert script.bodies("/GetDeviceConfig") == [NAMED]
+
+
+def test_a_profile_is_asked_for_in_both_shapes_of_dranet() -> None:
+    document = {"metadata": {"name": "nics", "uid": "u1"}}
+    config = {"profile": "fast", "interface": {"mtu": 1500}}
+    script = Script(
+        {"POST /GetProfileConfig": Reply({"interface": {"addresses": ["10.0.0.1/24"]}})}
+    )
+    with served(script) as url:
+        given = asked(url, lambda webhook: webhook.profile(NIC, document, "u1", config))
+
+    assert given == {"interface": {"addresses": ["10.0.0.1/24"]}}
+    assert script.bodies("/GetProfileConfig") == [
+        {"device": NAMED, "claim": document, "claim_uid": "u1", "config": config}
+    ]
+
+
+@pytest.mark.parametrize("body", ["", "ok", "null"])
+def test_a_release_ignores_what_is_answered(body: str) -> None:
+    script = Script({"POST /ReleaseProfileConfig": Reply(body)})
+    with served(script) as url:
+        asked(url, lambda webhook: webhook.release(NIC, CLAIM, {"profile": "fast"}))
+
+    assert script.bodies("/ReleaseProfileConfig") == [
+        {"device": NAMED, "claim_uid": "u1", "config": {"profile": "fast"}}
+    ]
+
+
+def test_capabilities_that_are_not_there_are_missing() -> None:
+    with served(Script({"GET /health": Reply({"cloudProvider": True})})) as url:
+        assert asked(url, Webhook.capabilities) == Capabilities(cloud=True, profiles=False)
+
+
+# --------------------------------------------------------------------------- slow, dead, wrong
+
+
+def test_a_slow_server_has_as_long_as_it_has() -> None:
+    script = Script(dict(HEALTHY))
+    script.stalled.set()
+    with served(script) as url, pytest.raises(CloudError, match="/health: no answer in time"):
+        asked(url, Webhook.capabilities, answer_s=0.2)
+
+    assert script.paths() == ["/health"]
+
+
+def test_an_answer_without_an_end_has_the_same_time() -> None:
+    script = Script(dict(HEALTHY))
+    script.dripping.set()
+    with served(script) as url, pytest.raises(CloudError, match="/health: no answer in time"):
+        asked(url, Webhook.capabilities, answer_s=0.3)
+
+
+def test_a_dead_server_is_an_error() -> None:
+    with served(Script()) as url:
+        pass
+
+    with pytest.raises(CloudError, match=f"webhook {url} /health"):
+        asked(url, Webhook.capabilities)
+
+
+def test_a_socket_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CloudError, match="/health"):
+        asked(f"unix://{tmp_path}/none", Webhook.capabilities)
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply("<html>"), "something else than JSON"),
+        (Reply([1]), "must be a JSON object"),
+        (Reply("pool\n is full", 503), "answered 503: pool is full"),
+        (Reply("x" * (MAX_ANSWER + 1)), "answered more than"),
+    ],
+)
+def test_a_wrong_answer_is_an_error_that_may_pass(reply: Reply, reason: str) -> None:
+    script = Script({"POST /GetProfileConfig": reply})
+    with served(script) as url, pytest.raises(CloudError, match=reason) as raised:
+        asked(url, lambda webhook: webhook.profile(NIC, {}, "u1", {}))
+
+    assert not isinstance(raised.value, DeniedError)
+
+
+def test_a_denial_is_told_with_the_servers_words() -> None:
+    script = Script({"POST /GetProfileConfig": Reply("no such profile", 404)})
+    with served(script) as url, pytest.raises(DeniedError, match="answered 404: no such profile"):
+        asked(url, lambda webhook: webhook.profile(NIC, {}, "u1", {}))
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        ("rail", {"string": "r"}),
+        ("x.io/rail", "r"),
+        ("x.io/rail", {"int": True}),
+        ("x.io/rail", {"int": 2**63}),
+        ("x.io/rail", {"string": 3}),
+    ],
+)
+def test_an_attribute_that_is_none_is_named(attribute: tuple[str, object]) -> None:
+    script = Script(
+        {"POST /GetDeviceAttributes": Reply(dict([attribute])), "POST /GetDeviceConfig": Reply({})}
+    )
+    with served(script) as url, pytest.raises(CloudError, match=f"attribute '?{attribute[0]}"):
+        asked(url, lambda webhook: webhook.facts(NIC))
+
+
+# --------------------------------------------------------------------------- as a provider
+
+
+def test_one_device_that_fails_does_not_hide_the_others() -> None:
+    other = DeviceIdentity("pci-0000-00-06-0", "eth2")
+    script = Script(
+        HEALTHY
+        | {"POST /GetDeviceAttributes": Reply(ATTRIBUTES), "POST /GetDeviceConfig": Reply({})}
+    )
+
+    async def scene(webhook: Webhook) -> None:
+        provider = WebhookProvider(webhook)
+        assert (await provider.describe([NIC])).failure == ""
+        script.replies["POST /GetDeviceAttributes"] = Reply("oops", 500)
+        found = await provider.describe([NIC, other])
+        assert list(found.facts) == [NIC]
+        assert "device pci-0000-00-06-0: webhook" in found.failure
+
+    with served(script) as url:
+        asked(url, scene)
+
+    assert script.paths().count("/GetDeviceAttributes") == 2
+
+
+def test_a_webhook_for_profiles_alone_is_not_asked_about_devices() -> None:
+    script = Script({"GET /health": Reply({"profileProvider": True})})
+    with served(script) as url:
+        found = asked(url, lambda webhook: WebhookProvider(webhook).describe([NIC]))
+
+    assert found.facts == {NIC: DeviceFacts()}
+    assert script.paths() == ["/health"]
+
+
+@pytest.mark.parametrize("text", ["", "http://127.0.0.1:8080", "https://h/x", "unix:///run/w.sock"])
+def test_urls_of_a_webhook(text: str) -> None:
+    assert parse_url(text) == text
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:8080", "ftp://h", "unix://", "http://", "http://[x"])
+def test_what_is_no_url_of_a_webhook_is_refused(text: str) -> None:
+    with pytest.raises(InvalidValueError):
+        parse_url(text)

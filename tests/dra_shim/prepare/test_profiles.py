@@ -1,0 +1,367 @@
+"""Profiles and cloud parameters at Prepare on real records, and the release of profiles."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
+from dra_shim.cloud import CloudError, DeviceIdentity
+from dra_shim.cloud.webhook import Capabilities, DeniedError
+from dra_shim.prepare import (
+    Notice,
+    ProfileReleased,
+    ProfileReleaseFailed,
+    ProfileReleaser,
+    Providers,
+)
+from dra_shim.prepare.profiles import ProfileSource
+from dra_shim.settings.common import StatePaths
+from dranet_nri.config import network_config_to_object
+from dranet_nri.errors import StateCorruptError
+from dranet_nri.model import Device, ObjectRef
+from tests.dra_shim.prepare.prepare_bench import Bench
+from tests.fakes.cluster import config
+
+pytestmark = pytest.mark.process
+
+GIVEN = {"interface": {"addresses": ["10.0.0.7/24"]}}
+CLAIM = ObjectRef("ai", "nics", "u1")
+
+
+@dataclass
+class Pool:
+    """A profile provider in memory.
+
+    Attributes:
+        held: (claim UID, device) → config that it was asked with.
+        errors: raised by the next calls; None lets one succeed.
+        before: called before each call is answered.
+    """
+
+    store: ProfileStore
+    held: dict[tuple[str, str], Mapping[str, object]] = field(default_factory=dict)
+    errors: list[Exception | None] = field(default_factory=list)
+    recorded: list[bool] = field(default_factory=list)
+    answer: Mapping[str, object] = field(default_factory=lambda: GIVEN)
+    profiles: bool = True
+
+    async def capabilities(self) -> Capabilities:
+        return Capabilities(cloud=False, profiles=self.profiles)
+
+    async def profile(
+        self,
+        device: DeviceIdentity,
+        claim: Mapping[str, object],
+        uid: str,
+        config: Mapping[str, object],
+    ) -> Mapping[str, object]:
+        assert claim["kind"] == "ResourceClaim"
+        self.recorded.append(self.store.get(uid) is not None)
+        self._fail()
+        self.held[uid, device.name] = config
+        return self.answer
+
+    async def release(
+        self, device: DeviceIdentity, claim: ObjectRef, config: Mapping[str, object]
+    ) -> None:
+        self._fail()
+        assert self.held.pop((claim.uid, device.name)) == config
+
+    def _fail(self) -> None:
+        error = self.errors.pop(0) if self.errors else None
+        if error is not None:
+            raise error
+
+
+@dataclass
+class Clouds:
+    """A cloud's parameters."""
+
+    given: Mapping[str, object] = field(default_factory=dict)
+    error: CloudError | None = None
+
+    def parameters(self, device: Device) -> tuple[str, Mapping[str, object]]:
+        assert device.name
+        if self.error:
+            raise self.error
+        return "AZURE", self.given
+
+
+class Site:
+    """A preparer with providers."""
+
+    def __init__(self, root: Path) -> None:
+        self.state = StatePaths(root / "state", root / "run")
+        self.store = ProfileStore(self.state.profiles)
+        self.pool, self.clouds = Pool(self.store), Clouds()
+        self.bench = self.restarted()
+
+    def restarted(self, profiles: ProfileSource | None = None) -> Bench:
+        providers = Providers(self.store, self.clouds, profiles or self.pool)
+        return Bench(self.state, providers=providers)
+
+    def claim(self, *devices: str, **parameters: object) -> ObjectRef:
+        ref = self.bench.cluster.add("nics", "u1", *(devices or ("a",)))
+        document = self.bench.cluster.claims["nics"]["status"]["allocation"]["devices"]
+        document["config"] = [config(parameters)] if parameters else []
+        return ref
+
+    def configs(self) -> list[dict[str, object]]:
+        record = self.bench.record(CLAIM)
+        assert record is not None
+        return [network_config_to_object(device.config) for device in record.devices]
+
+    def releaser(
+        self, notify: Callable[[Notice], None], profiles: ProfileSource | None = None
+    ) -> ProfileReleaser:
+        return ProfileReleaser(
+            self.store, profiles, self.bench.preparer.without_record, notify,
+            sleep=self.bench.clock.sleep,
+        )  # fmt: skip
+
+    def release(self) -> tuple[bool, list[Notice]]:
+        notices: list[Notice] = []
+        return asyncio.run(self.releaser(notices.append, self.pool).release_due()), notices
+
+    def unprepare(self) -> None:
+        asyncio.run(self.bench.preparer.unprepare([CLAIM]))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    with closing(made.bench):
+        yield made
+
+
+# --------------------------------------------------------------------------- Prepare
+
+
+def test_a_profile_is_recorded_before_it_is_asked_for(site: Site) -> None:
+    (answer,) = site.bench.prepare(site.claim("a", "b", profile="fast", interface={"mtu": 1500}))
+
+    assert "10.0.0.7" in answer.error  # both devices cannot have one address
+    assert site.pool.recorded == [True, True]
+
+
+def test_the_claim_has_what_the_profile_gives(site: Site) -> None:
+    (answer,) = site.bench.prepare(site.claim(profile="fast", interface={"mtu": 1500}))
+
+    assert answer.error == ""
+    assert site.configs() == [
+        {"profile": "fast", "interface": {"mtu": 1500, "addresses": ["10.0.0.7/24"]}}
+    ]
+
+
+def test_the_cloud_is_between_profile_and_claim(site: Site) -> None:
+    site.clouds.given = {"interface": {"mtu": 4000, "forwarding": True}}
+    site.pool.answer = {"interface": {"mtu": 9000, "name": "net7"}}
+    site.bench.prepare(site.claim(profile="fast", interface={"forwarding": False}))
+
+    assert site.configs() == [
+        {"profile": "fast", "interface": {"mtu": 4000, "forwarding": False, "name": "net7"}}
+    ]
+    (sent,) = site.pool.held.values()
+    assert sent == {"profile": "fast", "interface": {"mtu": 4000, "forwarding": False}}
+
+
+def test_a_claim_without_a_profile_asks_for_none(site: Site) -> None:
+    site.bench.prepare(site.claim(interface={"mtu": 1500}))
+
+    assert (site.pool.recorded, site.store.claims()) == ([], ())
+
+
+def test_a_prepared_claim_asks_nobody_again(site: Site) -> None:
+    claim = site.claim(profile="fast")
+    (first,) = site.bench.prepare(claim)
+    site.pool.errors = [CloudError("down")]
+    site.clouds.error = CloudError("down")
+
+    assert site.bench.prepare(claim) == [first]
+    assert site.pool.recorded == [True]
+
+
+def test_a_provider_that_is_away_delays_a_new_claim(site: Site) -> None:
+    site.pool.errors = [CloudError("webhook down")] * 100
+
+    (answer,) = site.bench.end_of_patience(site.claim(profile="fast"))
+
+    assert 'profile "fast": device a: webhook down' in answer.error
+    assert site.store.claims() == ("u1",)
+
+
+def test_a_recorded_answer_is_used_while_the_provider_is_away(site: Site) -> None:
+    claim = site.claim(profile="fast")
+    site.bench.prepare(claim)
+    site.unprepare()
+    site.pool.errors = [CloudError("down")]
+
+    (answer,) = site.bench.prepare(claim)
+
+    assert answer.error == ""
+    assert site.configs() == [{"profile": "fast", **GIVEN}]
+
+
+def test_a_denied_profile_is_refused_at_once(site: Site) -> None:
+    site.pool.errors = [DeniedError("answered 404: no such profile")]
+
+    assert site.bench.error(site.claim(profile="slow")) == (
+        'profile: "slow": device a: answered 404: no such profile'
+    )
+
+
+def test_a_webhook_without_profiles_is_named(site: Site) -> None:
+    site.pool.profiles = False
+
+    assert "the webhook provides no profiles" in site.bench.error(site.claim(profile="fast"))
+
+
+def test_a_node_without_a_provider_says_how_to_have_one(tmp_path: Path) -> None:
+    with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as bench:
+        claim = bench.cluster.add("nics", "u1", "a")
+        document = bench.cluster.claims["nics"]["status"]["allocation"]["devices"]
+        document["config"] = [config({"profile": "fast"})]
+
+        assert "--profile-provider=webhook and --webhook-url" in bench.error(claim)
+
+
+def test_what_a_profile_gives_is_checked_and_named(site: Site) -> None:
+    site.pool.answer = {"interface": {"mtu": 3}}
+
+    error = site.bench.error(site.claim(profile="fast"))
+
+    assert 'profile "fast", device a.interface.mtu: 3: must be 68' in error
+
+
+def test_a_cloud_that_must_answer_first_is_waited_for(site: Site) -> None:
+    site.clouds.error = CloudError("device a: not answered yet")
+
+    (answer,) = site.bench.end_of_patience(site.claim())
+
+    assert "not answered yet" in answer.error
+
+
+# --------------------------------------------------------------------------- release
+
+
+def test_an_ended_claim_is_released_with_what_was_sent(site: Site) -> None:
+    site.bench.prepare(site.claim("a", "b", profile="fast"))
+    site.unprepare()
+
+    assert site.release() == (True, [ProfileReleased(CLAIM)])
+    assert (site.pool.held, site.store.claims()) == ({}, ())
+
+
+def test_a_claim_with_a_record_keeps_its_profile(site: Site) -> None:
+    site.bench.prepare(site.claim(profile="fast"))
+
+    assert site.release() == (True, [])
+    assert len(site.pool.held) == 1
+
+
+def test_a_claim_that_was_only_asked_for_is_released_too(site: Site) -> None:
+    use = ProfileUse(DeviceIdentity("a"), "fast", '{"profile": "fast"}')
+    site.store.put(ProfileRecord(CLAIM, (use,)))
+    site.pool.held["u1", "a"] = {"profile": "fast"}
+
+    assert site.release() == (True, [ProfileReleased(CLAIM)])
+    assert site.pool.held == {}
+
+
+def test_a_release_that_fails_is_kept_and_repeated(site: Site) -> None:
+    site.bench.prepare(site.claim(profile="fast"))
+    site.unprepare()
+    site.pool.errors = [CloudError("down")]
+
+    assert site.release() == (False, [ProfileReleaseFailed("u1", "down")])
+    assert site.store.claims() == ("u1",)
+    assert site.release() == (True, [ProfileReleased(CLAIM)])
+    assert site.pool.held == {}
+
+
+def test_a_denied_release_is_given_up(site: Site) -> None:
+    site.bench.prepare(site.claim(profile="fast"))
+    site.unprepare()
+    site.pool.errors = [DeniedError("answered 404")]
+
+    ok, notices = site.release()
+
+    assert ok
+    assert notices == [ProfileReleaseFailed("u1", "answered 404; given up"), ProfileReleased(CLAIM)]
+    assert site.store.claims() == ()
+
+
+def test_without_a_provider_a_release_waits_for_one(site: Site) -> None:
+    site.bench.prepare(site.claim(profile="fast"))
+    site.unprepare()
+    notices: list[Notice] = []
+
+    assert not asyncio.run(site.releaser(notices.append).release_due())
+
+    (notice,) = notices
+    assert isinstance(notice, ProfileReleaseFailed)
+    assert "start dra-shim with the --webhook-url of before" in notice.message
+    assert site.store.claims() == ("u1",)
+
+
+def test_the_worker_repeats_with_back_off_and_on_news(site: Site) -> None:
+    site.bench.prepare(site.claim(profile="fast"))
+    site.unprepare()
+    site.pool.errors = [CloudError("down"), CloudError("down")]
+    clock = site.bench.clock
+
+    async def scene() -> None:
+        notices: list[Notice] = []
+        released = asyncio.Semaphore(0)
+
+        def on_notice(notice: Notice) -> None:
+            notices.append(notice)
+            released.release()
+
+        releaser = site.releaser(on_notice, site.pool)
+        work = asyncio.create_task(releaser.run())
+        await clock.until_asleep(1.0)
+        clock.pass_time(1.0)
+        await clock.until_asleep(2.0)
+        clock.pass_time(2.0)
+        await clock.until_asleep(60.0)
+        assert notices[-1] == ProfileReleased(CLAIM)
+        site.store.put(ProfileRecord(CLAIM))
+        releaser.stir()
+        for _ in range(4):
+            await released.acquire()
+        work.cancel()
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
+
+
+# --------------------------------------------------------------------------- records
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path / "profiles")
+    use = ProfileUse(DeviceIdentity("a", "eth1", rdma=("mlx5_0",)), "fast", "{}", "{}")
+    record = ProfileRecord(CLAIM).with_use(use)
+    store.put(record)
+
+    assert ProfileStore(tmp_path / "profiles").get("u1") == record
+    assert record.with_use(use) == record
+    store.remove("u1")
+    assert store.get("u1") is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 2}', '{"version": 1}', "[" * 9999])
+def test_what_is_no_record_is_reported_and_kept(site: Site, text: str) -> None:
+    site.state.profiles.mkdir(parents=True)
+    (site.state.profiles / "u1.json").write_text(text)
+
+    with pytest.raises(StateCorruptError, match=r"u1\.json"):
+        site.store.get("u1")
+    ok, (notice,) = site.release()
+    assert not ok
+    assert isinstance(notice, ProfileReleaseFailed)
+    assert site.store.claims() == ("u1",)
