@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dra_shim.verify.types import ClaimedNic, Fabric, Worker
+from dra_shim.verify.types import ClaimedNic, Fabric, WorkerPod
 from dranet_nri.model import DRIVER_NAME
 
 Document = dict[str, Any]
@@ -112,7 +112,7 @@ def nodes_of(slices: Sequence[Document]) -> list[str]:
     )
 
 
-def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> Worker:
+def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> WorkerPod:
     """Return a pod with its NICs, by its claim and the slices.
 
     Args:
@@ -131,7 +131,7 @@ def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> Wor
             nics.append(_nic(result["device"], attributes, states.get(_key(result), {})))
         elif (node := attributes.get("resource.kubernetes.io/numaNode")) is not None:
             gpu_numa_nodes.append(int(node))
-    return Worker(
+    return WorkerPod(
         pod["metadata"]["name"],
         pod["spec"]["nodeName"],
         pod["status"]["podIP"],

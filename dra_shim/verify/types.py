@@ -14,7 +14,7 @@ class Fabric(StrEnum):
     INFINIBAND = "infiniband"
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """The result of one check."""
 
     FAILED = "failed"
@@ -46,7 +46,7 @@ class ClaimedNic:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class WorkerPod:
     """A pod of the verification.
 
     Attributes:
@@ -83,7 +83,7 @@ class Line:
     check: str
     source: str
     target: str
-    outcome: Outcome
+    outcome: CheckOutcome
     value: str = ""
     bar: str = ""
     meaning: str = ""

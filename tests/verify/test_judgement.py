@@ -10,32 +10,34 @@ import pytest
 from dra_shim.verify.bars import BARS, Bars, parse_bars, passes
 from dra_shim.verify.matrix import COLOURS, draw
 from dra_shim.verify.node_checks import check_worker, failed, passed, speed_of
-from dra_shim.verify.outputs import Link, PodFacts, RdmaPort
+from dra_shim.verify.outputs import PodFacts, PodInterface, PodRdmaPort
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.report import as_document, as_text
 from dra_shim.verify.schedule import all_pairs, ring
-from dra_shim.verify.types import ClaimedNic, Fabric, Line, Outcome, Worker
+from dra_shim.verify.types import CheckOutcome, ClaimedNic, Fabric, Line, WorkerPod
 from dranet_nri.errors import InvalidValueError
 
 NIC = ClaimedNic("nic0", "net1", "10.9.0.1", "mlx5_0", Fabric.ROCE, 9000, 0)
-POD = Worker("verify-0", "a", "10.0.0.1", (NIC,), (0,))
+POD = WorkerPod("verify-0", "a", "10.0.0.1", (NIC,), (0,))
 GID = {3: ("0000:0000:0000:0000:0000:ffff:0a09:0001", "RoCE v2")}
-LINK = Link(up=True, mtu=9000, mac="52:54:00:00:00:01", speed_gbit=200)
-PORT = RdmaPort(active=True, rate_gbit=200, gids=GID, pkeys=frozenset({0xFFFF}))
+LINK = PodInterface(up=True, mtu=9000, mac="52:54:00:00:00:01", speed_gbit=200)
+PORT = PodRdmaPort(active=True, rate_gbit=200, gids=GID, pkeys=frozenset({0xFFFF}))
 NO_BARS = Bars({})
 
 
-def facts_of(link: Link | None = LINK, port: RdmaPort | None = PORT, **more: float) -> PodFacts:
+def facts_of(
+    link: PodInterface | None = LINK, port: PodRdmaPort | None = PORT, **more: float
+) -> PodFacts:
     """Return what a pod sees of its NIC."""
     links = {"net1": link} if link else {}
     ports = {"mlx5_0": port} if port else {}
     return PodFacts(links, ports, more.get("memlock_mib", float("inf")))
 
 
-def failures(facts: PodFacts, pod: Worker = POD, *, exclusive: bool = False) -> list[str]:
+def failures(facts: PodFacts, pod: WorkerPod = POD, *, exclusive: bool = False) -> list[str]:
     """Return the checks that fail."""
     lines = check_worker(pod, facts, NO_BARS, exclusive=exclusive)
-    return [line.check for line in lines if line.outcome is Outcome.FAILED]
+    return [line.check for line in lines if line.outcome is CheckOutcome.FAILED]
 
 
 # --------------------------------------------------------------------------- bars
@@ -159,7 +161,7 @@ LINES = [
     passed("link", "a/net1", "", "up", "up"),
     failed("write", "slow", "a/net1", "b/net1", "100 Gbit/s", "190 Gbit/s", 0.53),
     failed("write", "slow", "b/net1", "c/net1", "10 Gbit/s", "190 Gbit/s", 0.05),
-    Line("reach", "a/net2", "b/net2", Outcome.NOT_MEASURED, meaning="a link is down"),
+    Line("reach", "a/net2", "b/net2", CheckOutcome.NOT_MEASURED, meaning="a link is down"),
 ]
 
 
@@ -194,9 +196,9 @@ def test_the_matrix_has_the_colour_of_the_worst_check() -> None:
         title, rect, *_ = group
         cells[title.text] = rect.get("fill")
 
-    assert cells["write: failed 100 Gbit/s\ntcp: passed"] == COLOURS[Outcome.FAILED]
-    assert cells["link: passed up"] == COLOURS[Outcome.PASSED]
-    assert cells["reach: not measured"] == COLOURS[Outcome.NOT_MEASURED]
+    assert cells["write: failed 100 Gbit/s\ntcp: passed"] == COLOURS[CheckOutcome.FAILED]
+    assert cells["link: passed up"] == COLOURS[CheckOutcome.PASSED]
+    assert cells["reach: not measured"] == COLOURS[CheckOutcome.NOT_MEASURED]
 
 
 def test_all_bars_have_defaults() -> None:

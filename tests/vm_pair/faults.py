@@ -14,7 +14,7 @@ from dra_shim.verify.bars import Bars
 from dra_shim.verify.measure import Course, measure
 from dra_shim.verify.pair_checks import Pace
 from dra_shim.verify.remedies import CAUSES
-from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, Worker
+from dra_shim.verify.types import CheckOutcome, ClaimedNic, CommandResult, Fabric, Line, WorkerPod
 from tests.box import rdma
 from tests.box.peer import Peer
 from tests.box.place import NODE, Place, checked
@@ -58,30 +58,30 @@ done
 ip neigh flush all
 """
 
-Change = Callable[[Worker], Worker]
+Change = Callable[[WorkerPod], WorkerPod]
 
 
-def whole(pod: Worker) -> Worker:
+def whole(pod: WorkerPod) -> WorkerPod:
     """Return a pod as it is."""
     return pod
 
 
-def first_nic(pod: Worker) -> Worker:
+def first_nic(pod: WorkerPod) -> WorkerPod:
     """Return a pod with its first NIC only."""
     return replace(pod, nics=pod.nics[:1])
 
 
-def far_gpu(pod: Worker) -> Worker:
+def far_gpu(pod: WorkerPod) -> WorkerPod:
     """Return a pod with a GPU of another NUMA node than its NIC's."""
     return replace(without_rdma(first_nic(pod)), gpu_numa_nodes=(1,))
 
 
-def without_rdma(pod: Worker) -> Worker:
+def without_rdma(pod: WorkerPod) -> WorkerPod:
     """Return a pod whose claim says nothing of RDMA."""
     return replace(pod, nics=tuple(replace(nic, rdma="") for nic in pod.nics))
 
 
-def without_rdma_one(pod: Worker) -> Worker:
+def without_rdma_one(pod: WorkerPod) -> WorkerPod:
     """Return a pod with its first NIC, and nothing of RDMA."""
     return without_rdma(first_nic(pod))
 
@@ -96,7 +96,7 @@ class Pair:
     """
 
     places: dict[str, Place]
-    workers: tuple[Worker, Worker]
+    workers: tuple[WorkerPod, WorkerPod]
 
     def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
         """Run a command as `kubectl exec` does in a pod."""
@@ -120,11 +120,11 @@ class Pair:
         """Return the failed checks with their causes."""
         by_meaning = {meaning: cause for cause, (meaning, _) in CAUSES.items()}
         lines = self.verify(change)
-        assert all(line.remedy for line in lines if line.outcome is Outcome.FAILED)
+        assert all(line.remedy for line in lines if line.outcome is CheckOutcome.FAILED)
         return {
             (line.check, by_meaning[line.meaning])
             for line in lines
-            if line.outcome is Outcome.FAILED
+            if line.outcome is CheckOutcome.FAILED
         }
 
 
@@ -157,13 +157,13 @@ def pair(peer: Peer, tools: None) -> Iterator[Pair]:
         yield pair
 
 
-def worker(name: str, number: int, address: str) -> Worker:
+def worker(name: str, number: int, address: str) -> WorkerPod:
     """Return a machine as a pod with two NICs."""
     nics = tuple(
         ClaimedNic(rail, rail, f"10.9.{index}.{number}", f"rxe{index}", Fabric.ROCE, MTU, 0)
         for index, rail in enumerate(RAILS)
     )
-    return Worker(name, name, address, nics, (0,))
+    return WorkerPod(name, name, address, nics, (0,))
 
 
 def macs_of(place: Place) -> list[str]:
