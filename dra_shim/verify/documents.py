@@ -24,7 +24,7 @@ exec sleep infinity
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PodRequirements:
     """What each pod of the verification is.
 
     Attributes:
@@ -51,7 +51,7 @@ def namespace_document(name: str) -> Document:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def template_document(wanted: Wanted) -> Document:
+def template_document(wanted: PodRequirements) -> Document:
     """Return the template of the claims."""
     nic: Document = {"deviceClassName": wanted.device_class}
     nic |= {"count": wanted.nics} if wanted.nics else {"allocationMode": "All"}
@@ -67,7 +67,7 @@ def template_document(wanted: Wanted) -> Document:
     }
 
 
-def pod_document(name: str, node: str, wanted: Wanted) -> Document:
+def pod_document(name: str, node: str, wanted: PodRequirements) -> Document:
     """Return a pod on a node; the scheduler places it, because it allocates the claim."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = [{"matchFields": [field]}]

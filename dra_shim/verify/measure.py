@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dra_shim.verify.bars import Bars
 from dra_shim.verify.node_checks import check_worker
 from dra_shim.verify.outputs import FACTS_SCRIPT, PodFacts, parse_facts
-from dra_shim.verify.pair_checks import QUICK, End, Pace, PairChecks
+from dra_shim.verify.pair_checks import QUICK, MeasureDurations, NicEnd, PairChecks
 from dra_shim.verify.schedule import all_pairs, ring
 from dra_shim.verify.types import Line, PodRunner, WorkerPod
 
@@ -27,7 +27,7 @@ class Course:
     """
 
     bars: Bars
-    pace: Pace = QUICK
+    pace: MeasureDurations = QUICK
     full: bool = False
     exclusive: bool = False
 
@@ -71,5 +71,5 @@ def _measure_pair(
 ) -> Iterator[Line]:
     # NICs of one rail meet; they are in the order of the rails on both nodes.
     for mine, theirs in zip(one.nics, other.nics, strict=False):
-        source, target = End(one, mine, facts[one]), End(other, theirs, facts[other])
+        source, target = NicEnd(one, mine, facts[one]), NicEnd(other, theirs, facts[other])
         yield from checks.run(source, target)

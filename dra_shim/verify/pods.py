@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from dra_shim.verify.documents import (
     Document,
-    Wanted,
+    PodRequirements,
     namespace_document,
     pod_document,
     template_document,
@@ -30,7 +30,7 @@ def running_pods(
     kubectl: Kubectl,
     namespace: str,
     nodes: Sequence[str],
-    wanted: Wanted,
+    wanted: PodRequirements,
     limit_s: float,
     progress: Callable[[str], None],
 ) -> Iterator[list[WorkerPod]]:

@@ -21,7 +21,7 @@ from dra_shim.kubeapi.errors import (
     RejectedError,
     UnavailableError,
 )
-from dra_shim.kubeapi.requests import SLICE, Place
+from dra_shim.kubeapi.requests import SLICE, ObjectPath
 from dra_shim.kubeapi.responses import (
     ApiResponse,
     WatchEvent,
@@ -35,7 +35,7 @@ from dra_shim.kubeapi.responses import (
     version_of,
 )
 
-ASKED = requests.replacing(Place(SLICE, "v1", name="s-0"), {})
+ASKED = requests.replacing(ObjectPath(SLICE, "v1", name="s-0"), {})
 GROUP = "resource.k8s.io"
 ENDING = {"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "ml is being"}
 DISCOVERY = requests.discovery(GROUP)

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from dra_shim.kubeapi import requests
-from dra_shim.kubeapi.requests import CLAIM, NODE, SLICE, Place
+from dra_shim.kubeapi.requests import CLAIM, NODE, SLICE, ObjectPath
 
-SLICES = Place(SLICE, "v1")
-ONE = Place(SLICE, "v1beta1", name="node-1-dra.net-0")
-STATUS = Place(CLAIM, "v1", "ai", "fast", "status")
+SLICES = ObjectPath(SLICE, "v1")
+ONE = ObjectPath(SLICE, "v1beta1", name="node-1-dra.net-0")
+STATUS = ObjectPath(CLAIM, "v1", "ai", "fast", "status")
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ STATUS = Place(CLAIM, "v1", "ai", "fast", "status")
             "apis/resource.k8s.io/v1/namespaces/ai/resourceclaims/fast/status",
             "ResourceClaim ai/fast status",
         ),
-        (Place(NODE, "v1", name="node-1"), "api/v1/nodes/node-1", "Node node-1"),
-        (Place(NODE, "v1", name="../x?y"), "api/v1/nodes/..%2Fx%3Fy", "Node ../x?y"),
+        (ObjectPath(NODE, "v1", name="node-1"), "api/v1/nodes/node-1", "Node node-1"),
+        (ObjectPath(NODE, "v1", name="../x?y"), "api/v1/nodes/..%2Fx%3Fy", "Node ../x?y"),
     ],
     ids=["a kind", "an object", "a part of an object", "the core group", "a hostile name"],
 )
-def test_a_place_has_a_path_and_a_title(place: Place, path: str, title: str) -> None:
+def test_a_place_has_a_path_and_a_title(place: ObjectPath, path: str, title: str) -> None:
     assert (place.path, str(place)) == (path, title)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from dra_shim.resourceapi import AllocatedResult, ResourceClaim, parse_document
 from dra_shim.scheduling.allocator import (
     AllocationError,
-    DeviceSupply,
+    CandidatePools,
     NamedClaim,
     choose,
     pools_of,
@@ -68,11 +68,11 @@ def our_refusals(site: Site, claims: Sequence[Object]) -> Iterator[str]:
             yield "\n".join(reasons)
 
 
-def _supply(site: Site, node: str) -> DeviceSupply:
-    return DeviceSupply(pools_of(site.slices(), node))
+def _supply(site: Site, node: str) -> CandidatePools:
+    return CandidatePools(pools_of(site.slices(), node))
 
 
-def _given(site: Site, pod: Placed, supply: DeviceSupply) -> tuple[Placed, list[AllocatedResult]]:
+def _given(site: Site, pod: Placed, supply: CandidatePools) -> tuple[Placed, list[AllocatedResult]]:
     """Return the pod with devices of this supply, and what it takes."""
     numbers = itertools.count(1)
     grants = choose(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dra_shim.kubeapi import CLAIM, ApiClient
 from dra_shim.settings.common import StatePaths
-from dra_shim.status import Applied, Notice, Posted, StatusSyncFailed
+from dra_shim.status import EventPosted, Notice, StatusApplied, StatusSyncFailed
 from dra_shim.status.summary import DEPARTURE_S
 from dra_shim.status.workqueue import REST_S
 from dranet_nri.model import Allocation, ObjectRef
@@ -35,14 +35,14 @@ def test_the_shim_tells_and_withdraws(
             it.allocations.put(record)
             it.attachments.put(failed(record, "no carrier"))
             await it.rest()
-            await it.until_said(Applied)
-            await it.until_said(Posted)
+            await it.until_said(StatusApplied)
+            await it.until_said(EventPosted)
             told = [list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
             it.clock.pass_time(REST_S)
             it.allocations.remove(claim.uid)
             it.attachments.remove(claim.uid)
             await it.rest(DEPARTURE_S)
-            await it.until_said(Applied, 2)
+            await it.until_said(StatusApplied, 2)
             return [*told, list(entries(await api.get(CLAIM, claim.name, claim.namespace)))]
 
     assert ours.asks(work) == [["nic0"], []]

@@ -3,14 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-from dra_shim.prepare.allocation import Terms, allocation_of
+from dra_shim.prepare.allocation import PrepareSettings, allocation_of
 from dra_shim.resourceapi import AllocatedClaim, PodUse, read_allocated
 from dranet_nri.model import Allocation, ContainerClaim, Device, ObjectRef
 from tests.fakes.cluster import POOL, Document, claim_document, nic, user
 
 REF = ObjectRef("ai", "nics", "u1")
 POD = ObjectRef("ai", "train", "p1")
-TERMS = Terms(POOL, "boot1")
+TERMS = PrepareSettings(POOL, "boot1")
 USE = PodUse("p1", True, "fast", (ContainerClaim("main", "nic"),))  # noqa: FBT003 refers
 NICS = {name: nic(name) for name in ("a", "b", "c")}
 HCA = replace(nic("a"), rdma_devices=("mlx5_0",))
@@ -25,6 +25,6 @@ def claim(*results: Document, users: Any = None, configs: Any = ()) -> Allocated
 
 
 def recorded(
-    wanted: AllocatedClaim, terms: Terms = TERMS, pod: ObjectRef = POD, **others: Device
+    wanted: AllocatedClaim, terms: PrepareSettings = TERMS, pod: ObjectRef = POD, **others: Device
 ) -> Allocation:
     return allocation_of(wanted, pod, USE, NICS | others, terms, "n0nce")

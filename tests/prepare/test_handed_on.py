@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_shim.prepare.allocation import Terms, allocation_of, expects, handed_on
+from dra_shim.prepare.allocation import PrepareSettings, allocation_of, expects, handed_on
 from dra_shim.resourceapi import AllocatedClaim, PodUse, read_allocated
 from dranet_nri.model import Allocation, ObjectRef
 from tests.fakes.cluster import POOL, Document, claim_document, nic, pod_document, result, user
@@ -21,7 +21,7 @@ def claim(*results: Document, users: Any = None) -> AllocatedClaim:
 def recorded(wanted: AllocatedClaim) -> Allocation:
     pod = ObjectRef("ai", "train", "p1")
     nics = {"a": nic("a")}
-    return allocation_of(wanted, pod, PodUse("p1"), nics, Terms(POOL, "boot1"), "n0nce")
+    return allocation_of(wanted, pod, PodUse("p1"), nics, PrepareSettings(POOL, "boot1"), "n0nce")
 
 
 @pytest.mark.parametrize(

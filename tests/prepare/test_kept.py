@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dra_shim.prepare.allocation import Terms, is_recorded, why_orphaned
+from dra_shim.prepare.allocation import PrepareSettings, is_recorded, why_orphaned
 from dra_shim.resourceapi import AllocatedClaim
 from tests.fakes.cluster import POOL, claim_document, result
 from tests.prepare.claims import HCA, TERMS, claim, document, recorded
@@ -55,7 +55,7 @@ def test_a_record_of_an_older_version_is_kept_though_it_tells_less() -> None:
 def test_a_record_that_says_something_else_is_not_kept(
     wanted: AllocatedClaim, pod_uid: str, boot: str
 ) -> None:
-    assert not is_recorded(recorded(SAME), wanted, pod_uid, Terms(POOL, boot))
+    assert not is_recorded(recorded(SAME), wanted, pod_uid, PrepareSettings(POOL, boot))
 
 
 # --------------------------------------------------------------------------- nobody's

@@ -7,8 +7,8 @@ from dra_shim.prepare import (
     Notice,
     Preparer,
     PrepareResult,
+    PrepareSettings,
     Sources,
-    Terms,
 )
 from dra_shim.prepare.preparer import FIRST_PAUSE_S, LONGEST_S, MARGIN_S
 from dra_shim.settings.common import StatePaths
@@ -30,7 +30,7 @@ from tests.fakes.cluster import (
     nic,
 )
 
-TERMS = Terms(POOL, "boot1")
+TERMS = PrepareSettings(POOL, "boot1")
 POD = ObjectRef("ai", "train", "p1")
 OTHER = ObjectRef("ai", "other", "u9")
 OTHER_POD = ObjectRef("ai", "inference", "p9")
@@ -39,7 +39,7 @@ OTHER_POD = ObjectRef("ai", "inference", "p9")
 class Bench:
     """A node's shim without a kubelet; its records are real."""
 
-    def __init__(self, state: StatePaths, terms: Terms = TERMS) -> None:
+    def __init__(self, state: StatePaths, terms: PrepareSettings = TERMS) -> None:
         self.state = state
         self.cluster = FakeCluster()
         self.clock = FakeClock()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dra_shim.kubeapi import SLICE
-from dra_shim.migration.controller import PAGE, Adopted
+from dra_shim.migration.controller import PAGE, MigrationFinished
 from dra_shim.migration.devices import claims_of_node
 from dra_shim.resourceslice.layout import slice_name
 from dranet_nri.model import DeviceKey, ObjectRef
@@ -26,7 +26,7 @@ def test_claims_of_before_are_prepared_with_what_was_published_of_their_devices(
             await stage.run()
 
             assert stage.asked == [((ObjectRef("ai", "nics", uid),), {NIC.name: NIC})]
-            assert stage.notices == [Adopted(1)]
+            assert stage.notices == [MigrationFinished(1)]
 
     finish(scene())
 

@@ -14,9 +14,9 @@ from dra_shim.migration.controller import (
     LONGEST_LASTING_S,
     PATIENCE_S,
     REFUSED_S,
-    Adopted,
     MigrationController,
-    NotAdopted,
+    MigrationFailed,
+    MigrationFinished,
 )
 from dra_shim.resourceslice.layout import slice_name
 from dranet_nri.model import ObjectRef
@@ -76,9 +76,9 @@ def test_a_refusal_of_us_may_pass(tmp_path: Path, refusal: Told) -> None:
                 await looking
 
             trouble, done = stage.notices
-            assert isinstance(trouble, NotAdopted)
+            assert isinstance(trouble, MigrationFailed)
             assert trouble.retry_s == FIRST_LASTING_S
-            assert done == Adopted(1)
+            assert done == MigrationFinished(1)
             assert stage.asked[0][1] == {NIC.name: NIC}, "as it was published before"
             assert stage.state.adopted.exists()
 
@@ -150,13 +150,15 @@ def test_a_claim_that_is_refused_is_tried_again_alone(tmp_path: Path) -> None:
                 stage.clock.pass_time(REFUSED_S)
                 await stage.clock.until_asleep(REFUSED_S)
                 assert not stage.state.adopted.exists(), "the next start looks again"
-                assert stage.notices == [Adopted(0, (f"claim ai/nics: {REFUSAL}",))], "told once"
+                assert stage.notices == [MigrationFinished(0, (f"claim ai/nics: {REFUSAL}",))], (
+                    "told once"
+                )
 
                 stage.error = ""
                 stage.clock.pass_time(REFUSED_S)
                 await looking
 
-            assert stage.notices[1:] == [Adopted(1)]
+            assert stage.notices[1:] == [MigrationFinished(1)]
             assert stage.asked == [((ObjectRef("ai", "nics", uid),), {NIC.name: NIC})] * 3
             assert stage.state.adopted.exists()
             assert lists(stage) == 1
@@ -178,7 +180,7 @@ def test_a_server_that_is_away_meanwhile_changes_nothing(tmp_path: Path) -> None
                 stage.clock.pass_time(FIRST_PAUSE_S)
                 await looking
 
-            assert stage.notices[2:] == [Adopted(1)]
+            assert stage.notices[2:] == [MigrationFinished(1)]
             assert lists(stage) == 1
 
     finish(scene())
@@ -223,7 +225,7 @@ def test_who_comes_back_to_a_node_looks_again_until_no_claim_is_refused(tmp_path
 
             await stage.run()  # the next start
 
-            assert stage.notices[1:] == [Adopted(1)]
+            assert stage.notices[1:] == [MigrationFinished(1)]
             assert stage.state.adopted.exists()
 
     finish(scene())
@@ -237,7 +239,7 @@ def test_a_claim_that_ended_meanwhile_is_neither_adopted_nor_refused(tmp_path: P
 
             await stage.run()
 
-            assert stage.notices == [Adopted(1)]
+            assert stage.notices == [MigrationFinished(1)]
             assert stage.state.adopted.exists()
 
     finish(scene())

@@ -4,7 +4,13 @@ import asyncio
 from pathlib import Path
 
 from dra_shim.kubeapi import SLICE
-from dra_shim.migration.controller import FIRST_PAUSE_S, PAGE, PATIENCE_S, Adopted, NotAdopted
+from dra_shim.migration.controller import (
+    FIRST_PAUSE_S,
+    PAGE,
+    PATIENCE_S,
+    MigrationFailed,
+    MigrationFinished,
+)
 from dra_shim.resourceslice.layout import slice_name
 from tests.fakes.cluster import POOL, result
 from tests.fakes.documents import status
@@ -22,13 +28,13 @@ def test_a_server_that_cannot_answer_is_asked_again(tmp_path: Path) -> None:
             for pause_s in (FIRST_PAUSE_S, 2 * FIRST_PAUSE_S):
                 await stage.clock.until_asleep(pause_s)
                 trouble = stage.notices[-1]
-                assert isinstance(trouble, NotAdopted)
+                assert isinstance(trouble, MigrationFailed)
                 assert trouble.retry_s == pause_s
                 assert not stage.state.adopted.exists()
                 stage.clock.pass_time(pause_s)
             await looking
 
-            assert stage.notices[2:] == [Adopted(1)]
+            assert stage.notices[2:] == [MigrationFinished(1)]
 
     finish(scene())
 
@@ -47,7 +53,7 @@ def test_a_list_that_the_server_forgets_half_way_is_begun_anew(tmp_path: Path) -
 
             ((refs, _),) = stage.asked
             assert len(refs) == len(set(refs)) == PAGE + 1
-            assert stage.notices[1:] == [Adopted(PAGE + 1)]
+            assert stage.notices[1:] == [MigrationFinished(PAGE + 1)]
 
     finish(scene())
 
@@ -83,7 +89,7 @@ def test_publishing_begins_when_claims_of_before_have_their_records(tmp_path: Pa
 
             await asyncio.gather(adoption.run(), publishing)
 
-            assert stage.notices == [Adopted(1)]
+            assert stage.notices == [MigrationFinished(1)]
 
     finish(scene())
 
@@ -134,7 +140,7 @@ def test_that_it_cannot_be_noted_is_told(tmp_path: Path) -> None:
             await stage.run()
 
             _, trouble = stage.notices
-            assert isinstance(trouble, NotAdopted)
+            assert isinstance(trouble, MigrationFailed)
             assert isinstance(trouble.error, FileNotFoundError)
             assert trouble.retry_s is None
 

@@ -23,7 +23,7 @@ from dra_shim.kubeapi import (
     uid_of,
 )
 from dra_shim.kubeapi.errors import TooLargeError
-from dra_shim.kubeapi.requests import Place
+from dra_shim.kubeapi.requests import ObjectPath
 from dra_shim.kubeapi.responses import read_listing
 from tests.fakes.exchange import Told
 from tests.process.api_bench import FakeSubject, Subject, slice_document, talking
@@ -73,7 +73,7 @@ def test_a_limit_counts_for_the_newest_state_only(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
             await add_slices(api, unique("slice"), unique("slice"))
-            newest = requests.paging(Place(SLICE, "v1"), 1)
+            newest = requests.paging(ObjectPath(SLICE, "v1"), 1)
             any_state = replace(newest, query={**newest.query, "resourceVersion": "0"})
 
             first, whole = [
@@ -89,7 +89,7 @@ def test_a_limit_counts_for_the_newest_state_only(subject: Subject) -> None:
 def test_nothing_goes_on_from_a_place_that_no_page_named(subject: Subject) -> None:
     async def scene() -> None:
         async with subject.client() as api:
-            asked = requests.paging(Place(SLICE, "v1"), 1, "nowhere")
+            asked = requests.paging(ObjectPath(SLICE, "v1"), 1, "nowhere")
 
             with pytest.raises(InvalidError, match="continue token"):
                 read_listing(asked, await api._reply(asked))

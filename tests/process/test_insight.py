@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from dra_shim.discovery.notices import Notice, TcxUnavailable
+from dra_shim.discovery.notices import Notice, TcxFileUnreadable
 from dra_shim.discovery.tcx import TcxSource
 from dranet_nri.component.files import KernelFileSystem
 from dranet_nri.component.threads import in_thread
@@ -176,9 +176,9 @@ def test_the_shim_goes_by_the_last_that_it_could_read_and_says_so_once(tmp_path:
     assert told.insight() == SOME
     (tmp_path / "facts.json").write_text("{}")
     assert told.insight() == told.insight() == SOME
-    assert [type(notice) for notice in notices] == [TcxUnavailable]
+    assert [type(notice) for notice in notices] == [TcxFileUnreadable]
     write(tmp_path, PrivilegedFacts())
     assert told.insight() == PrivilegedFacts()
     (tmp_path / "facts.json").write_text("{}")
     told.insight()
-    assert [type(notice) for notice in notices] == [TcxUnavailable] * 2
+    assert [type(notice) for notice in notices] == [TcxFileUnreadable] * 2

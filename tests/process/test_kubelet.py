@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.kubeletplugin import KubeletRegistration
+from dra_shim.kubeletplugin import RegistrationResult
 from dra_shim.kubeletplugin.plugin import WATCH_S
-from dra_shim.prepare import PrepareResult, Terms
+from dra_shim.prepare import PrepareResult, PrepareSettings
 from dranet_nri.cdi.edits import cdi_ids
 from dranet_nri.model import ObjectRef
 from tests.fakes.cluster import POOL, result
@@ -38,7 +38,7 @@ def test_the_shim_is_registered_under_its_name_with_both_versions(node: Node) ->
             assert list(info.supported_versions) == ["v1.DRAPlugin", "v1beta1.DRAPlugin"]
             assert node.kubelet.plugins["dra.net"].service == "v1.DRAPlugin"
             assert node.plugin.status.registered
-            assert node.notices == [KubeletRegistration()]
+            assert node.notices == [RegistrationResult()]
 
     asyncio.run(run())
 
@@ -88,7 +88,7 @@ def test_a_restarted_kubelet_finds_the_shim_and_gets_the_same_answers(node: Node
             await node.kubelet.look()
 
             assert await node.kubelet.prepare(claim) == before
-            assert node.notices == [KubeletRegistration(), KubeletRegistration()]
+            assert node.notices == [RegistrationResult(), RegistrationResult()]
 
     asyncio.run(run())
 
@@ -107,7 +107,7 @@ def test_after_a_reboot_no_container_has_an_id_that_nothing_resolves(
         if lost:
             (node.bench.state.allocations / "u1.json").unlink()
         node.bench.close()
-        node.bench = Bench(node.bench.state, Terms(POOL, "boot2"))
+        node.bench = Bench(node.bench.state, PrepareSettings(POOL, "boot2"))
         node.bench.cluster.add("nics", "u1", "a")
         node.new_plugin()
         async with node.registered():

@@ -13,7 +13,7 @@ import pytest
 
 from dra_shim._gen.pluginregistration_v1_pb2 import InfoRequest
 from dra_shim.kubeletplugin import (
-    KubeletRegistration,
+    RegistrationResult,
     SocketFailed,
     SocketReplaced,
     probe,
@@ -124,7 +124,7 @@ def test_sockets_that_are_there_are_left_alone(node: Node) -> None:
                 path.stat().st_ino for path in (node.sockets.registration, node.sockets.service)
             ]
             assert before == after
-            assert node.notices == [KubeletRegistration()]
+            assert node.notices == [RegistrationResult()]
 
     asyncio.run(run())
 
@@ -200,7 +200,7 @@ def test_a_registration_that_failed_is_asked_for_again_by_a_new_socket(node: Nod
 
             assert is_registered(node)
             assert node.plugin.status.reason == ""
-        assert node.notices[0] == KubeletRegistration("no room for plugins")
+        assert node.notices[0] == RegistrationResult("no room for plugins")
         assert replaced(node) == ["the kubelet has not registered us for 60 s: no room for plugins"]
         await node.kubelet.restart()
 
@@ -284,7 +284,7 @@ def test_a_kubelet_directory_that_is_not_there_is_named_once_and_waited_for(node
             await node.kubelet.look()
             assert is_registered(node)
             assert node.plugin.status.trouble == ""
-        assert node.notices == [failed, other, KubeletRegistration()]
+        assert node.notices == [failed, other, RegistrationResult()]
         await node.kubelet.restart()
 
     asyncio.run(run())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim.cel import SelectorError
-from dra_shim.discovery import DeviceHealthy, DevicesChanged, DeviceSelection, DeviceUnhealthy
+from dra_shim.discovery import DeviceRecovered, DevicesChanged, DeviceSelection, DeviceUnhealthy
 from dra_shim.discovery.schedule import LONGEST_S, QUIET_S
 from dra_shim.kubeletplugin import HealthReport
 from dra_shim.pool import NO_CARRIER, NO_RDMA
@@ -195,7 +195,7 @@ def test_a_device_that_ails_is_tainted_until_it_recovers(bench: Bench) -> None:
             bench.host.announce()
             await bench.settle()
             assert bench.ailing() == {}
-            assert bench.said(DeviceHealthy) == [DeviceHealthy(PCI)]
+            assert bench.said(DeviceRecovered) == [DeviceRecovered(PCI)]
 
     finish(scene())
 

@@ -7,7 +7,7 @@ import pytest
 from dra_shim.discovery import DevicesChanged, ScanFailed
 from dra_shim.discovery.node_addresses import AGAIN_S, RETRY_S, NodeAddresses
 from dra_shim.discovery.schedule import FIRST_PAUSE_S
-from dra_shim.prepare import NotAvailableError
+from dra_shim.prepare import ApiUnavailableError
 from tests.fakes.clock import FakeClock
 from tests.fakes.host import FakeAddresses
 from tests.process.node_bench import NODE, RESCAN_S, Bench
@@ -69,13 +69,13 @@ def test_the_uplink_stays_one_while_no_default_route_exists(bench: Bench) -> Non
 
 
 def test_nothing_is_offered_before_the_nodes_addresses_are_known(bench: Bench) -> None:
-    refused = NotAvailableError("get Node node-1: refused")
+    refused = ApiUnavailableError("get Node node-1: refused")
     bench.addresses.error = refused
 
     async def scene() -> None:
         async with bench.running(FIRST_PAUSE_S):
             assert bench.said(ScanFailed)[0].error is refused
-            with pytest.raises(NotAvailableError, match="get Node node-1"):
+            with pytest.raises(ApiUnavailableError, match="get Node node-1"):
                 await bench.devices.devices(["a"])
             assert bench.offers == []
             assert bench.host.looks == []
@@ -123,7 +123,7 @@ def test_the_last_answer_counts_while_nobody_answers() -> None:
 
     async def scene() -> None:
         await reach.addresses()
-        source.error = NotAvailableError("refused")
+        source.error = ApiUnavailableError("refused")
         source.known = frozenset({"10.0.0.6"})
         for wait_s, asked in ((AGAIN_S, 2), (RETRY_S - 1, 2), (1, 3)):
             clock.pass_time(wait_s)

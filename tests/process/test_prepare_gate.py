@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim.checkpoint.transaction import CheckpointTransaction
-from dra_shim.prepare import Terms
+from dra_shim.prepare import PrepareSettings
 from dra_shim.settings.common import StatePaths
 from dranet_nri.model import Phase
 from tests.fakes.cluster import POOL
@@ -25,7 +25,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def test_after_a_reboot_the_record_is_another_one_with_the_same_id(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
     (before,) = bench.prepare(claim)
-    with closing(Bench(bench.state, Terms(POOL, "boot2"))) as rebooted:
+    with closing(Bench(bench.state, PrepareSettings(POOL, "boot2"))) as rebooted:
         rebooted.cluster.add("nics", "u1", "a")
 
         (after,) = rebooted.prepare(claim)

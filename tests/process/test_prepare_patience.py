@@ -9,8 +9,8 @@ import pytest
 
 from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.prepare import (
+    ApiUnavailableError,
     ClaimPrepared,
-    NotAvailableError,
     PrepareResult,
     PrepareWaits,
 )
@@ -219,7 +219,7 @@ def test_a_device_that_is_late_is_waited_for(bench: Bench) -> None:
 
 def test_trouble_at_the_server_is_tried_again_and_not_before_it_wants(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
-    bench.cluster.failures = [NotAvailableError("busy", 7.0), NotAvailableError("refused")]
+    bench.cluster.failures = [ApiUnavailableError("busy", 7.0), ApiUnavailableError("refused")]
 
     async def run() -> dict[str, PrepareResult]:
         task = asyncio.create_task(bench.preparer.prepare([claim]))
@@ -235,7 +235,7 @@ def test_trouble_at_the_server_is_tried_again_and_not_before_it_wants(bench: Ben
 
 def test_pauses_grow_to_an_end(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
-    bench.cluster.failures = [NotAvailableError("refused")] * 8
+    bench.cluster.failures = [ApiUnavailableError("refused")] * 8
 
     async def run() -> dict[str, PrepareResult]:
         task = asyncio.create_task(bench.preparer.prepare([claim]))

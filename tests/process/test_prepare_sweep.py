@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from dra_shim.prepare import (
-    NotAvailableError,
+    ApiUnavailableError,
     OrphanCollector,
-    OrphanRemovalFailed,
-    OrphansRemoved,
+    OrphanRemoved,
+    OrphanSearchFailed,
     PodSuperseded,
 )
 from dra_shim.prepare.orphans import ORPHAN_S, SWEEP_S
@@ -85,7 +85,7 @@ def test_a_record_of_a_claim_that_is_gone_is_dropped_after_ten_minutes(bench: Sw
     bench.sweep(1)
 
     assert not bench.is_kept()
-    assert bench.notices == [OrphansRemoved(bench.claim, POD, REASON)]
+    assert bench.notices == [OrphanRemoved(bench.claim, POD, REASON)]
 
 
 def test_a_record_of_a_claim_that_is_there_is_kept(bench: SweepBench) -> None:
@@ -139,7 +139,7 @@ def test_a_record_whose_device_came_home_is_dropped(bench: SweepBench) -> None:
 def test_a_server_that_cannot_be_asked_begins_the_ten_minutes_anew(bench: SweepBench) -> None:
     bench.lose()
     bench.sweep(ORPHAN_S - 1)
-    bench.cluster.failures = [NotAvailableError("refused")]
+    bench.cluster.failures = [ApiUnavailableError("refused")]
 
     bench.sweep(1, ORPHAN_S - 1)
 
@@ -179,11 +179,13 @@ def test_a_claim_that_cannot_be_read_keeps_its_own_record_alone(
 
     assert not bench.is_kept()
     assert bench.record(odd) is not None
-    told = [notice.claim for notice in bench.notices if isinstance(notice, OrphanRemovalFailed)]
+    told = [notice.claim for notice in bench.notices if isinstance(notice, OrphanSearchFailed)]
     assert told == [odd, odd]
 
 
-@pytest.mark.parametrize("cause", [NotAvailableError("refused"), OSError(5, "Input/output error")])
+@pytest.mark.parametrize(
+    "cause", [ApiUnavailableError("refused"), OSError(5, "Input/output error")]
+)
 def test_trouble_with_one_claim_does_not_begin_the_ten_minutes_of_another_anew(
     bench: SweepBench, cause: Exception
 ) -> None:
@@ -332,7 +334,7 @@ def test_a_pod_that_goes_takes_back_what_was_told(bench: SweepBench) -> None:
 def test_a_server_that_cannot_be_asked_takes_nothing_back(bench: SweepBench) -> None:
     bench.hand_on()
     bench.sweep()
-    bench.cluster.failures = [NotAvailableError("refused")]
+    bench.cluster.failures = [ApiUnavailableError("refused")]
 
     bench.sweep(SWEEP_S, SWEEP_S)
 

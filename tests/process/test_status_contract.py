@@ -16,7 +16,7 @@ import pytest
 from dra_shim.kubeapi import EVENT, version_of
 from dra_shim.prepare import ClaimPrepared, PrepareFailed
 from dra_shim.settings.common import StatePaths
-from dra_shim.status import Applied, ClaimGone, ClaimRefused, Posted
+from dra_shim.status import ClaimGone, ClaimRefused, EventPosted, StatusApplied
 from dra_shim.status.summary import DEPARTURE_S
 from dra_shim.status.workqueue import REST_S
 from dranet_nri.model import ObjectRef, Phase
@@ -80,10 +80,10 @@ def test_an_attached_claim_tells_of_all_its_devices(subject: Subject, tmp_path: 
             it.allocations.put(record)
             it.attachments.put(attached(record))
             await it.rest()
-            told = await it.until_said(Applied)
+            told = await it.until_said(StatusApplied)
 
             claim = await it.claim(ref)
-            assert told == Applied(ref, 2)
+            assert told == StatusApplied(ref, 2)
             assert list(entries(claim)) == ["nic-0", "nic-1"]
             seen = {"observedGeneration": claim["metadata"].get("generation")}
             common = {"lastTransitionTime": STAMP, **(seen if any(seen.values()) else {})}
@@ -115,7 +115,7 @@ def test_a_restart_writes_nothing(subject: Subject, tmp_path: Path) -> None:
             it.allocations.put(given(ref, "nic-0"))
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
             before = await it.claim(ref)
         async with reporting(subject, tmp_path) as again:
             other = await claim_with(again, "nic-1")
@@ -123,10 +123,10 @@ def test_a_restart_writes_nothing(subject: Subject, tmp_path: Path) -> None:
             again.allocations.put(given(other, "nic-1"))
             again.attachments.put(attached(given(other, "nic-1")))
             await again.rest()
-            told = await again.until_said(Applied)
+            told = await again.until_said(StatusApplied)
 
             assert told.claim == other
-            assert again.said(Applied) == [told]
+            assert again.said(StatusApplied) == [told]
             assert version_of(await again.claim(ref)) == version_of(before)
 
     finish(scene())
@@ -140,8 +140,8 @@ def test_a_failure_is_said_of_the_device_and_to_the_pod(subject: Subject, tmp_pa
             it.allocations.put(record)
             it.attachments.put(failed(record, "eth2: MTU 9000 is above 1500"))
             await it.rest()
-            await it.until_said(Applied)
-            posted = await it.until_said(Posted)
+            await it.until_said(StatusApplied)
+            posted = await it.until_said(EventPosted)
 
             (entry,) = entries(await it.claim(ref)).values()
             assert conditions(entry) == {
@@ -178,14 +178,14 @@ def test_a_status_that_changes_has_the_time_of_its_change(subject: Subject, tmp_
             it.allocations.put(record)
             it.attachments.put(failed(record, "first"))
             await it.rest()
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
             it.attachments.put(failed(record, "second", START + 1, 2))
             await it.rest(REST_S)
-            await it.until_said(Applied, 2)
+            await it.until_said(StatusApplied, 2)
             same = entries(await it.claim(ref))["nic-0"]
             it.attachments.put(attached(record))
             await it.rest(REST_S)
-            await it.until_said(Applied, 3)
+            await it.until_said(StatusApplied, 3)
             other = entries(await it.claim(ref))["nic-0"]
 
             def told(entry: Any) -> set[tuple[str, str]]:
@@ -207,12 +207,12 @@ def test_what_ends_is_withdrawn_and_what_others_say_stays(subject: Subject, tmp_
             it.allocations.put(given(ref, "nic-0"))
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
             it.clock.pass_time(REST_S)
             it.attachments.remove(ref.uid)
             it.allocations.remove(ref.uid)
             await it.rest(DEPARTURE_S)
-            told = await it.until_said(Applied, 2)
+            told = await it.until_said(StatusApplied, 2)
 
             claim = await it.claim(ref)
             assert told.devices == 0
@@ -229,7 +229,7 @@ def test_a_device_that_is_home_is_not_ready(subject: Subject, tmp_path: Path) ->
             it.allocations.put(given(ref, "nic-0"))
             it.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
             await it.rest(DEPARTURE_S)
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
 
             (entry,) = entries(await it.claim(ref)).values()
             assert set(conditions(entry).values()) == {("False", "NetworkDeviceDetached")}
@@ -246,7 +246,7 @@ def test_a_device_that_is_not_allocated_spoils_nothing(subject: Subject, tmp_pat
             it.allocations.put(record)
             it.attachments.put(attached(record))
             await it.rest()
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
 
             assert list(entries(await it.claim(ref))) == ["nic-0"]
 
@@ -278,7 +278,7 @@ def test_what_dranet_wrote_is_replaced(subject: Subject, tmp_path: Path) -> None
             it.allocations.put(given(ref, "nic-0"))
             it.attachments.put(failed(given(ref, "nic-0", pod=POD), "no such device"))
             await it.rest()
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
 
             (entry,) = entries(await it.claim(ref)).values()
             assert conditions(entry)["Ready"] == ("False", "NetworkDeviceAttachFailed")
@@ -299,8 +299,8 @@ def test_whatever_a_record_says_the_server_takes_it(subject: Subject, tmp_path: 
             it.allocations.put(record)
             it.attachments.put(replace(made, devices=(first, *made.devices[1:])))
             await it.rest()
-            await it.until_said(Applied)
-            await it.until_said(Posted)
+            await it.until_said(StatusApplied)
+            await it.until_said(EventPosted)
 
             entry = entries(await it.claim(ref))["nic-0"]
             assert it.said(ClaimRefused) == []
@@ -314,14 +314,14 @@ def test_the_same_event_again_is_counted(subject: Subject, tmp_path: Path) -> No
         ref = ObjectRef("default", "fast", str(uuid4()))
         async with reporting(subject, tmp_path) as it:
             it.reporter.tell(PrepareFailed(ref, "device nic-0: this node has none such"))
-            first = await it.until_said(Posted)
+            first = await it.until_said(EventPosted)
             it.clock.pass_time(60)
             it.reporter.tell(PrepareFailed(ref, "device nic-0: this node has none such"))
-            await it.until_said(Posted, 2)
+            await it.until_said(EventPosted, 2)
         async with reporting(subject, tmp_path) as again:
             again.clock.pass_time(120)
             again.reporter.tell(PrepareFailed(ref, "device nic-0: this node has none such"))
-            last = await again.until_said(Posted)
+            last = await again.until_said(EventPosted)
 
             event: Any = await again.api.get(EVENT, last.name, "default")
             assert last.name == first.name
@@ -343,8 +343,8 @@ def test_a_pod_without_a_gate_is_told_once(subject: Subject, tmp_path: Path) -> 
                 it.reporter.tell(ClaimPrepared(ref, pod, gated=True))
                 it.reporter.tell(ClaimPrepared(ref, pod, gated=False))
                 it.reporter.tell(PrepareFailed(ref, str(uuid4())))
-                while not (posted := it.said(Posted)) or posted[-1].reason == "ClaimNotGated":
-                    await it.until_said(Posted, len(posted) + 1)
+                while not (posted := it.said(EventPosted)) or posted[-1].reason == "ClaimNotGated":
+                    await it.until_said(EventPosted, len(posted) + 1)
                 told.append([event.reason for event in posted])
         assert told == [["ClaimNotGated", "ClaimPrepareFailed"], ["ClaimPrepareFailed"]]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim.prepare import PrepareFailed
-from dra_shim.status import EventLost, Posted, StatusSyncFailed
+from dra_shim.status import EventLost, EventPosted, StatusSyncFailed
 from dra_shim.status.correlator import BURST, MAX_WAITING, REFILL_S
 from dra_shim.status.recorder import FIRST_PAUSE_S, MAX_TRIES
 from tests.fakes.exchange import Asked, Told
@@ -29,7 +29,7 @@ def test_an_event_waits_for_its_server(tmp_path: Path, refused: Told | None) -> 
                 trouble = await it.until_said(StatusSyncFailed, count)
                 it.reporter.tell(PrepareFailed(CLAIM, "no such device"))
                 await it.rest(trouble.retry_s)
-            posted = await it.until_said(Posted)
+            posted = await it.until_said(EventPosted)
 
             pauses = [notice.retry_s for notice in it.said(StatusSyncFailed)]
             assert pauses == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S]
@@ -54,11 +54,11 @@ def test_an_event_that_always_fails_keeps_no_other_waiting_and_is_lost(
             for count in range(1, MAX_TRIES):
                 trouble = await it.until_said(StatusSyncFailed, count)
                 await it.rest(trouble.retry_s)
-                await it.until_said(Posted)
+                await it.until_said(EventPosted)
             lost = await it.until_said(EventLost)
             it.clock.pass_time(3600.0)
             it.reporter.tell(PrepareFailed(CLAIM, "three"))
-            await it.until_said(Posted, 2)
+            await it.until_said(EventPosted, 2)
 
             assert lost.reason.startswith(f"tried {MAX_TRIES} times: create Event")
             assert {event["message"] for event in server.objects("events")} == {"two", "three"}
@@ -73,7 +73,7 @@ def test_an_event_that_makes_no_sense_to_the_server_is_lost_and_told(tmp_path: P
             server.fail(refusal(422, "Invalid"), posting)
             it.reporter.tell(PrepareFailed(CLAIM, "one"))
             it.reporter.tell(PrepareFailed(CLAIM, "two"))
-            await it.until_said(Posted)
+            await it.until_said(EventPosted)
 
             (lost,) = it.said(EventLost)
             assert lost.reason.startswith("create Event")
@@ -97,7 +97,7 @@ def test_an_event_of_a_namespace_that_is_gone_is_nobodys(tmp_path: Path, refused
             server.fail(refused, posting)
             it.reporter.tell(PrepareFailed(CLAIM, "one"))
             it.reporter.tell(PrepareFailed(CLAIM, "two"))
-            await it.until_said(Posted)
+            await it.until_said(EventPosted)
 
             assert [event["message"] for event in server.objects("events")] == ["two"]
             assert it.said(EventLost) == []
@@ -109,13 +109,13 @@ def test_an_event_that_somebody_else_counts_is_read_again(tmp_path: Path) -> Non
     async def scene() -> None:
         async with reporting(tmp_path) as (server, it):
             it.reporter.tell(PrepareFailed(CLAIM, "one"))
-            await it.until_said(Posted)
+            await it.until_said(EventPosted)
             server.fail(refusal(409, "Conflict"), lambda asked: asked.method == "PUT")
             it.clock.pass_time(60.0)
             it.reporter.tell(PrepareFailed(CLAIM, "one"))
             trouble = await it.until_said(StatusSyncFailed)
             await it.rest(trouble.retry_s)
-            await it.until_said(Posted, 2)
+            await it.until_said(EventPosted, 2)
 
             (event,) = server.objects("events")
             assert event["count"] == 2
@@ -128,11 +128,11 @@ def test_a_flood_is_25_events_and_then_one_in_five_minutes(tmp_path: Path) -> No
         async with reporting(tmp_path) as (server, it):
             for number in range(MAX_WAITING + 5):
                 it.reporter.tell(PrepareFailed(CLAIM, str(number)))
-            await it.until_said(Posted, BURST)
+            await it.until_said(EventPosted, BURST)
             await it.clock.until_asleep(REFILL_S)
             assert len(server.objects("events")) == BURST
             it.clock.pass_time(REFILL_S)
-            await it.until_said(Posted, BURST + 1)
+            await it.until_said(EventPosted, BURST + 1)
             await it.clock.until_asleep(REFILL_S)
 
             assert len(server.objects("events")) == BURST + 1
@@ -146,11 +146,11 @@ def test_a_restart_does_not_tell_of_a_failure_again(tmp_path: Path) -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
             it.attachments.put(failed(given(ref, "nic-0"), "no"))
-            await it.until_said(Posted)
+            await it.until_said(EventPosted)
         async with reporting(tmp_path, server) as (_, again):
             await server.until(lambda: any(counting(request) for request in server.asked))
             again.reporter.tell(PrepareFailed(CLAIM, "one"))
-            await again.until_said(Posted)
+            await again.until_said(EventPosted)
 
             assert [event["count"] for event in server.objects("events")] == [1, 1]
 

@@ -7,7 +7,7 @@ import pytest
 
 from dra_shim.prepare import PodSuperseded
 from dra_shim.settings.common import StatePaths
-from dra_shim.status import Applied, ClaimGone, Posted
+from dra_shim.status import ClaimGone, EventPosted, StatusApplied
 from dra_shim.status.record_watch import RETRY_S
 from dra_shim.status.summary import DEPARTURE_S, SLOW_S
 from dranet_nri.model import ObjectRef, Phase
@@ -40,8 +40,8 @@ def test_a_claim_that_is_not_attached_in_time_is_told(tmp_path: Path) -> None:
             assert [request for request in server.asked if applying(request)] == []
             it.clock.pass_time(SLOW_S)
             await it.rest()
-            await it.until_said(Applied)
-            posted = await it.until_said(Posted)
+            await it.until_said(StatusApplied)
+            posted = await it.until_said(EventPosted)
 
             (entry,) = entries(await it.claim(ref)).values()
             assert conditions(entry)["Ready"] == ("False", "NetworkDeviceAttachPending")
@@ -59,12 +59,12 @@ def test_a_claim_that_is_attached_in_time_is_no_delay(tmp_path: Path) -> None:
             it.attachments.put(attached(given(ref, "nic-0"), Phase.INTENT))
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
             it.clock.pass_time(2 * SLOW_S)
 
             (entry,) = entries(await it.claim(ref)).values()
             assert conditions(entry)["Ready"] == ("True", "NetworkDeviceReady")
-            assert it.said(Posted) == []
+            assert it.said(EventPosted) == []
 
     finish(scene())
 
@@ -75,14 +75,14 @@ def test_a_record_that_cannot_be_used_proves_nothing(tmp_path: Path) -> None:
             ref = await prepared(it, "nic-0")
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
             it.clock.pass_time(60.0)
             (it.state.allocations / file_of(ref.uid)).write_bytes(b"{")
             for count in (2, 3):
                 other = await prepared(it, f"nic-{count}")
                 it.attachments.put(attached(given(other, f"nic-{count}")))
                 await it.rest()
-                assert await it.until_said(Applied, count) == Applied(other, 1)
+                assert await it.until_said(StatusApplied, count) == StatusApplied(other, 1)
                 it.clock.pass_time(60.0)
 
             assert conditions(entries(await it.claim(ref))["nic-0"])["Ready"][0] == "True"
@@ -103,7 +103,7 @@ def test_a_record_that_could_not_be_read_is_tried_again(tmp_path: Path) -> None:
             it.clock.pass_time(RETRY_S)
             await it.rest()
 
-            assert await it.until_said(Applied) == Applied(ref, 1)
+            assert await it.until_said(StatusApplied) == StatusApplied(ref, 1)
 
     finish(scene())
 
@@ -119,7 +119,7 @@ def test_directories_that_come_late_are_found(tmp_path: Path) -> None:
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
 
-            assert await it.until_said(Applied) == Applied(ref, 1)
+            assert await it.until_said(StatusApplied) == StatusApplied(ref, 1)
 
     finish(scene())
 
@@ -132,7 +132,7 @@ def test_a_reporter_that_was_stopped_goes_on(tmp_path: Path) -> None:
                 ref = await prepared(bench, "nic-0")
                 bench.attachments.put(attached(given(ref, "nic-0")))
                 await bench.rest()
-                await bench.until_said(Applied)
+                await bench.until_said(StatusApplied)
                 bench.clock.pass_time(60.0)
                 released = server.hold(applying)
                 record = failed(given(ref, "nic-0"), "no")
@@ -147,9 +147,9 @@ def test_a_reporter_that_was_stopped_goes_on(tmp_path: Path) -> None:
             bench.attachments.remove(ref.uid)
             async with bench.running():
                 await bench.rest(DEPARTURE_S)
-                told = await bench.until_said(Applied, 2)
+                told = await bench.until_said(StatusApplied, 2)
 
-                assert told == Applied(ref, 0)
+                assert told == StatusApplied(ref, 0)
                 assert bench.reporter._known == {}, "nothing is kept of it"
 
     finish(scene())
@@ -185,7 +185,7 @@ def test_what_another_node_tells_is_left_alone(tmp_path: Path, *, stale: bool) -
                     "by us, for it, for the other"
                 )
                 assert await it.claim(ref) == before
-                assert it.said(Applied) == []
+                assert it.said(StatusApplied) == []
 
     finish(scene())
 
@@ -202,12 +202,12 @@ def test_a_device_for_which_a_pod_waits_in_vain_is_not_called_back(tmp_path: Pat
             ref = await prepared(it, "nic-0")
             it.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))
             await it.rest(DEPARTURE_S)
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
             seen = [await reason_of(it, ref)]
             for count, waiting in ((2, (NEXT,)), (3, ())):
                 it.reporter.tell(PodSuperseded(ref, POD, waiting))
                 await it.rest(DEPARTURE_S)
-                await it.until_said(Applied, count)
+                await it.until_said(StatusApplied, count)
                 seen.append(await reason_of(it, ref))
 
             back = "NetworkDeviceDetached"
@@ -228,11 +228,11 @@ def test_a_claim_whose_pod_never_began_is_told_of_when_another_waits_for_it(
             await it.clock.until_asleep(SLOW_S)
             it.reporter.tell(PodSuperseded(ref, POD, (NEXT,)))
             await it.rest()
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
             it.clock.pass_time(2 * SLOW_S)
 
             assert await reason_of(it, ref) == "ClaimHeldByEndedPod"
-            assert [notice.reason for notice in it.said(Posted)] == ["ClaimHeldByEndedPod"]
+            assert [notice.reason for notice in it.said(EventPosted)] == ["ClaimHeldByEndedPod"]
 
     finish(scene())
 
@@ -246,13 +246,13 @@ def test_a_pod_that_gets_the_claim_after_all_waits_in_vain_no_longer(tmp_path: P
             it.allocations.put(record)
             it.attachments.put(attached(record))
             await it.rest()
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
             assert await reason_of(it, ref) == "NetworkDeviceReady"
 
             it.allocations.remove(ref.uid)
             it.attachments.remove(ref.uid)
             await it.rest(DEPARTURE_S)
-            await it.until_said(Applied, 2)
+            await it.until_said(StatusApplied, 2)
             assert it.reporter._stranded == {}, "nothing is kept of it"
 
     finish(scene())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.status import Applied, ClaimGone, ClaimRefused, StatusNotKept, StatusSyncFailed
+from dra_shim.status import ClaimGone, ClaimRefused, StatusApplied, StatusNotKept, StatusSyncFailed
 from dra_shim.status.claim_writer import PROBE_S
 from dra_shim.status.summary import DEPARTURE_S
 from dra_shim.status.workqueue import FIRST_LASTING_S, FIRST_PAUSE_S, REST_S
@@ -32,7 +32,7 @@ def test_a_server_that_is_away_for_minutes_costs_nothing(tmp_path: Path) -> None
                 if count == 4:
                     it.attachments.put(attached(given(ref, "nic-0")))
                 await it.rest(trouble.retry_s)
-            await it.until_said(Applied, 2)
+            await it.until_said(StatusApplied, 2)
 
             assert max(pauses) <= 60.0
             for claim_ref in (ref, other):
@@ -61,7 +61,7 @@ def test_a_server_that_asks_for_time_has_it(tmp_path: Path) -> None:
             await it.rest()
             trouble = await it.until_said(StatusSyncFailed)
             await it.rest(90.0)
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
 
             assert trouble.retry_s == 90.0
 
@@ -83,7 +83,7 @@ def test_an_answer_that_was_lost_is_found_written(tmp_path: Path) -> None:
             other = await prepared(it, "nic-1")
             it.attachments.put(attached(given(other, "nic-1")))
             await it.rest()
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
 
             assert [write for write in server.writes[writes:] if ref.name in write] == []
 
@@ -104,11 +104,11 @@ def test_a_right_that_is_missing_is_told_and_asked_for_slowly(
             other = await prepared(it, "nic-1")
             it.attachments.put(attached(given(other, "nic-1")))
             await it.rest()
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
             await it.rest(FIRST_LASTING_S - 0.2)
             await it.until_said(StatusSyncFailed, 2)
             await it.rest(2 * FIRST_LASTING_S)
-            await it.until_said(Applied, 2)
+            await it.until_said(StatusApplied, 2)
 
             told = it.said(StatusSyncFailed)
             assert [event.retry_s for event in told] == [FIRST_LASTING_S, 2 * FIRST_LASTING_S]
@@ -129,7 +129,7 @@ def test_what_a_server_does_not_take_is_told_once_and_the_rest_goes_on(tmp_path:
             it.clock.pass_time(3600.0)
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
-            await it.until_noted(Applied)
+            await it.until_noted(StatusApplied)
 
             assert len(it.said(ClaimRefused)) == 1
             assert entries(await it.claim(ref))
@@ -181,7 +181,7 @@ def test_a_claim_that_is_replaced_between_reading_and_writing_is_read_again(
             await it.until_said(StatusSyncFailed)
             await it.rest(FIRST_PAUSE_S)
 
-            assert await it.until_said(Applied) == Applied(ref, 1)
+            assert await it.until_said(StatusApplied) == StatusApplied(ref, 1)
 
     finish(scene())
 
@@ -201,7 +201,7 @@ def test_a_server_that_drops_the_status_is_not_fought(tmp_path: Path) -> None:
             before = len([request for request in server.asked if applying(request)])
             server.features |= {DEVICE_STATUS}
             it.clock.pass_time(PROBE_S)
-            await it.until_said(Applied, 2)
+            await it.until_said(StatusApplied, 2)
 
             assert before == 1
             assert len(it.said(StatusNotKept)) == 1
@@ -220,7 +220,7 @@ def test_records_that_change_all_the_time_are_a_write_in_5_seconds(tmp_path: Pat
                     record = failed(given(ref, "nic-0"), f"{turn} {change}", START + turn)
                     it.attachments.put(record)
                 await it.rest(REST_S if turn else 0.2)
-                await it.until_said(Applied, turn + 1)
+                await it.until_said(StatusApplied, turn + 1)
 
             assert len([request for request in server.asked if applying(request)]) == 4
 
@@ -233,7 +233,7 @@ def test_a_pod_that_ends_with_its_claim_costs_no_write(tmp_path: Path) -> None:
             ref = await prepared(it, "nic-0")
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
-            await it.until_said(Applied)
+            await it.until_said(StatusApplied)
             it.clock.pass_time(60.0)
             it.attachments.put(attached(given(ref, "nic-0"), Phase.DETACHING))
             it.attachments.put(attached(given(ref, "nic-0"), Phase.HOME))

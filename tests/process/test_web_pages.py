@@ -10,7 +10,7 @@ from httpx2 import AsyncClient
 
 from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status
 from dra_shim.kubeapi import ConflictError, UnavailableError
-from dra_shim.kubeletplugin import KubeletRegistration, sockets_of
+from dra_shim.kubeletplugin import RegistrationResult, sockets_of
 from dra_shim.pool import Feature
 from dra_shim.prepare import PrepareResult
 from dra_shim.settings.listen_address import ListenAddress
@@ -179,7 +179,7 @@ TOLD = [
     ),
     (prepare.ClaimUnprepared(CLAIM), "dra_shim_claims_total", {"result": "unprepared"}, 1),
     (
-        prepare.OrphansRemoved(CLAIM, POD, "gone"),
+        prepare.OrphanRemoved(CLAIM, POD, "gone"),
         "dra_shim_claims_total",
         {"result": "orphan_dropped"},
         1,
@@ -199,13 +199,13 @@ TOLD = [
         1,
     ),
     (
-        prepare.OrphanRemovalFailed(OSError()),
+        prepare.OrphanSearchFailed(OSError()),
         "dra_shim_claim_failures_total",
         {"method": "Sweep", "kind": "internal"},
         1,
     ),
-    (KubeletRegistration(), "dra_shim_registered", {}, 1),
-    (KubeletRegistration("no"), "dra_shim_registered", {}, 0),
+    (RegistrationResult(), "dra_shim_registered", {}, 1),
+    (RegistrationResult("no"), "dra_shim_registered", {}, 0),
     (
         kubeletplugin.SocketReplaced("/x", "gone"),
         "dra_shim_sockets_total",
@@ -229,11 +229,11 @@ TOLD = [
         1,
     ),
     (resourceslice.FieldsDropped("s", frozenset()), "dra_shim_devices_refused_total", {}, 0),
-    (status.Applied(CLAIM, 2), "dra_shim_status_applies_total", {"result": "applied"}, 1),
+    (status.StatusApplied(CLAIM, 2), "dra_shim_status_applies_total", {"result": "applied"}, 1),
     (status.ClaimRefused(CLAIM, "no"), "dra_shim_status_applies_total", {"result": "refused"}, 1),
     (status.ClaimGone(CLAIM), "dra_shim_status_applies_total", {"result": "gone"}, 1),
     (status.StatusNotKept(), "dra_shim_status_applies_total", {"result": "not_kept"}, 1),
-    (status.Posted("e", "Failed", 3), "dra_shim_events_total", {"result": "posted"}, 3),
+    (status.EventPosted("e", "Failed", 3), "dra_shim_events_total", {"result": "posted"}, 3),
     (status.EventLost("no"), "dra_shim_events_total", {"result": "lost"}, 1),
     (
         status.StatusSyncFailed(ConflictError("apply", "other"), 1.0),
@@ -245,7 +245,12 @@ TOLD = [
     (discovery.DeviceUnhealthy("nic", "NoCarrier"), "dra_shim_devices", {"health": "ailing"}, 1),
     (discovery.ScanFailed(OSError(), 1.0), "dra_shim_look_troubles_total", {"result": "failed"}, 1),
     (discovery.ScanHung("x", 9.0), "dra_shim_look_troubles_total", {"result": "stuck"}, 1),
-    (discovery.TcxUnavailable(OSError()), "dra_shim_look_troubles_total", {"result": "untold"}, 1),
+    (
+        discovery.TcxFileUnreadable(OSError()),
+        "dra_shim_look_troubles_total",
+        {"result": "untold"},
+        1,
+    ),
     (
         discovery.EventSourceLost("udev", OSError()),
         "dra_shim_event_sources_lost_total",
@@ -260,7 +265,7 @@ def test_a_registration_lasts_as_long_as_its_own_socket(site: Site) -> None:
     replaced = [
         kubeletplugin.SocketReplaced("/x", "gone", forgotten) for forgotten in (False, True)
     ]
-    told: list[kubeletplugin.Notice] = [KubeletRegistration(), *replaced]
+    told: list[kubeletplugin.Notice] = [RegistrationResult(), *replaced]
     seen = []
     for notice in told:
         site.metrics.calls.on_kubelet(notice)
@@ -309,7 +314,7 @@ def test_a_device_is_ailing_until_it_is_well_or_gone(site: Site) -> None:
     tell(discovery.DeviceUnhealthy("b", "NoCarrier"))
     assert Scrape(site.metrics.text()).value("dra_shim_devices", health="well") == 1
 
-    tell(discovery.DeviceHealthy("a"))
+    tell(discovery.DeviceRecovered("a"))
     tell(discovery.DevicesChanged(2, 0, (), (("b", "unplugged"),)))
 
     scrape = Scrape(site.metrics.text())

@@ -22,7 +22,7 @@ from dra_shim.resourceapi import (
 )
 from dra_shim.scheduling.allocator import (
     AllocationError,
-    DeviceSupply,
+    CandidatePools,
     Grant,
     NamedClaim,
     Pool,
@@ -44,9 +44,9 @@ def supply(
     in_use: Mapping[str, str] | None = None,
     counters: tuple[CounterValue, ...] = (),
     problem: str = "",
-) -> DeviceSupply:
+) -> CandidatePools:
     used = {("x.y", "p", name): who for name, who in (in_use or {}).items()}
-    return DeviceSupply((Pool("x.y", "p", offers, counters, problem),), used)
+    return CandidatePools((Pool("x.y", "p", offers, counters, problem),), used)
 
 
 def exactly(name: str = "r", number: int = 1, *selectors: str, **fields: object) -> ClaimRequest:
@@ -68,16 +68,16 @@ def claim(
     return NamedClaim(label, ClaimSpec(requests, constraints))
 
 
-def grants(stock: DeviceSupply, *claims: NamedClaim) -> tuple[Grant, ...]:
+def grants(stock: CandidatePools, *claims: NamedClaim) -> tuple[Grant, ...]:
     numbers = count(1)
     return choose(claims, CLASSES, stock, new_uid=lambda: f"share-{next(numbers)}")
 
 
-def given(stock: DeviceSupply, *claims: NamedClaim) -> list[tuple[str, str]]:
+def given(stock: CandidatePools, *claims: NamedClaim) -> list[tuple[str, str]]:
     return [(grant.request, grant.offer.name) for grant in grants(stock, *claims)]
 
 
-def refused(stock: DeviceSupply, *claims: NamedClaim) -> tuple[str, ...]:
+def refused(stock: CandidatePools, *claims: NamedClaim) -> tuple[str, ...]:
     with pytest.raises(AllocationError) as caught:
         grants(stock, *claims)
     return caught.value.lines

@@ -13,7 +13,7 @@ from dra_shim.resourceapi import (
     SliceDevice,
     Taint,
 )
-from dra_shim.scheduling.allocator import DeviceSupply, NamedClaim, Pool, allocate
+from dra_shim.scheduling.allocator import CandidatePools, NamedClaim, Pool, allocate
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.model import Device, DeviceKey
 from tests.shim.shorthand import (
@@ -89,7 +89,7 @@ def test_all_takes_every_device_that_the_selectors_choose() -> None:
     ],
     ids=["none", "in-use", "tainted", "incomplete", "too-many"],
 )  # fmt: skip
-def test_all_fails_as_a_whole_and_says_on_which_device(stock: DeviceSupply, why: str) -> None:
+def test_all_fails_as_a_whole_and_says_on_which_device(stock: CandidatePools, why: str) -> None:
     assert why in refused(stock, claim(every()))[0]
 
 
@@ -109,8 +109,8 @@ def test_an_incomplete_pool_gives_nothing_to_a_counted_request_and_another_pool_
         supply(offer("a"), problem="broken").pools[0],
     )
 
-    assert given(DeviceSupply((bad, good)), claim(exactly())) == [("r", "ok")]
-    assert refused(DeviceSupply((bad,)), claim(exactly()))[1].endswith("device a: broken")
+    assert given(CandidatePools((bad, good)), claim(exactly())) == [("r", "ok")]
+    assert refused(CandidatePools((bad,)), claim(exactly()))[1].endswith("device a: broken")
 
 
 def test_a_selector_that_fails_on_any_device_stops_all() -> None:

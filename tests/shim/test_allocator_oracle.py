@@ -27,7 +27,7 @@ from dra_shim.resourceapi import (
     Taint,
     Toleration,
 )
-from dra_shim.scheduling.allocator import AllocationError, DeviceSupply, NamedClaim, Pool, choose
+from dra_shim.scheduling.allocator import AllocationError, CandidatePools, NamedClaim, Pool, choose
 
 DRIVER, POOLS = "x.y", ("p", "q")
 CLASSES = {"any": DeviceClass("any")}
@@ -281,7 +281,7 @@ def device_request(name: str, ask: Ask) -> DeviceRequest:
     )
 
 
-def supply(case: Case) -> DeviceSupply:
+def supply(case: Case) -> CandidatePools:
     pools = tuple(
         Pool(
             DRIVER,
@@ -293,7 +293,7 @@ def supply(case: Case) -> DeviceSupply:
         for pool, total in zip(POOLS, case.counters, strict=True)
     )
     busy = {(DRIVER, thing.pool, thing.name): "someone" for thing in case.things if thing.busy}
-    return DeviceSupply(pools, busy)
+    return CandidatePools(pools, busy)
 
 
 def offer(thing: Thing) -> SliceDevice:

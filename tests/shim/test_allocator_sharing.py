@@ -16,7 +16,7 @@ from dra_shim.resourceapi import (
     Toleration,
 )
 from dra_shim.scheduling.allocator import NamedClaim, allocate
-from dra_shim.scheduling.allocator.capacity import Share, share_of
+from dra_shim.scheduling.allocator.capacity import CapacityShare, share_of
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.model import Device, DeviceKey, NetworkConfig
 from tests.shim.shorthand import (
@@ -238,7 +238,7 @@ def test_a_capacity_goes_by_the_name_that_it_is_published_under(
     device = shared("a", Capacity(published, Fraction(4)))
 
     said = f"the request asks for capacity {asked}, which the device lacks{remedy}"
-    assert share_of(device, ((asked, Fraction(1)),)) == Share(refusal=said)
+    assert share_of(device, ((asked, Fraction(1)),)) == CapacityShare(refusal=said)
     found = share_of(device, ((published, Fraction(1)),))
     assert found.amounts == ((published, Fraction(1)),)
 

@@ -4,7 +4,7 @@ import pytest
 
 from dra_shim.cel import SelectorError, compile_selector, filter_devices, matching_devices
 from dra_shim.resourceapi import Constraint, SliceDevice
-from dra_shim.scheduling.allocator import DeviceSupply, NamedClaim
+from dra_shim.scheduling.allocator import CandidatePools, NamedClaim
 from dranet_nri.inventory import NUMA_NODE
 from dranet_nri.model import Device, DeviceKey, Version
 from tests.shim.shorthand import RAIL, claim, exactly, given, offer, refused, supply
@@ -13,7 +13,7 @@ MATCH = (Constraint(RAIL),)
 DISTINCT = (Constraint(RAIL, distinct=True),)
 
 
-def names(stock: DeviceSupply, *claims: NamedClaim) -> list[str]:
+def names(stock: CandidatePools, *claims: NamedClaim) -> list[str]:
     """Return the devices that are given."""
     return [name for _, name in given(stock, *claims)]
 

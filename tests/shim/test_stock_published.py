@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from dra_shim.pool import DeviceUsage, near_in, node_inventory
 from dra_shim.resourceapi import Constraint, Toleration
-from dra_shim.scheduling.allocator import DeviceSupply, supply_of
+from dra_shim.scheduling.allocator import CandidatePools, supply_of
 from dra_shim.settings.feature_gates import parse_gates
 from dranet_nri.inventory import NUMA_NODE, HostFacts, Inventory
 from dranet_nri.model import Device, DeviceKey
@@ -19,7 +19,7 @@ FUNCTIONS = (function(), function(VF_1, PF), function(VF_2, PF))
 
 def node(
     *devices: Device, uses: DeviceUsage | None = None, shared: str = "", carrier: bool = True
-) -> DeviceSupply:
+) -> CandidatePools:
     """Return what there is on a node whose PF has two VFs."""
     facts = HostFacts(FUNCTIONS, (nic("eth0", carrier=carrier),))
     stock = node_inventory(Inventory(tuple(devices)), [], uses or DeviceUsage(), "", shared, facts)
@@ -93,7 +93,7 @@ def test_the_list_of_a_numa_node_is_what_would_be_published() -> None:
                  for name, number in (("a", 0), ("b", 1)))  # fmt: skip
     two = claim(exactly(number=2), constraints=(Constraint(NUMA_NODE),))
 
-    def stocked(text: str, facts: HostFacts | None) -> DeviceSupply:
+    def stocked(text: str, facts: HostFacts | None) -> CandidatePools:
         lists = near_in(facts, parse_gates(text))
         stock = node_inventory(Inventory((far, near)), [], DeviceUsage(), "", near=lists)
         return supply_of(stock, "node-1")

@@ -12,7 +12,13 @@ from dra_shim.resourceapi import (
     ResourceClaimTemplate,
     parse_document,
 )
-from dra_shim.scheduling.allocator import AllocationError, DeviceSupply, NamedClaim, choose, without
+from dra_shim.scheduling.allocator import (
+    AllocationError,
+    CandidatePools,
+    NamedClaim,
+    choose,
+    without,
+)
 from dra_shim.scheduling.pod_claims import classes_of
 from tests.fakes.gpus import gpu_class
 from tests.fakes.machines import a4_highgpu, nd_h100, server
@@ -28,7 +34,7 @@ GKE = {
 
 
 def given(
-    documents: Sequence[Document], template: str, node: DeviceSupply, pods: int = 1
+    documents: Sequence[Document], template: str, node: CandidatePools, pods: int = 1
 ) -> list[list[str]]:
     """Return the devices of each pod with a claim of this template, one pod after the other."""
     (found,) = [

@@ -11,7 +11,7 @@ from dra_shim.resourceapi import (
     ResourceClaim,
     parse_document,
 )
-from dra_shim.scheduling.allocator import DeviceSupply, without
+from dra_shim.scheduling.allocator import CandidatePools, without
 from dranet_nri.errors import ConfigError
 from tests.shim.shorthand import claim, exactly, given, offer, refused, supply, vf
 
@@ -79,7 +79,7 @@ def test_a_status_that_no_server_writes_is_refused_with_the_place() -> None:
     )
 
 
-def left(stock: DeviceSupply, *taken: AllocatedResult) -> DeviceSupply:
+def left(stock: CandidatePools, *taken: AllocatedResult) -> CandidatePools:
     return without(stock, [("claim q", result) for result in taken])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dra_shim.pool import DriverResources
 from dra_shim.resourceapi import CounterValue, ResourceSlice, SliceDevice, Taint, parse_document
-from dra_shim.resourceslice.diff import AcceptedSlice, ChangeSlice, CreateSlice, RemoveSlice, plan
+from dra_shim.resourceslice.diff import AcceptedSlice, CreateSlice, DeleteSlice, ReplaceSlice, plan
 from dra_shim.resourceslice.documents import PublishedSlice, SlicePool, read_published
 from dra_shim.resourceslice.layout import SliceContent
 from dranet_nri.inventory import NUMA_NODE, NetDevice, PciFunction, RdmaDeviceFacts, RdmaPortFacts
@@ -134,12 +134,12 @@ class Server:
                     assert step.part.name not in self.slices
                     self.writes.append(f"create {step.part.name}")
                     self.put(step.part.name, step.document)
-                case ChangeSlice():
+                case ReplaceSlice():
                     version = self.slices[step.part.name]["metadata"]["resourceVersion"]
                     assert read_published(step.document).version == version
                     self.writes.append(f"change {step.part.name}")
                     self.put(step.part.name, step.document)
-                case RemoveSlice():
+                case DeleteSlice():
                     metadata = self.slices.pop(step.name)["metadata"]
                     assert (metadata["uid"], metadata["resourceVersion"]) == (
                         step.uid,

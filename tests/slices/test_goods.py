@@ -13,7 +13,7 @@ from dra_shim.pool import (
     without,
 )
 from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Taint
-from dra_shim.scheduling.allocator import DeviceSupply, NamedClaim
+from dra_shim.scheduling.allocator import CandidatePools, NamedClaim
 from dra_shim.scheduling.allocator import Pool as Stand
 from dra_shim.scheduling.allocator.capacity import share_of
 from dranet_nri.inventory import HostFacts
@@ -135,7 +135,7 @@ def test_a_pf_consumes_as_much_as_all_its_vfs() -> None:
 
 def test_the_scheduler_gives_a_pf_or_its_vfs() -> None:
     goods = driver_resources(NODE, CARD, physical=PHYSICAL)
-    supply = DeviceSupply((Stand("dra.net", NODE, goods.offers, goods.counters),))
+    supply = CandidatePools((Stand("dra.net", NODE, goods.offers, goods.counters),))
 
     def asked(*names: str) -> NamedClaim:
         return claim(

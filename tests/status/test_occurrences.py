@@ -8,8 +8,8 @@ from dra_shim.prepare.interfaces import (
     ClaimPrepared,
     ClaimUnprepared,
     Notice,
-    OrphanRemovalFailed,
-    OrphansRemoved,
+    OrphanRemoved,
+    OrphanSearchFailed,
     PodSuperseded,
     PrepareFailed,
     UnprepareFailed,
@@ -73,7 +73,7 @@ from tests.status.records import (
             ),
         ),
         (
-            OrphansRemoved(CLAIM, POD, "the claim does not exist any more"),
+            OrphanRemoved(CLAIM, POD, "the claim does not exist any more"),
             EventSpec(
                 "ResourceClaim",
                 CLAIM,
@@ -95,7 +95,7 @@ def test_what_preparing_notes_is_told(notice: Notice, told: EventSpec) -> None:
     [
         ClaimPrepared(CLAIM, POD, gated=True),
         ClaimUnprepared(CLAIM),
-        OrphanRemovalFailed(ValueError("x")),
+        OrphanSearchFailed(ValueError("x")),
         PodSuperseded(CLAIM, POD, ()),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from dra_shim.verify.bars import BARS, Bars, parse_bars, passes
 from dra_shim.verify.matrix import COLOURS, draw
 from dra_shim.verify.node_checks import check_worker, failed, passed, speed_of
-from dra_shim.verify.outputs import PodFacts, PodInterface, PodRdmaPort
+from dra_shim.verify.outputs import LinkOutput, PodFacts, RdmaPortOutput
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.report import as_document, as_text
 from dra_shim.verify.schedule import all_pairs, ring
@@ -20,13 +20,13 @@ from dranet_nri.errors import InvalidValueError
 NIC = ClaimedNic("nic0", "net1", "10.9.0.1", "mlx5_0", Fabric.ROCE, 9000, 0)
 POD = WorkerPod("verify-0", "a", "10.0.0.1", (NIC,), (0,))
 GID = {3: ("0000:0000:0000:0000:0000:ffff:0a09:0001", "RoCE v2")}
-LINK = PodInterface(up=True, mtu=9000, mac="52:54:00:00:00:01", speed_gbit=200)
-PORT = PodRdmaPort(active=True, rate_gbit=200, gids=GID, pkeys=frozenset({0xFFFF}))
+LINK = LinkOutput(up=True, mtu=9000, mac="52:54:00:00:00:01", speed_gbit=200)
+PORT = RdmaPortOutput(active=True, rate_gbit=200, gids=GID, pkeys=frozenset({0xFFFF}))
 NO_BARS = Bars({})
 
 
 def facts_of(
-    link: PodInterface | None = LINK, port: PodRdmaPort | None = PORT, **more: float
+    link: LinkOutput | None = LINK, port: RdmaPortOutput | None = PORT, **more: float
 ) -> PodFacts:
     """Return what a pod sees of its NIC."""
     links = {"net1": link} if link else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dra_shim.verify import outputs
-from dra_shim.verify.outputs import PodInterface, PodRdmaPort, parse_facts
+from dra_shim.verify.outputs import LinkOutput, RdmaPortOutput, parse_facts
 
 FACTS = """
 memlock 8192
@@ -36,15 +36,15 @@ def test_facts_of_a_pod() -> None:
     facts = parse_facts(FACTS)
 
     assert facts.memlock_mib == 8
-    assert facts.links["net1"] == PodInterface(
+    assert facts.links["net1"] == LinkOutput(
         up=True, mtu=9000, mac="52:54:00:00:00:01", speed_gbit=200
     )
-    assert facts.links["net2"] == PodInterface(
+    assert facts.links["net2"] == LinkOutput(
         up=False, mtu=1500, mac="52:54:00:00:00:02", speed_gbit=0
     )
     port = facts.ports["mlx5_0"]
     assert (port.active, port.rate_gbit, sorted(port.gids)) == (True, 200, [0, 3])
-    assert facts.ports["mlx5_1"] == PodRdmaPort(
+    assert facts.ports["mlx5_1"] == RdmaPortOutput(
         active=False, rate_gbit=10, gids={}, pkeys=frozenset({0xFFFF})
     )
 
@@ -73,7 +73,7 @@ def test_no_limit_of_locked_memory(line: str) -> None:
 def test_the_gid_of_a_nic(gids: dict[int, tuple[str, str]], address: str, index: int) -> None:
     assert (
         outputs.usable_gid(
-            PodRdmaPort(active=True, rate_gbit=1, gids=gids, pkeys=frozenset()), address
+            RdmaPortOutput(active=True, rate_gbit=1, gids=gids, pkeys=frozenset()), address
         )
         == index
     )
