@@ -16,7 +16,7 @@ from dra_shim.verify.measure import Course, measure
 from dra_shim.verify.pair_checks import FULL, QUICK
 from dra_shim.verify.pods import new_namespace, running_pods
 from dra_shim.verify.report import as_document, as_text, count_of
-from dra_shim.verify.types import CheckOutcome, Line
+from dra_shim.verify.types import Line, Outcome
 from dranet_nri.component.output import add_output_flag, say, show_document
 from dranet_nri.errors import InvalidValueError
 
@@ -82,7 +82,7 @@ def main(args: argparse.Namespace) -> int:
         Path(args.svg).write_text(draw(lines))
     if not show_document(args.output, lambda: as_document(lines)):
         say(*as_text(lines, verbose=args.verbose))
-    return 1 if count_of(lines, CheckOutcome.FAILED) else 0
+    return 1 if count_of(lines, Outcome.FAILED) else 0
 
 
 def _measured(args: argparse.Namespace, course: Course) -> list[Line]:

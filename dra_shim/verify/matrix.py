@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from html import escape
 
-from dra_shim.verify.types import CheckOutcome, Line
+from dra_shim.verify.types import Line, Outcome
 
 CELL = 44
 MARGIN = 170
 COLOURS = {
-    CheckOutcome.FAILED: "#c62828",
-    CheckOutcome.NOT_MEASURED: "#bdbdbd",
-    CheckOutcome.PASSED: "#2e7d32",
+    Outcome.FAILED: "#c62828",
+    Outcome.NOT_MEASURED: "#bdbdbd",
+    Outcome.PASSED: "#2e7d32",
 }
 UNMEASURED = "#f5f5f5"
-SEVERITY = (CheckOutcome.FAILED, CheckOutcome.NOT_MEASURED, CheckOutcome.PASSED)
+SEVERITY = (Outcome.FAILED, Outcome.NOT_MEASURED, Outcome.PASSED)
 
 
 def draw(lines: Sequence[Line]) -> str:
@@ -50,7 +50,7 @@ def _cell(x: int, y: int, found: Sequence[Line]) -> str:
     worst = next((outcome for outcome in SEVERITY if outcome in outcomes), None)
     colour = UNMEASURED if worst is None else COLOURS[worst]
     title = "\n".join(f"{line.check}: {line.outcome} {line.value}".rstrip() for line in found)
-    failures = [line.check for line in found if line.outcome is CheckOutcome.FAILED]
+    failures = [line.check for line in found if line.outcome is Outcome.FAILED]
     label = _text(x + CELL // 2, y + CELL // 2 + 4, failures[0][:7], "middle", 'fill="white"') if (
         failures
     ) else ""  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dra_shim.verify.bars import Bars, passes
 from dra_shim.verify.outputs import PodFacts, usable_gid
 from dra_shim.verify.remedies import CAUSES
-from dra_shim.verify.types import CheckOutcome, ClaimedNic, Fabric, Line, WorkerPod
+from dra_shim.verify.types import ClaimedNic, Fabric, Line, Outcome, WorkerPod
 
 
 def failed(
@@ -14,12 +14,12 @@ def failed(
 ) -> Line:  # fmt: skip
     """Return a line for a failure, with the meaning and the remedy of its cause."""
     meaning, remedy = CAUSES[cause]
-    return Line(check, source, target, CheckOutcome.FAILED, value, bar, meaning, remedy, ratio)
+    return Line(check, source, target, Outcome.FAILED, value, bar, meaning, remedy, ratio)
 
 
 def passed(check: str, source: str, target: str = "", value: str = "", bar: str = "") -> Line:
     """Return a line for a check that passed."""
-    return Line(check, source, target, CheckOutcome.PASSED, value, bar, ratio=1.0)
+    return Line(check, source, target, Outcome.PASSED, value, bar, ratio=1.0)
 
 
 def name_of(worker: WorkerPod, nic: ClaimedNic) -> str:

@@ -16,11 +16,11 @@ from dra_shim.verify.bars import BARS, Bars, passes
 from dra_shim.verify.node_checks import failed, name_of, passed, speed_of
 from dra_shim.verify.outputs import PodFacts
 from dra_shim.verify.types import (
-    CheckOutcome,
     ClaimedNic,
     CommandResult,
     Fabric,
     Line,
+    Outcome,
     PodRunner,
     WorkerPod,
 )
@@ -95,7 +95,7 @@ class PairChecks:
         if source.nic.address and target.nic.address:
             lines = list(self._reach(source, target))
             yield from lines
-            if any(line.outcome is CheckOutcome.FAILED for line in lines):
+            if any(line.outcome is Outcome.FAILED for line in lines):
                 yield _skipped("rates", source, target, "the NICs do not reach each other")
                 return
             yield self._judged("loss", ("loss", "loss"), source, target, self._loss)
@@ -278,4 +278,4 @@ class PairChecks:
 
 
 def _skipped(check: str, source: NicEnd, target: NicEnd, why: str) -> Line:
-    return Line(check, source.name, target.name, CheckOutcome.NOT_MEASURED, meaning=why, ratio=0.5)
+    return Line(check, source.name, target.name, Outcome.NOT_MEASURED, meaning=why, ratio=0.5)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dra_shim.verify.types import CheckOutcome, Line
+from dra_shim.verify.types import Line, Outcome
 from dranet_nri.component.output import table
 
-ORDER = {CheckOutcome.FAILED: 0, CheckOutcome.NOT_MEASURED: 1, CheckOutcome.PASSED: 2}
+ORDER = {Outcome.FAILED: 0, Outcome.NOT_MEASURED: 1, Outcome.PASSED: 2}
 
 
 def ordered(lines: Sequence[Line]) -> list[Line]:
@@ -14,7 +14,7 @@ def ordered(lines: Sequence[Line]) -> list[Line]:
     return sorted(lines, key=lambda line: (ORDER[line.outcome], line.ratio))
 
 
-def count_of(lines: Sequence[Line], outcome: CheckOutcome) -> int:
+def count_of(lines: Sequence[Line], outcome: Outcome) -> int:
     """Return how many lines have an outcome."""
     return sum(line.outcome is outcome for line in lines)
 
@@ -26,7 +26,7 @@ def as_text(lines: Sequence[Line], *, verbose: bool) -> list[str]:
         lines: the results.
         verbose: whether each passed check has a row, and not only each kind of check.
     """
-    shown = [line for line in ordered(lines) if verbose or line.outcome is not CheckOutcome.PASSED]
+    shown = [line for line in ordered(lines) if verbose or line.outcome is not Outcome.PASSED]
     rows = [("RESULT", "CHECK", "FROM", "TO", "MEASURED", "BAR")]
     rows += [
         (line.outcome.value, line.check, line.source, line.target, line.value, line.bar)
@@ -35,12 +35,12 @@ def as_text(lines: Sequence[Line], *, verbose: bool) -> list[str]:
     text = list(table(rows)) if shown else []
     causes: dict[tuple[str, str, str], int] = {}
     for line in shown:
-        if line.outcome is CheckOutcome.FAILED:
+        if line.outcome is Outcome.FAILED:
             key = (line.check, line.meaning, line.remedy)
             causes[key] = causes.get(key, 0) + 1
     for (check, meaning, remedy), number in causes.items():
         text += ["", f"{check} ({number} failed): {meaning}.", f"  Remedy: {remedy}."]
-    reasons = {line.meaning for line in shown if line.outcome is CheckOutcome.NOT_MEASURED}
+    reasons = {line.meaning for line in shown if line.outcome is Outcome.NOT_MEASURED}
     text += [f"Not measured: {reason}." for reason in sorted(reasons)]
     return [*text, *([""] if text else []), _summary(lines)]
 
@@ -48,11 +48,11 @@ def as_text(lines: Sequence[Line], *, verbose: bool) -> list[str]:
 def as_document(lines: Sequence[Line]) -> dict[str, Any]:
     """Return the report as a document with camelCase keys."""
     return {
-        "passed": not count_of(lines, CheckOutcome.FAILED),
+        "passed": not count_of(lines, Outcome.FAILED),
         "counts": {
-            "failed": count_of(lines, CheckOutcome.FAILED),
-            "notMeasured": count_of(lines, CheckOutcome.NOT_MEASURED),
-            "passed": count_of(lines, CheckOutcome.PASSED),
+            "failed": count_of(lines, Outcome.FAILED),
+            "notMeasured": count_of(lines, Outcome.NOT_MEASURED),
+            "passed": count_of(lines, Outcome.PASSED),
         },
         "checks": [
             {
@@ -71,6 +71,6 @@ def as_document(lines: Sequence[Line]) -> dict[str, Any]:
 
 
 def _summary(lines: Sequence[Line]) -> str:
-    numbers = [f"{count_of(lines, outcome)} {outcome.value}" for outcome in CheckOutcome]
-    verdict = "FAILED" if count_of(lines, CheckOutcome.FAILED) else "PASSED"
+    numbers = [f"{count_of(lines, outcome)} {outcome.value}" for outcome in Outcome]
+    verdict = "FAILED" if count_of(lines, Outcome.FAILED) else "PASSED"
     return f"{verdict}: {', '.join(numbers)}."

@@ -14,7 +14,7 @@ class Fabric(StrEnum):
     INFINIBAND = "infiniband"
 
 
-class CheckOutcome(StrEnum):
+class Outcome(StrEnum):
     """The result of one check."""
 
     FAILED = "failed"
@@ -83,7 +83,7 @@ class Line:
     check: str
     source: str
     target: str
-    outcome: CheckOutcome
+    outcome: Outcome
     value: str = ""
     bar: str = ""
     meaning: str = ""

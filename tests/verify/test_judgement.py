@@ -14,7 +14,7 @@ from dra_shim.verify.outputs import LinkOutput, PodFacts, RdmaPortOutput
 from dra_shim.verify.remedies import CAUSES
 from dra_shim.verify.report import as_document, as_text
 from dra_shim.verify.schedule import all_pairs, ring
-from dra_shim.verify.types import CheckOutcome, ClaimedNic, Fabric, Line, WorkerPod
+from dra_shim.verify.types import ClaimedNic, Fabric, Line, Outcome, WorkerPod
 from dranet_nri.errors import InvalidValueError
 
 NIC = ClaimedNic("nic0", "net1", "10.9.0.1", "mlx5_0", Fabric.ROCE, 9000, 0)
@@ -37,7 +37,7 @@ def facts_of(
 def failures(facts: PodFacts, pod: WorkerPod = POD, *, exclusive: bool = False) -> list[str]:
     """Return the checks that fail."""
     lines = check_worker(pod, facts, NO_BARS, exclusive=exclusive)
-    return [line.check for line in lines if line.outcome is CheckOutcome.FAILED]
+    return [line.check for line in lines if line.outcome is Outcome.FAILED]
 
 
 # --------------------------------------------------------------------------- bars
@@ -161,7 +161,7 @@ LINES = [
     passed("link", "a/net1", "", "up", "up"),
     failed("write", "slow", "a/net1", "b/net1", "100 Gbit/s", "190 Gbit/s", 0.53),
     failed("write", "slow", "b/net1", "c/net1", "10 Gbit/s", "190 Gbit/s", 0.05),
-    Line("reach", "a/net2", "b/net2", CheckOutcome.NOT_MEASURED, meaning="a link is down"),
+    Line("reach", "a/net2", "b/net2", Outcome.NOT_MEASURED, meaning="a link is down"),
 ]
 
 
@@ -196,9 +196,9 @@ def test_the_matrix_has_the_colour_of_the_worst_check() -> None:
         title, rect, *_ = group
         cells[title.text] = rect.get("fill")
 
-    assert cells["write: failed 100 Gbit/s\ntcp: passed"] == COLOURS[CheckOutcome.FAILED]
-    assert cells["link: passed up"] == COLOURS[CheckOutcome.PASSED]
-    assert cells["reach: not measured"] == COLOURS[CheckOutcome.NOT_MEASURED]
+    assert cells["write: failed 100 Gbit/s\ntcp: passed"] == COLOURS[Outcome.FAILED]
+    assert cells["link: passed up"] == COLOURS[Outcome.PASSED]
+    assert cells["reach: not measured"] == COLOURS[Outcome.NOT_MEASURED]
 
 
 def test_all_bars_have_defaults() -> None:

@@ -14,7 +14,7 @@ from dra_shim.verify.bars import Bars
 from dra_shim.verify.measure import Course, measure
 from dra_shim.verify.pair_checks import MeasureDurations
 from dra_shim.verify.remedies import CAUSES
-from dra_shim.verify.types import CheckOutcome, ClaimedNic, CommandResult, Fabric, Line, WorkerPod
+from dra_shim.verify.types import ClaimedNic, CommandResult, Fabric, Line, Outcome, WorkerPod
 from tests.box import rdma
 from tests.box.peer import Peer
 from tests.box.place import NODE, Place, checked
@@ -120,11 +120,11 @@ class Pair:
         """Return the failed checks with their causes."""
         by_meaning = {meaning: cause for cause, (meaning, _) in CAUSES.items()}
         lines = self.verify(change)
-        assert all(line.remedy for line in lines if line.outcome is CheckOutcome.FAILED)
+        assert all(line.remedy for line in lines if line.outcome is Outcome.FAILED)
         return {
             (line.check, by_meaning[line.meaning])
             for line in lines
-            if line.outcome is CheckOutcome.FAILED
+            if line.outcome is Outcome.FAILED
         }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from dra_shim.verify.report import as_text
-from dra_shim.verify.types import CheckOutcome
+from dra_shim.verify.types import Outcome
 from tests.vm_pair.faults import FAULTS, Pair, first_nic, pair, tools, whole, without_rdma
 
 __all__ = ["pair", "tools"]
@@ -30,7 +30,7 @@ def test_a_healthy_pair_passes(pair: Pair, run: int) -> None:
     lines = pair.verify(whole, exclusive=True)
 
     report = "\n".join(as_text(lines, verbose=True))
-    assert {line.outcome for line in lines} == {CheckOutcome.PASSED}, report
+    assert {line.outcome for line in lines} == {Outcome.PASSED}, report
     checks = {line.check for line in lines}
     assert checks >= {"link", "mtu", "gid", "memlock", "isolation", "route", "reach", "path mtu"}
     assert checks >= {"loss", "tcp", "rping", "write", "latency"}
@@ -51,4 +51,4 @@ def test_crossed_rails_are_told_from_missing_networks(pair: Pair) -> None:
 def test_rdma_devices_without_a_claim_are_found(pair: Pair) -> None:
     lines = pair.verify(first_nic, exclusive=True)
 
-    assert {line.check for line in lines if line.outcome is CheckOutcome.FAILED} == {"isolation"}
+    assert {line.check for line in lines if line.outcome is Outcome.FAILED} == {"isolation"}
