@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from dra_shim.cloud import DeviceIdentity
+from dra_shim.cloud import ProviderDeviceId
 from dranet_nri.component.files import FileSystem, KernelFileSystem, read_record_bytes, remove, save
 from dranet_nri.errors import StateCorruptError
 from dranet_nri.model import ObjectRef, parse_uid
@@ -33,7 +33,7 @@ class ProfileUse:
         answer: JSON of the parameters that came back, "" until then.
     """
 
-    device: DeviceIdentity
+    device: ProviderDeviceId
     profile: str
     config: str
     answer: str = ""

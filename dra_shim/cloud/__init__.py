@@ -13,8 +13,8 @@ from dra_shim.cloud.directory import CloudDirectory, CloudFailed, CloudFound, Cl
 from dra_shim.cloud.provider import (
     CloudError,
     DeviceFacts,
-    DeviceIdentity,
     Provider,
+    ProviderDeviceId,
     enriched,
     identity_of,
 )
@@ -30,9 +30,9 @@ __all__ = [
     "CloudNotice",
     "Detection",
     "DeviceFacts",
-    "DeviceIdentity",
     "Machine",
     "Provider",
+    "ProviderDeviceId",
     "enriched",
     "identity_of",
 ]

@@ -11,7 +11,7 @@ from dra_shim.cloud.provider import (
     Cloud,
     Describe,
     DeviceFacts,
-    DeviceIdentity,
+    ProviderDeviceId,
     Question,
     texts,
 )
@@ -26,7 +26,7 @@ async def _load(ask: Ask) -> Describe:
     kind = await ask(Question("/latest/meta-data/instance/instance-type", known))
     node = texts({"alibaba.dra.net/instanceType": kind.strip()})
 
-    def describe(device: DeviceIdentity) -> DeviceFacts:
+    def describe(device: ProviderDeviceId) -> DeviceFacts:
         elastic = any(name.startswith("erdma") for name in device.rdma)
         return DeviceFacts((*node, ("alibaba.dra.net/erdma", True)) if elastic else node)
 

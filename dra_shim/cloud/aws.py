@@ -17,7 +17,7 @@ from dra_shim.cloud.provider import (
     Cloud,
     Describe,
     DeviceFacts,
-    DeviceIdentity,
+    ProviderDeviceId,
     Question,
     read_json,
     text_at,
@@ -58,7 +58,7 @@ async def _load(ask: Ask) -> Describe:
     layout = _BY_TYPE.get(text_at(read_json(raw, "EC2 metadata"), "instanceType"), "")
     groups = device_groups([f"0000:{address}" for address in layout.split()])
 
-    def describe(device: DeviceIdentity) -> DeviceFacts:
+    def describe(device: ProviderDeviceId) -> DeviceFacts:
         return groups.get(device.pci, DeviceFacts()) if device.driver == "efa" else DeviceFacts()
 
     return describe

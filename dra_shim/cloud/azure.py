@@ -16,7 +16,7 @@ from dra_shim.cloud.provider import (
     Cloud,
     Describe,
     DeviceFacts,
-    DeviceIdentity,
+    ProviderDeviceId,
     Question,
     bare_mac,
     member,
@@ -45,7 +45,7 @@ async def _load(ask: Ask) -> Describe:
         for index, nic in enumerate(nics if isinstance(nics, list) else ())
     }
 
-    def describe(device: DeviceIdentity) -> DeviceFacts:
+    def describe(device: ProviderDeviceId) -> DeviceFacts:
         return found.get(bare_mac(device.mac), node) if device.mac else node
 
     return describe

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dra_shim.cloud.provider import Described, DeviceFacts, DeviceIdentity, texts
+from dra_shim.cloud.provider import Described, DeviceFacts, ProviderDeviceId, texts
 
 CLUSTER: Final = "cks.coreweave.com/cluster"  # a label of every Node there
 _BACKEND: Final = "backend.coreweave.cloud"
@@ -38,7 +38,7 @@ class CoreWeave:
     name: str = "CKS"
     required: bool = False
 
-    async def describe(self, devices: Sequence[DeviceIdentity]) -> Described:
+    async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
         """See Provider."""
         labels = await self.labels()
         node = texts({name: labels.get(label, "") for name, label in _LABELS.items()})
@@ -47,7 +47,7 @@ class CoreWeave:
         )
 
 
-def _leaf(device: DeviceIdentity, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _leaf(device: ProviderDeviceId, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the leaf switch that a device is expected to be connected to."""
     keys = (f"{_BACKEND}/neighbors.expected.{name}.device" for name in device.rdma)
     found = next((labels[key] for key in keys if labels.get(key)), "")

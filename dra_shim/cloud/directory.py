@@ -15,8 +15,8 @@ from typing import Final
 from dra_shim.cloud.provider import (
     CloudError,
     DeviceFacts,
-    DeviceIdentity,
     Provider,
+    ProviderDeviceId,
     enriched,
     identity_of,
 )
@@ -68,8 +68,8 @@ class CloudDirectory:
         """
         self._choose, self._changed, self._notify = choose, changed, notify
         self._provider: Provider | None = None
-        self._known: Mapping[DeviceIdentity, DeviceFacts] = {}
-        self._wanted: frozenset[DeviceIdentity] = frozenset()
+        self._known: Mapping[ProviderDeviceId, DeviceFacts] = {}
+        self._wanted: frozenset[ProviderDeviceId] = frozenset()
         self._news = asyncio.Event()
         self._settled = asyncio.Event()
         self._waited = False

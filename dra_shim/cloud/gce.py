@@ -12,7 +12,7 @@ from dra_shim.cloud.provider import (
     Cloud,
     Describe,
     DeviceFacts,
-    DeviceIdentity,
+    ProviderDeviceId,
     Question,
     bare_mac,
     member,
@@ -50,7 +50,7 @@ def _placement(host: str) -> tuple[tuple[str, AttributeValue], ...]:
 
 
 def _describe(node: tuple[tuple[str, AttributeValue], ...], nics: Mapping[str, object]) -> Describe:
-    def describe(device: DeviceIdentity) -> DeviceFacts:
+    def describe(device: ProviderDeviceId) -> DeviceFacts:
         nic = nics.get(bare_mac(device.mac)) if device.mac else None
         return DeviceFacts(node) if nic is None else _of_nic(node, nic)
 

@@ -12,7 +12,7 @@ from dra_shim.cloud.provider import (
     CloudError,
     Describe,
     Described,
-    DeviceIdentity,
+    ProviderDeviceId,
     Question,
 )
 
@@ -45,7 +45,7 @@ class MetadataProvider:
         """Return the cloud's name."""
         return self._cloud.name
 
-    async def describe(self, devices: Sequence[DeviceIdentity]) -> Described:
+    async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
         """See Provider."""
         if self._described is None or self._due <= self._clock():
             self._described = await self._load()

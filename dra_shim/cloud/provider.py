@@ -28,7 +28,7 @@ class CloudError(DranetError):
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceIdentity:
+class ProviderDeviceId:
     """How providers know a device; what is unknown is "".
 
     Attributes:
@@ -61,7 +61,7 @@ class DeviceFacts:
     parameters: Mapping[str, object] = field(default_factory=lambda: _NO_PARAMETERS)
 
 
-Describe = Callable[[DeviceIdentity], DeviceFacts]
+Describe = Callable[[ProviderDeviceId], DeviceFacts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Described:
         failure: why it could not be asked about others, "" if it could.
     """
 
-    facts: Mapping[DeviceIdentity, DeviceFacts]
+    facts: Mapping[ProviderDeviceId, DeviceFacts]
     failure: str = ""
 
 
@@ -90,7 +90,7 @@ class Provider(Protocol):
     @property
     def required(self) -> bool: ...
 
-    async def describe(self, devices: Sequence[DeviceIdentity]) -> Described:
+    async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
         """Return the facts of devices.
 
         Raises:
@@ -172,9 +172,9 @@ def bare_mac(mac: str) -> str:
     return mac.replace(":", "").replace("-", "").lower()
 
 
-def identity_of(device: Device) -> DeviceIdentity:
+def identity_of(device: Device) -> ProviderDeviceId:
     """Return how providers know a device."""
-    return DeviceIdentity(
+    return ProviderDeviceId(
         device.name,
         device.key.name,
         str(device.attribute("dra.net/mac") or ""),

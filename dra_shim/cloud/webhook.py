@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from dra_shim.cloud.provider import CloudError, Described, DeviceFacts, DeviceIdentity, read_json
+from dra_shim.cloud.provider import CloudError, Described, DeviceFacts, ProviderDeviceId, read_json
 from dra_shim.resourceapi.names import parse_qualified
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import AttributeValue, ObjectRef, Version
@@ -95,7 +95,7 @@ class Webhook:
             found.get("cloudProvider") is True, found.get("profileProvider") is True
         )
 
-    async def facts(self, device: DeviceIdentity) -> DeviceFacts:
+    async def facts(self, device: ProviderDeviceId) -> DeviceFacts:
         """Return the attributes and parameters of a device.
 
         Raises:
@@ -108,7 +108,7 @@ class Webhook:
 
     async def profile(
         self,
-        device: DeviceIdentity,
+        device: ProviderDeviceId,
         claim: Mapping[str, object],
         uid: str,
         config: Mapping[str, object],
@@ -134,7 +134,7 @@ class Webhook:
         return await self._answer("POST", "/GetProfileConfig", asked)
 
     async def release(
-        self, device: DeviceIdentity, claim: ObjectRef, config: Mapping[str, object]
+        self, device: ProviderDeviceId, claim: ObjectRef, config: Mapping[str, object]
     ) -> None:
         """Give back what a profile gave.
 
@@ -178,7 +178,7 @@ async def _body(reply: httpx2.Response, what: str) -> str:
     return body.decode(errors="replace")
 
 
-def _named(device: DeviceIdentity, name: str) -> dict[str, str]:
+def _named(device: ProviderDeviceId, name: str) -> dict[str, str]:
     given = {"mac_address": device.mac, "pci_address": device.pci}
     return {key: text for key, text in given.items() if text} | {"name": name}
 
@@ -215,10 +215,10 @@ class WebhookProvider:
     def __init__(self, webhook: Webhook) -> None:
         """Prepare; nothing is asked yet."""
         self._webhook = webhook
-        self._known: dict[DeviceIdentity, tuple[float, DeviceFacts]] = {}
+        self._known: dict[ProviderDeviceId, tuple[float, DeviceFacts]] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
 
-    async def describe(self, devices: Sequence[DeviceIdentity]) -> Described:
+    async def describe(self, devices: Sequence[ProviderDeviceId]) -> Described:
         """See Provider."""
         if not (await self._webhook.capabilities()).cloud:
             return Described({device: DeviceFacts() for device in devices})
@@ -235,7 +235,7 @@ class WebhookProvider:
             next(filter(None, failures), ""),
         )
 
-    async def _ask(self, device: DeviceIdentity) -> str:
+    async def _ask(self, device: ProviderDeviceId) -> str:
         """Learn about a device; return why not, "" after success."""
         async with self._turns:
             try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
-from dra_shim.cloud import CloudError, DeviceIdentity, identity_of
+from dra_shim.cloud import CloudError, ProviderDeviceId, identity_of
 from dra_shim.cloud.webhook import Capabilities, DeniedError
 from dra_shim.prepare.allocation import PrepareSettings
 from dra_shim.prepare.errors import NotYetError
@@ -56,13 +56,13 @@ class ProfileSource(Protocol):
     async def capabilities(self) -> Capabilities: ...
     async def profile(
         self,
-        device: DeviceIdentity,
+        device: ProviderDeviceId,
         claim: Mapping[str, object],
         uid: str,
         config: Mapping[str, object],
     ) -> Mapping[str, object]: ...
     async def release(
-        self, device: DeviceIdentity, claim: ObjectRef, config: Mapping[str, object]
+        self, device: ProviderDeviceId, claim: ObjectRef, config: Mapping[str, object]
     ) -> None: ...
 
 
@@ -145,7 +145,7 @@ class Providers:
         self,
         claim: ObjectRef,
         document: Mapping[str, object],
-        device: DeviceIdentity,
+        device: ProviderDeviceId,
         profile: str,
         config: Mapping[str, object],
     ) -> Mapping[str, object]:

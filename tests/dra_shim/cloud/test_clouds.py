@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from dra_shim.cloud import CloudError, DeviceFacts, DeviceIdentity, enriched, identity_of
+from dra_shim.cloud import CloudError, DeviceFacts, ProviderDeviceId, enriched, identity_of
 from dra_shim.cloud.alibaba import ALIBABA
 from dra_shim.cloud.aws import AWS
 from dra_shim.cloud.azure import AZURE
@@ -17,14 +17,14 @@ from dra_shim.cloud.provider import Cloud, Question
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
 
 MAC = "02:00:00:00:00:01"
-NIC = DeviceIdentity("pci-0000-00-05-0", "eth1", MAC, "0000:00:05.0")
-OTHER = DeviceIdentity("pci-0000-00-06-0", "eth2", "02:00:00:00:00:02", "0000:00:06.0")
-BARE = DeviceIdentity("pci-0000-00-07-0")
+NIC = ProviderDeviceId("pci-0000-00-05-0", "eth1", MAC, "0000:00:05.0")
+OTHER = ProviderDeviceId("pci-0000-00-06-0", "eth2", "02:00:00:00:00:02", "0000:00:06.0")
+BARE = ProviderDeviceId("pci-0000-00-07-0")
 
 Answers = Mapping[str, object]
 
 
-def facts(cloud: Cloud, answers: Answers, device: DeviceIdentity) -> DeviceFacts:
+def facts(cloud: Cloud, answers: Answers, device: ProviderDeviceId) -> DeviceFacts:
     async def ask(question: Question) -> str:
         path = question.path.partition("?")[0]
         if path not in answers and question.optional:
@@ -38,7 +38,7 @@ def facts(cloud: Cloud, answers: Answers, device: DeviceIdentity) -> DeviceFacts
     return asyncio.run(load())
 
 
-def attributes(cloud: Cloud, answers: Answers, device: DeviceIdentity) -> dict[str, object]:
+def attributes(cloud: Cloud, answers: Answers, device: ProviderDeviceId) -> dict[str, object]:
     return dict(facts(cloud, answers, device).attributes)
 
 
@@ -112,7 +112,7 @@ _DOCUMENT = "/latest/dynamic/instance-identity/document"
 
 def aws(kind: str, pci: str, driver: str = "efa") -> dict[str, object]:
     answers = {"/latest/api/token": "t0ken\n", _DOCUMENT: {"instanceType": kind}}
-    return attributes(AWS, answers, DeviceIdentity("d", pci=pci, driver=driver))
+    return attributes(AWS, answers, ProviderDeviceId("d", pci=pci, driver=driver))
 
 
 def test_efa_devices_of_one_group_have_one_identifier() -> None:
@@ -175,7 +175,7 @@ def test_azure_routes_what_comes_from_the_subnet_of_a_nic() -> None:
 
 @pytest.mark.parametrize("mac", ["02:00:00:00:00:09", "02:00:00:00:00:77", ""])
 def test_azure_gives_other_devices_what_holds_for_the_machine(mac: str) -> None:
-    found = facts(AZURE, AZURE_ANSWERS, DeviceIdentity("d", mac=mac))
+    found = facts(AZURE, AZURE_ANSWERS, ProviderDeviceId("d", mac=mac))
 
     assert [name for name, _ in found.attributes] == [
         "azure.dra.net/vmSize",
@@ -228,7 +228,7 @@ def test_alibaba_marks_elastic_rdma() -> None:
         "/latest/api/token": "t",
         "/latest/meta-data/instance/instance-type": "ecs.ebmgn8v.48xlarge\n",
     }
-    elastic = DeviceIdentity("pci-0000-00-08-0", pci="0000:00:08.0", rdma=("erdma_0",))
+    elastic = ProviderDeviceId("pci-0000-00-08-0", pci="0000:00:08.0", rdma=("erdma_0",))
 
     assert attributes(ALIBABA, answers, NIC) == {
         "alibaba.dra.net/instanceType": "ecs.ebmgn8v.48xlarge"
@@ -249,7 +249,7 @@ def test_coreweave_has_its_facts_in_the_nodes_labels() -> None:
     async def known() -> Mapping[str, str]:
         return labels
 
-    hca = DeviceIdentity("pci-0000-00-08-0", rdma=("ibp0",))
+    hca = ProviderDeviceId("pci-0000-00-08-0", rdma=("ibp0",))
     described = asyncio.run(CoreWeave(known).describe([NIC, hca])).facts
 
     assert dict(described[NIC].attributes) == {
@@ -270,7 +270,7 @@ def device(*own: tuple[str, AttributeValue]) -> Device:
 def test_a_device_is_known_by_what_clouds_know_it_by() -> None:
     found = identity_of(device(("dra.net/mac", MAC), ("dra.net/driver", "gve")))
 
-    assert found == DeviceIdentity("pci-0000-00-05-0", "eth1", MAC, "0000:00:05.0", "gve")
+    assert found == ProviderDeviceId("pci-0000-00-05-0", "eth1", MAC, "0000:00:05.0", "gve")
 
 
 def test_a_cloud_adds_attributes_and_replaces_none() -> None:

@@ -13,8 +13,8 @@ from dra_shim.cloud import (
     CloudFound,
     CloudNotice,
     Detection,
-    DeviceIdentity,
     Machine,
+    ProviderDeviceId,
     identity_of,
 )
 from dra_shim.cloud.aws import AWS
@@ -29,7 +29,7 @@ from tests.fakes.provider_server import Reply, Script, served
 pytestmark = pytest.mark.process
 
 DEVICE = Device("d", DeviceKey("pci", "0000:c9:00.0", "", "0000:c9:00.0"))
-IDENTITY = DeviceIdentity("d", pci="0000:c9:00.0", driver="efa")
+IDENTITY = ProviderDeviceId("d", pci="0000:c9:00.0", driver="efa")
 _GCE = "/computeMetadata/v1/instance"
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from dra_shim.cloud import CloudError, DeviceFacts, DeviceIdentity
+from dra_shim.cloud import CloudError, DeviceFacts, ProviderDeviceId
 from dra_shim.cloud.webhook import (
     MAX_ANSWER,
     Capabilities,
@@ -23,7 +23,7 @@ from tests.fakes.provider_server import Reply, Script, served
 pytestmark = pytest.mark.process
 
 T = TypeVar("T")
-NIC = DeviceIdentity("pci-0000-00-05-0", "eth1", "02:00:00:00:00:01", "0000:00:05.0")
+NIC = ProviderDeviceId("pci-0000-00-05-0", "eth1", "02:00:00:00:00:01", "0000:00:05.0")
 NAMED = {"mac_address": NIC.mac, "pci_address": NIC.pci, "name": NIC.name}
 CLAIM = ObjectRef("ai", "nics", "u1")
 HEALTHY = {"GET /health": Reply({"cloudProvider": True, "profileProvider": True})}
@@ -176,7 +176,7 @@ def test_an_attribute_that_is_none_is_named(attribute: tuple[str, object]) -> No
 
 
 def test_one_device_that_fails_does_not_hide_the_others() -> None:
-    other = DeviceIdentity("pci-0000-00-06-0", "eth2")
+    other = ProviderDeviceId("pci-0000-00-06-0", "eth2")
     script = Script(
         HEALTHY
         | {"POST /GetDeviceAttributes": Reply(ATTRIBUTES), "POST /GetDeviceConfig": Reply({})}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim.checkpoint.profiles import ProfileRecord, ProfileStore, ProfileUse
-from dra_shim.cloud import CloudError, DeviceIdentity
+from dra_shim.cloud import CloudError, ProviderDeviceId
 from dra_shim.cloud.webhook import Capabilities, DeniedError
 from dra_shim.prepare import (
     Notice,
@@ -54,7 +54,7 @@ class Pool:
 
     async def profile(
         self,
-        device: DeviceIdentity,
+        device: ProviderDeviceId,
         claim: Mapping[str, object],
         uid: str,
         config: Mapping[str, object],
@@ -66,7 +66,7 @@ class Pool:
         return self.answer
 
     async def release(
-        self, device: DeviceIdentity, claim: ObjectRef, config: Mapping[str, object]
+        self, device: ProviderDeviceId, claim: ObjectRef, config: Mapping[str, object]
     ) -> None:
         self._fail()
         assert self.held.pop((claim.uid, device.name)) == config
@@ -264,7 +264,7 @@ def test_a_claim_with_a_record_keeps_its_profile(site: Site) -> None:
 
 
 def test_a_claim_that_was_only_asked_for_is_released_too(site: Site) -> None:
-    use = ProfileUse(DeviceIdentity("a"), "fast", '{"profile": "fast"}')
+    use = ProfileUse(ProviderDeviceId("a"), "fast", '{"profile": "fast"}')
     site.store.put(ProfileRecord(CLAIM, (use,)))
     site.pool.held["u1", "a"] = {"profile": "fast"}
 
@@ -344,7 +344,7 @@ def test_the_worker_repeats_with_back_off_and_on_news(site: Site) -> None:
 
 def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     store = ProfileStore(tmp_path / "profiles")
-    use = ProfileUse(DeviceIdentity("a", "eth1", rdma=("mlx5_0",)), "fast", "{}", "{}")
+    use = ProfileUse(ProviderDeviceId("a", "eth1", rdma=("mlx5_0",)), "fast", "{}", "{}")
     record = ProfileRecord(CLAIM).with_use(use)
     store.put(record)
 

@@ -103,7 +103,7 @@ def test_a_claim_is_prepared_again_while_the_webhook_is_dead(tmp_path: Path) -> 
             script.replies.clear()
             assert await place.kubelet.prepare(claim) == first
         async with running(place, "--webhook-url", f"{url}.none") as shim:
-            await shim.until("registered")
+            await shim.until("published", devices=1)
             await place.kubelet.look()
             assert await place.kubelet.prepare(claim) == first
 
