@@ -84,6 +84,7 @@ _TABLE: Final = (
     ("check pure process", "tests/dra_shim tests/dranet_nri tests/manifests"),
     ("check", "tests/bench"),
     ("check process", "tests/tools"),
+    ("check kernel host vm cluster cluster-vm cluster-oldest", "tests/system"),
     ("check kernel", "tests/system/kernel"),
     ("check kernel vm", "tests/system/contract"),
     ("check pure process kernel cluster", "tests/fakes"),
