@@ -32,18 +32,15 @@ from dra_shim.prepare.allocation import (
     takes_devices,
 )
 from dra_shim.prepare.errors import ApiUnavailableError, NotYetError
-from dra_shim.prepare.interfaces import (
+from dra_shim.prepare.events import (
     ClaimPrepared,
-    ClaimSource,
     ClaimUnprepared,
-    DeviceSource,
-    NodeSource,
     Notify,
-    PodSource,
     PrepareFailed,
     PrepareWaits,
     UnprepareFailed,
 )
+from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, NodeSource, PodSource
 from dra_shim.prepare.profiles import Layers, NoCloudParameters, Providers
 from dra_shim.prepare.turns import Turns
 from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use

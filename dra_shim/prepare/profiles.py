@@ -19,7 +19,7 @@ from dra_shim.cloud import CloudError, ProviderDeviceId, identity_of
 from dra_shim.cloud.webhook import Capabilities, DeniedError
 from dra_shim.prepare.allocation import PrepareSettings
 from dra_shim.prepare.errors import NotYetError
-from dra_shim.prepare.interfaces import Notify, ProfileReleased, ProfileReleaseFailed
+from dra_shim.prepare.events import Notify, ProfileReleased, ProfileReleaseFailed
 from dra_shim.resourceapi import AllocatedClaim
 from dranet_nri.component.backoff import backoff_s
 from dranet_nri.component.threads import in_thread
