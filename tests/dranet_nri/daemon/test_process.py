@@ -206,7 +206,7 @@ def test_what_a_crash_left_of_the_gate_is_gone_before_it_serves(site: Site) -> N
 
 def test_a_hook_that_fails_says_why_and_only_a_bug_leaves_its_traceback(site: Site) -> None:
     site.allocate("uid-s1")
-    bug = "handler.Plugin.is_unclaimed = lambda *_: 1 // 0"  # a refusal follows
+    bug = "handler.HookHandler.is_unclaimed = lambda *_: 1 // 0"  # a refusal follows
     imports = "import sys; from dranet_nri import cli; from dranet_nri.hooks import handler"
     code = f"{imports}; {bug}; sys.exit(cli.main())"
 
