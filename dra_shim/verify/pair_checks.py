@@ -208,7 +208,7 @@ class PairChecks:
             perftest = partial(self._perftest, command, gids)
             yield self._judged(bar, (cause, "no-rdma"), source, target, perftest)
 
-    def _rping(self, source: End, target: End) -> bool:
+    def _rping(self, source: NicEnd, target: NicEnd) -> bool:
         """Whether connections and messages by the connection manager of RDMA work."""
         words = ("-a", target.nic.address, "-C", "5")
         served = self._served(target, ("rping", "-s", *words), source, ("rping", "-c", *words))
