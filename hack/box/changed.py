@@ -30,7 +30,8 @@ _TABLE: Final = (
     ("check cluster", "hack/release"),
     (
         "check process",
-        "hack/box/changed.py hack/box/measure.py hack/box/tally.py hack/budgets.toml",
+        "hack/box/changed.py hack/box/measure.py hack/box/tally.py hack/budgets.toml"
+        " hack/public_names.py",
     ),
     ("check host vm cluster cluster-vm cluster-oldest process", "hack/box"),
     ("check vm", "hack/box/demo.py"),
@@ -83,6 +84,7 @@ _TABLE: Final = (
     ("check pure process", "tests/dra_shim tests/dranet_nri tests/manifests"),
     ("check", "tests/bench"),
     ("check process", "tests/tools"),
+    ("check kernel host vm cluster cluster-vm cluster-oldest", "tests/system"),
     ("check kernel", "tests/system/kernel"),
     ("check kernel vm", "tests/system/contract"),
     ("check pure process kernel cluster", "tests/fakes"),
