@@ -22,7 +22,7 @@ from dra_shim.resourceapi import (
     read_pod_use,
     recorded_amounts,
 )
-from dranet_nri.cdi.edits import cdi_ids, gated_requests
+from dranet_nri.cdi.names import cdi_ids, gated_requests
 from dranet_nri.config import (
     Provided,
     select_config,
