@@ -160,7 +160,7 @@ class NodeDevices:
     async def _look_if_due(self) -> None:
         async with self._turn:
             if self._pace.due <= self._clock():
-                with suppress(DranetError, OSError):  # reported and retried by the sink
+                with suppress(DranetError, OSError):  # reported by _look, which schedules a retry
                     await self._look(whole=False)
 
     async def _look_again(self) -> None:

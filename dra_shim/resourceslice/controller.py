@@ -57,7 +57,9 @@ from dranet_nri.component.clock import REAL, LoopClock, Wakeup
 from dranet_nri.component.threads import in_thread
 from dranet_nri.model import DRIVER_NAME
 
-PROBE_S: Final = 3600.0  # before a missing feature is probed again; doubles on no demand
+PROBE_S: Final = (
+    3600.0  # before a missing feature is probed again; twice that at most without changes
+)
 _USUAL: Final = frozenset(Feature) - {Feature.LISTS}  # probed together; lists if wanted
 MAX_ROUNDS: Final = 32  # of a pass; each but the last leaves out what a slice was refused for
 
