@@ -27,6 +27,7 @@ _TABLE: Final = (
     ("check process", "Containerfile"),
     ("check", "hack/bench hack/check hack/demo hack/gen-protos hack/lock hack/prove"),
     ("check pure", "hack/cover hack/fuzz hack/golden"),
+    ("check", "hack/gen-reference hack/box/reference.py"),
     ("check cluster", "hack/release"),
     (
         "check process",
