@@ -8,7 +8,7 @@ transactions.py  the transactions on the records
 preparer.py      Prepare and Unprepare: one call at a time for each claim, an answer for each
 profiles.py      parameters of cloud and profile, and their release
 turns.py         which claim is prepared by which task
-orphans.py       orphaned records, and pods that wait for a claim in vain
+orphans.py       orphaned records, and pods that wait for an earlier pod's claim
 """
 
 from dra_shim.prepare.allocation import PreparedDevice, PrepareSettings

@@ -155,14 +155,14 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--inventory-max-poll-interval", dest="rescan", type=_duration, default=60.0,
-        metavar="TIME", help="longest time between two looks at the node (default: 1m)",
+        metavar="TIME", help="longest time between two scans of the node (default: 1m)",
     )  # fmt: skip
     add(
         "--first-valid-config", action="store_true",
         help="dranet's order: the first configuration alone, so the class beats the claim",
     )  # fmt: skip
     add("--log-format", choices=("console", "json"), default="console", help="log format")
-    add("--verbose", action="store_true", help="log every call and every look")
+    add("--verbose", action="store_true", help="log every call and every scan")
     add(
         "-v", "--v", dest="level", type=int, default=0, metavar="LEVEL",
         help="klog's level of logging; 4 and more are --verbose; its other flags decide nothing",
