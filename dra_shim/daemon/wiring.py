@@ -66,7 +66,7 @@ class Shim:
             settings.providers,
             settings.state,
             lambda: self._source.labels(settings.node),
-            lambda: self._devices.stir(),
+            lambda: self._devices.rescan(),
             log_sink.on_cloud,
         )
         self._devices = NodeDevices(

@@ -109,7 +109,7 @@ class NodeDevices:
             OSError: the records cannot be read, or no events can be received.
         """
         loop = asyncio.get_running_loop()
-        with RecordCache(self._state) as held, self._host.listening(self.stir, self._notify):
+        with RecordCache(self._state) as held, self._host.listening(self._stir, self._notify):
             for fileno in held.filenos():
                 loop.add_reader(fileno, self._recorded, held)
             self._pace = ScanSchedule(self._rescan_s)  # earlier events were not received
@@ -149,14 +149,18 @@ class NodeDevices:
 
     # ------------------------------------------------------------------- when
 
-    def stir(self) -> None:
+    def rescan(self) -> None:
+        """Schedule a scan soon; what a provider knows has changed."""
+        self._stir()
+
+    def _stir(self) -> None:
         """Schedule a scan soon."""
         self._pace.news(self._clock())
         self._alarm.stir()
 
     def _recorded(self, held: RecordCache) -> None:
         held.take_in()
-        self.stir()
+        self._stir()
 
     # ------------------------------------------------------------------ scanning
 

@@ -14,12 +14,11 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from dra_shim.checkpoint.profiles import ProfileStore
 from dra_shim.checkpoint.transaction import CheckpointTransaction
-from dra_shim.prepare import transactions
+from dra_shim.prepare import profiles, transactions, turns
 from dra_shim.prepare.allocation import (
     PreparedDevice,
     PrepareSettings,
@@ -41,8 +40,6 @@ from dra_shim.prepare.events import (
     UnprepareFailed,
 )
 from dra_shim.prepare.interfaces import ClaimSource, DeviceSource, NodeSource, PodSource
-from dra_shim.prepare.profiles import Layers, NoCloudParameters, Providers
-from dra_shim.prepare.turns import Turns
 from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
 from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import backoff_s
@@ -88,12 +85,14 @@ class _Trial:
     Attributes:
         devices: know them.
         adopts: no kubelet asks; it is taken over if a pod has it.
+        document: the claim as the server has it.
         doing: what is waited for.
         trouble: that may pass.
     """
 
     devices: DeviceSource
     adopts: bool = False
+    document: Mapping[str, object] = field(default_factory=dict)
     doing: str = "another call for this claim to end"
     trouble: str = ""
 
@@ -111,7 +110,7 @@ class Preparer:
         terms: PrepareSettings,
         notify: Notify,
         *,
-        providers: Providers | None = None,
+        providers: profiles.Providers | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         """Prepare; nothing is opened before the first call.
@@ -129,10 +128,9 @@ class Preparer:
         self._mutex = threading.Lock()
         self._terms = terms
         self._notify = notify
-        store = ProfileStore(state.profiles)
-        self._providers = providers or Providers(store, NoCloudParameters())
+        self._providers = providers or profiles.no_providers(state)
         self._sleep = sleep
-        self._turns = Turns[PrepareResult]()
+        self._turns = turns.Turns[PrepareResult]()
         self._unprepared: set[str] | None = None  # while claims may be taken over
 
     async def prepare(
@@ -295,13 +293,12 @@ class Preparer:
         claim = claim_asked_for(document, asked)
         if not claim.results or document is None:
             return PrepareResult()
-        record = await self._record(claim, document, trial)
+        trial.document = document
+        record = await self._record(claim, trial)
         self._notify(ClaimPrepared(record.claim, record.pod, is_gated(record)))
         return PrepareResult(prepared_devices(record))
 
-    async def _record(
-        self, claim: AllocatedClaim, whole: Mapping[str, object], trial: _Trial
-    ) -> Allocation:
+    async def _record(self, claim: AllocatedClaim, trial: _Trial) -> Allocation:
         trial.doing = "the records"
         before = await self._transact(lambda transaction: transaction.by_uid(claim.ref.uid))
         recorded = before[0] if before else None
@@ -316,10 +313,10 @@ class Preparer:
         devices = await trial.devices.devices({result.device[2] for result in claim.results})
         # What another driver gave away is in its pod already.
         rivals = {} if trial.adopts else self._sources.devices.rivals()
-        layers: Layers = {}
+        layers: profiles.Layers = {}
         if recorded is None or not is_recorded(recorded, claim, pod.uid, self._terms):
             trial.doing = "the providers of parameters"
-            layers = await self._providers.provided(claim, whole, devices, self._terms)
+            layers = await self._providers.provided(claim, trial.document, devices, self._terms)
         trial.doing = "the records"
         given = transactions.RecordInputs(devices, rivals, layers, runs=trial.adopts)
         return await self._transact(

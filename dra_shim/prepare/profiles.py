@@ -21,6 +21,7 @@ from dra_shim.prepare.allocation import PrepareSettings
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.prepare.events import Notify, ProfileReleased, ProfileReleaseFailed
 from dra_shim.resourceapi import AllocatedClaim
+from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import backoff_s
 from dranet_nri.component.threads import in_thread
 from dranet_nri.config import (
@@ -178,6 +179,11 @@ class Providers:
         if given != use:
             await in_thread(lambda: self.store.put(record.with_use(given)))
         return answer
+
+
+def no_providers(state: StatePaths) -> Providers:
+    """Return the providers of a node without any."""
+    return Providers(ProfileStore(state.profiles), NoCloudParameters())
 
 
 Turn = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[bool]]
