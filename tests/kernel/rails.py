@@ -78,6 +78,14 @@ class Rails:
         """Write a sysctl in a pod."""
         self._inside(pod, "sysctl", "-qw", setting)
 
+    def write_sysctl(self, setting: str) -> None:
+        """Write a sysctl on the host."""
+        self._inside(None, "sysctl", "-qw", setting)
+
+    def read_sysctl(self, key: str, pod: int | None = None) -> str:
+        """Return a sysctl of the host, or of a pod."""
+        return self._inside(pod, "sysctl", "-n", key).strip()
+
     def shown(self, what: str, pod: int | None = None) -> list[str]:
         """Return the lines that iproute2 shows, in its order, without needless blanks."""
         text = self._inside(pod, "ip", *what.split()).replace("\n\t", " ")
