@@ -90,6 +90,7 @@ def test_a_vrf_has_the_link_and_its_routes_and_the_host_gets_both_back(host: Rai
     assert host.shown("-4 route show vrf blue", pod=0) == [
         "10.5.0.0/24 dev nic0 proto kernel scope link src 10.5.0.7",
         "10.8.0.0/16 via 10.5.0.1 dev nic0 proto static",
+        "10.9.0.0/16 via 10.5.0.1 dev nic0",
     ]
     (vrf,) = host.shown("-oneline -details link show type vrf", pod=0)
     assert "vrf table 1541" in vrf
