@@ -19,7 +19,7 @@ from dra_shim.kubeapi import ApiClient, connect, rest_config_of
 from dra_shim.kubeletplugin import only_instance, sockets_of
 from dra_shim.settings.run import RunSettings
 from dranet_nri.component.log import logger
-from dranet_nri.component.supervisor import Parts
+from dranet_nri.component.supervisor import Supervisor
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.inventory import parse_vm_size
 from dranet_nri.model import DRIVER_NAME
@@ -84,7 +84,7 @@ class ShimDaemon:
             with closing(
                 Shim(self._settings, self._choice, self._sockets, api, self._telling)
             ) as shim:
-                await Parts(shim.parts(), shim.failed, clock=time.monotonic).run()
+                await Supervisor(shim.parts(), shim.failed, clock=time.monotonic).run()
 
 
 def _check_expressions(settings: RunSettings) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from dranet_nri.attach.rdma import IP_ONLY_WARNING, RdmaOptions, require_mode, with_rdma
-from dranet_nri.component.threads import now_doing
+from dranet_nri.component.threads import set_step
 from dranet_nri.config import choose_pkey
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
@@ -27,14 +27,14 @@ from dranet_nri.model import (
     RdmaMode,
 )
 from dranet_nri.plan.child import Child, alias_of
-from dranet_nri.plan.identity import KnownRdma, known_as, why_unclear
+from dranet_nri.plan.identity import RdmaIdentity, device_identity, why_unclear
 from dranet_nri.plan.kernel import Kernel, Session
 from dranet_nri.plan.ops import DelLink
 from dranet_nri.plan.pod_network import PodNetwork, child_network
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedChild:
     """A device whose child the pod shall get.
 
     Attributes:
@@ -57,7 +57,7 @@ def expect_child(
     link: ChildConfig,
     device: AttachedDevice,
     options: RdmaOptions,
-) -> Expected:
+) -> ExpectedChild:
     """Say which link to make for the pod.
 
     Args:
@@ -87,14 +87,14 @@ def expect_child(
         home=False,
     )
     if wanted.device.rdma_devices:
-        rdma = session.rdma(KnownRdma(wanted.device.key, wanted.device.rdma_devices))
+        rdma = session.rdma(RdmaIdentity(wanted.device.key, wanted.device.rdma_devices))
         if rdma.mode is RdmaMode.SHARED:
             record = with_rdma(wanted, record, rdma, options)
             observed = replace(observed, rdma=rdma)
         else:
             require_mode(wanted.device.name, rdma.mode, options.mode)
             record = replace(record, warnings=(IP_ONLY_WARNING,))
-    return Expected(record, observed, network, Child(alias, parent.link, link))
+    return ExpectedChild(record, observed, network, Child(alias, parent.link, link))
 
 
 def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int | None:
@@ -109,7 +109,7 @@ def _pkey(session: Session, wanted: AllocatedDevice, ipoib: IpoibConfig) -> int 
 def _rdma_name(session: Session, device: Device) -> str:
     """Return the current name of its RDMA device; one that was made again may have another name."""
     published = device.rdma_devices
-    here = [link.name for link in session.rdma(KnownRdma(device.key, published)).host]
+    here = [link.name for link in session.rdma(RdmaIdentity(device.key, published)).host]
     return next((name for name in (*published, *here) if name in here), next(iter(published), ""))
 
 
@@ -117,7 +117,7 @@ def _parent(
     session: Session, wanted: AllocatedDevice, device: AttachedDevice, link: ChildConfig
 ) -> LinkState:
     key, name = wanted.device.key, wanted.device.name
-    observed = session.observe(key, "", known_as(device)) if key.name else Observed()
+    observed = session.observe(key, "", device_identity(device)) if key.name else Observed()
     if observed.unclear:
         raise RefusedError(why_unclear(wanted.device, observed.unclear))
     state = observed.host
@@ -137,7 +137,7 @@ def _parent(
     return state
 
 
-def remove_strays(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple[str, ...]:
+def remove_orphans(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple[str, ...]:
     """Delete links on the host that the plugin made for pods which are gone.
 
     The kernel returns them to the host when a pod's namespace dies, at a time of its own.
@@ -153,7 +153,7 @@ def remove_strays(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple
     Raises:
         KernelError: the kernel could not be read, or refused.
     """
-    now_doing("look for links of pods that are gone")
+    set_step("look for links of pods that are gone")
     session = kernel.session(None)
     try:
         made = session.children()

@@ -24,7 +24,7 @@ from dranet_nri.plan.kernel import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class HostScan:
     """The host at the time of the scan.
 
     Attributes:
@@ -58,7 +58,7 @@ class Judged:
 
 
 @dataclass(slots=True)
-class Guard:
+class PublishGuard:
     """Judges hosts. Safe to use from several threads.
 
     Attributes:
@@ -74,7 +74,7 @@ class Guard:
     parents: tuple[str, ...] = ()
     _uplinks: Uplinks | None = None
 
-    def look(self, session: Session) -> Judged:
+    def look(self, session: Session) -> HostScan:
         """Scan the host.
 
         Raises:
@@ -83,13 +83,13 @@ class Guard:
         facts = session.host_facts()
         uplinks = uplinks_of(facts, self.node_addresses, self._uplinks, self.uplinks)
         self._uplinks = uplinks
-        return Judged(
+        return HostScan(
             facts,
             hazards(facts, uplinks, self.include),
             parent_hazards(facts, uplinks, self.include, self.parents),
         )
 
 
-def came_home_late(host: LinkState | None, snapshot: LinkState | None) -> bool:
+def waits_for_name(host: LinkState | None, snapshot: LinkState | None) -> bool:
     """Whether the plugin moved the link, and it waits for its own name on the host."""
     return host is not None and snapshot is not None and is_spare(host.link.name)

@@ -35,7 +35,7 @@ _SOURCES: Final = {
 }
 
 
-def why_bare(device: Device) -> str:
+def why_without_interface(device: Device) -> str:
     """Return why a pod could be given nothing of the device now, "" if it could.
 
     Only InfiniBand is of use without a net device, and EFA, which has none; any other is away with

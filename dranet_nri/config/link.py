@@ -9,6 +9,7 @@ Rules:
 from dataclasses import dataclass
 from typing import Final
 
+from dranet_nri.config.fields import VRF_FIELDS
 from dranet_nri.config.json_cursor import INT32, Fields, Node, given
 from dranet_nri.config.scalars import parse_ifname
 from dranet_nri.model import AddressMode, VrfConfig, table_of
@@ -29,7 +30,6 @@ NUMBERS: Final = {
     "routerSolicitationInterval": (0, _SECONDS),
     "routerSolicitationMaxInterval": (0, _SECONDS),
 }
-LINK: Final = ("altnames", "disableIPv6", "addrGenMode", "vrf", *NUMBERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _altnames(node: Node) -> tuple[str, ...]:
 
 
 def _vrf(node: Node) -> VrfConfig | None:
-    fields = node.fields(("name", "table"))
+    fields = node.fields(VRF_FIELDS)
     table = given(fields, "table", lambda found: found.integer(1, _MAX_U32))
     if table in _RESERVED_TABLES:
         fields["table"].complain("253, 254 and 255 belong to the system; choose another")

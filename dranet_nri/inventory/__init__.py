@@ -1,11 +1,7 @@
 """The device inventory: the node's publishable network devices, their names and attributes."""
 
-from dranet_nri.inventory.attributes import (
-    ATTRIBUTE_NAMES,
-    MAX_ATTRIBUTES,
-    NUMA_NODE,
-    within_budget,
-)
+from dranet_nri.inventory.attribute_names import ATTRIBUTE_NAMES, NUMA_NODE
+from dranet_nri.inventory.attributes import MAX_ATTRIBUTES, within_budget
 from dranet_nri.inventory.azure import parse_vm_size, placements
 from dranet_nri.inventory.build import (
     DEFAULT_FILTER,
@@ -18,8 +14,8 @@ from dranet_nri.inventory.host_facts import (
     HostFacts,
     NetDevice,
     PciFunction,
-    RdmaDevice,
-    RdmaPort,
+    RdmaDeviceFacts,
+    RdmaPortFacts,
 )
 from dranet_nri.inventory.known import merge_known, with_parents
 from dranet_nri.inventory.names import pci_device_name
@@ -37,8 +33,8 @@ __all__ = [
     "Inventory",
     "NetDevice",
     "PciFunction",
-    "RdmaDevice",
-    "RdmaPort",
+    "RdmaDeviceFacts",
+    "RdmaPortFacts",
     "Uplinks",
     "hazards",
     "inventory_from_facts",

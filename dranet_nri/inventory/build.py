@@ -17,10 +17,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dranet_nri.inventory.attribute_names import CHILDREN_ONLY, RDMA_SHARED
 from dranet_nri.inventory.attributes import (
-    CHILDREN_ONLY,
     MAX_ATTRIBUTES,
-    RDMA_SHARED,
     azure_attributes,
     netdev_attributes,
     pci_attributes,
@@ -28,9 +27,9 @@ from dranet_nri.inventory.attributes import (
     within_budget,
 )
 from dranet_nri.inventory.azure import Placement, placements
-from dranet_nri.inventory.exclusions import bare_hazards, function_hazard
+from dranet_nri.inventory.exclusions import function_hazard, hazards_without_netdev
 from dranet_nri.inventory.hazards import hazards, is_named, parent_hazards
-from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction, RdmaDevice
+from dranet_nri.inventory.host_facts import HostFacts, NetDevice, PciFunction, RdmaDeviceFacts
 from dranet_nri.inventory.names import interface_device_name, pci_device_name, port_device_name
 from dranet_nri.inventory.rdma_owner import own_rdma
 from dranet_nri.inventory.uplinks import Uplinks
@@ -87,7 +86,7 @@ def inventory_from_facts(
     reasons = hazards(facts, uplinks, include)
     staying_reasons = parent_hazards(facts, uplinks, include, parents)
     facts, staying = (facts, ()) if move_ipoib else _without_ipoib(facts)
-    bare = bare_hazards(facts)
+    bare = hazards_without_netdev(facts)
     functions = {function.address: function for function in facts.functions}
     primaries = _primaries(facts, functions)
     draft = _Draft(facts, frozenset(reasons) - frozenset(staying_reasons), parents)
@@ -109,7 +108,7 @@ def inventory_from_facts(
     return replace(inventory, excluded=tuple(sorted((*inventory.excluded, *staying))))
 
 
-def fault(device: Device, taken: Iterable[str]) -> str:
+def why_invalid(device: Device, taken: Iterable[str]) -> str:
     """Return why the API server would refuse the device, "" if it would not.
 
     Args:
@@ -164,7 +163,7 @@ class _Draft:
             device = replace(device, attributes=attributes)
             reason = "" if netdev.link.index in self._staying else reason
         if not reason:
-            reason, ifname = fault(device, self._devices), ""
+            reason, ifname = why_invalid(device, self._devices), ""
         if reason:
             said = f"{ifname}: {reason}" if ifname not in ("", name) else reason
             self._excluded.append((name, said))
@@ -195,7 +194,7 @@ class _Draft:
         return replace(device, attributes=attributes)
 
 
-def _ownerless(device: RdmaDevice) -> str:
+def _ownerless(device: RdmaDeviceFacts) -> str:
     if not _RECORDABLE.fullmatch(device.name):
         return "an RDMA device whose name no record takes: rename it with rdma dev set"
     return "an RDMA device without a PCI function and without a net device here"
@@ -277,16 +276,18 @@ def _further_name(device: NetDevice, function: PciFunction | None) -> str:
 class _RdmaOwners:
     """Finds the RDMA devices of a net device, or of a function without one."""
 
-    def __init__(self, rdma: Sequence[RdmaDevice]) -> None:
-        self._by_parent: dict[tuple[str, str], list[RdmaDevice]] = defaultdict(list)
-        self._by_netdev: dict[str, list[RdmaDevice]] = defaultdict(list)
+    def __init__(self, rdma: Sequence[RdmaDeviceFacts]) -> None:
+        self._by_parent: dict[tuple[str, str], list[RdmaDeviceFacts]] = defaultdict(list)
+        self._by_netdev: dict[str, list[RdmaDeviceFacts]] = defaultdict(list)
         for device in rdma:
             if device.parent:
                 self._by_parent[device.bus, device.parent].append(device)
             for name in {name for port in device.ports for name in port.netdevs}:
                 self._by_netdev[name].append(device)
 
-    def of(self, netdev: NetDevice | None, function: PciFunction | None) -> tuple[RdmaDevice, ...]:
+    def of(
+        self, netdev: NetDevice | None, function: PciFunction | None
+    ) -> tuple[RdmaDeviceFacts, ...]:
         """Return them sorted by name, sub-devices last."""
         if netdev and "pf" in netdev.port_name:
             return ()  # the switch's side of a VF, not the VF
@@ -304,7 +305,7 @@ def _device(
     name: str,
     netdev: NetDevice | None,
     function: PciFunction | None,
-    known: tuple[tuple[RdmaDevice, ...], Placement | None, int],
+    known: tuple[tuple[RdmaDeviceFacts, ...], Placement | None, int],
 ) -> Device:
     """Return one device.
 

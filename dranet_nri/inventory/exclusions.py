@@ -270,7 +270,7 @@ def accelerated_hazard(device: NetDevice, synthetic: Mapping[str, str]) -> str:
     return _behind(master) if master else ""
 
 
-def bare_hazards(facts: HostFacts) -> dict[str, str]:
+def hazards_without_netdev(facts: HostFacts) -> dict[str, str]:
     """Return PCI address -> why the function must not be published without its net device."""
     reasons = {function.address: function_hazard(function) for function in facts.functions}
     if any(is_synthetic(device.link) for device in facts.netdevs):

@@ -12,13 +12,13 @@ from dranet_nri.errors import KernelError
 from dranet_nri.kernel.links import (
     NLM_F_EXCL_CREATE,
     RTM_NEWLINK,
-    End,
+    MoveEnd,
     link_info,
     set_settings,
     u16_attribute,
 )
 from dranet_nri.kernel.messages import LinkMessage
-from dranet_nri.kernel.namespace import Space
+from dranet_nri.kernel.namespace import Namespace
 from dranet_nri.linux.netlink.codec import Value, attribute, encode
 from dranet_nri.linux.netlink.links import (
     IFLA_IPOIB_MODE,
@@ -28,7 +28,7 @@ from dranet_nri.linux.netlink.links import (
     index_of,
     links_from,
 )
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.linux.rdma import errors
 from dranet_nri.model import (
     ChildConfig,
@@ -60,7 +60,7 @@ MACVLAN_MODES: Final = {ChildFlag.PRIVATE: 1, ChildFlag.VEPA: 2, ChildFlag.BRIDG
 PROTOCOLS: Final = {VlanProtocol.CUSTOMER: 0x8100, VlanProtocol.SERVICE: 0x88A8}
 
 
-def add(host: Rtnetlink, where: End, what: str, op: AddChild) -> None:
+def add(host: RtnetlinkSocket, where: MoveEnd, what: str, op: AddChild) -> None:
     """Make the child, which may be there already, and give it its alias.
 
     Args:
@@ -115,7 +115,7 @@ def _info(link: ChildConfig) -> Value:
             assert_never(link)
 
 
-def _is_there(netlink: Rtnetlink, what: str, name: str) -> bool:
+def _is_there(netlink: RtnetlinkSocket, what: str, name: str) -> bool:
     try:
         return bool(index_of(netlink, what, name))
     except KernelError as error:
@@ -131,7 +131,7 @@ def _explained(error: KernelError, link: ChildConfig) -> KernelError:
     return errors.explained(error, errors.ADD_CONNECTED if connected else errors.ADD_IPOIB)
 
 
-def delete(netlink: Rtnetlink, what: str, index: int) -> None:
+def delete(netlink: RtnetlinkSocket, what: str, index: int) -> None:
     """Delete the link, which may be gone."""
     try:
         netlink.do(what, RTM_DELLINK, 0, INFO.pack(0, 0, index, 0, 0))
@@ -140,7 +140,7 @@ def delete(netlink: Rtnetlink, what: str, index: int) -> None:
             raise
 
 
-def observe_child(host: Space, pod: Space | None, alias: str) -> Observed:
+def observe_child(host: Namespace, pod: Namespace | None, alias: str) -> Observed:
     """Return where the link of that alias is.
 
     Raises:
@@ -157,7 +157,7 @@ def observe_child(host: Space, pod: Space | None, alias: str) -> Observed:
     )
 
 
-def children(host: Space) -> tuple[tuple[str, int], ...]:
+def children(host: Namespace) -> tuple[tuple[str, int], ...]:
     """Return alias and ifindex of every link on the host that the plugin made."""
     links = links_from(host.links())
     return tuple((link.alias, link.index) for link in links if is_ours_on_host(link))
@@ -176,10 +176,10 @@ def _number(path: Path) -> int:
     return int(path.name)
 
 
-def _child_in(space: Space | None, alias: str) -> Link | None:
+def _child_in(space: Namespace | None, alias: str) -> Link | None:
     links = links_from(space.links()) if space else ()
     return next((link for link in links if is_child(link, alias)), None)
 
 
-def _state(space: Space | None, link: Link | None) -> LinkState | None:
+def _state(space: Namespace | None, link: Link | None) -> LinkState | None:
     return None if space is None or link is None else space.state(link)

@@ -10,14 +10,14 @@ from dranet_nri.kernel.links import NLM_F_EXCL_CREATE, RTM_NEWLINK, link_info, s
 from dranet_nri.kernel.messages import LinkMessage
 from dranet_nri.linux.netlink.codec import Value, attribute, attributes, encode, u32
 from dranet_nri.linux.netlink.links import find_link, index_of, kind_of
-from dranet_nri.linux.netlink.rtnetlink import Rtnetlink
+from dranet_nri.linux.netlink.rtnetlink import RtnetlinkSocket
 from dranet_nri.plan.vrf import AddVrf
 
 IFLA_VRF_TABLE: Final = 1  # linux/if_link.h
 ACCEPT: Final = ("tcp_l3mdev_accept", "udp_l3mdev_accept")  # of net/ipv4, for IPv6 as well
 
 
-def add(netlink: Rtnetlink, what: str, op: AddVrf) -> None:
+def add(netlink: RtnetlinkSocket, what: str, op: AddVrf) -> None:
     """Make a VRF and set it up; one of that name and table may be there.
 
     Raises:
@@ -36,7 +36,7 @@ def add(netlink: Rtnetlink, what: str, op: AddVrf) -> None:
     set_up(netlink, what, index_of(netlink, what, op.name))
 
 
-def _is_there(netlink: Rtnetlink, what: str, op: AddVrf) -> bool:
+def _is_there(netlink: RtnetlinkSocket, what: str, op: AddVrf) -> bool:
     kind, data, _ = kind_of(find_link(netlink, what, op.name))
     return kind == "vrf" and u32(attributes(data).get(IFLA_VRF_TABLE)) == op.table
 

@@ -1,4 +1,4 @@
-"""A kernel in memory, held to the real one by tests/contract/test_kernel.py.
+"""A kernel in memory, held to the real one by tests/system/contract/test_kernel.py.
 
 It does what plans depend on: what a move, a link going down and the death of a namespace lose;
 which names clash; which routes, rules and addresses are equal. It knows no packets, no carrier
@@ -21,7 +21,7 @@ from itertools import count
 from typing import Final
 
 from dranet_nri.errors import KernelError
-from dranet_nri.kernel.find_link import locate, lost_with
+from dranet_nri.kernel.find_link import find_link, links_lost_with
 from dranet_nri.kernel.observe import own_names
 from dranet_nri.model import (
     ARPHRD_INFINIBAND,
@@ -40,7 +40,7 @@ from dranet_nri.model import (
     Rule,
 )
 from dranet_nri.plan.child import is_child
-from dranet_nri.plan.identity import Known
+from dranet_nri.plan.identity import DeviceIdentity
 from dranet_nri.plan.ops import AddChild, MoveLink, MoveRdma, Op, RenameRdma
 from dranet_nri.plan.vrf import AddVrf
 from tests.fakes import operations
@@ -277,7 +277,7 @@ class FakeKernel:
         key: DeviceKey,
         pod_name: str,
         netns: NetnsId | None,
-        known: Known | None,
+        known: DeviceIdentity | None,
         *,
         bare: bool = False,
     ) -> Observed:
@@ -288,7 +288,7 @@ class FakeKernel:
         host = self.space()
         pod = Namespace([]) if netns not in self._namespaces else self.space(netns)
         links = host.plain()
-        located = locate(key, pod_name, links, self._in_pod(pod, key, pod_name, known), known)
+        located = find_link(key, pod_name, links, self._in_pod(pod, key, pod_name, known), known)
         here, there = located.host, located.pod
         self.whole_pods += there is not None and not bare
         state = None if there is None else pod.state(pod.at("observe", there.index))
@@ -299,11 +299,15 @@ class FakeKernel:
             taken_pod_names=pod.taken(there),
             host_rules=tuple(host.rules),
             pod_rules=() if bare else tuple(pod.rules),
-            lost_with_rdma=lost_with(here, [e for e in links if e.arphrd == ARPHRD_INFINIBAND]),
+            lost_with_rdma=links_lost_with(
+                here, [e for e in links if e.arphrd == ARPHRD_INFINIBAND]
+            ),
             unclear=located.unclear,
         )
 
-    def _in_pod(self, pod: Namespace, key: DeviceKey, name: str, known: Known | None) -> list[Link]:
+    def _in_pod(
+        self, pod: Namespace, key: DeviceKey, name: str, known: DeviceIdentity | None
+    ) -> list[Link]:
         """Return the pod's links as they are seen: nobody has a sysfs of the pod's."""
         links = [replace(each, dev_port=None) for each in pod.plain()]
         if self.tells_parents or not key.parent:
