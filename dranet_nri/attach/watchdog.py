@@ -9,7 +9,7 @@ Rules:
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
@@ -19,7 +19,6 @@ import structlog
 from dranet_nri.attach.executor import Clock
 from dranet_nri.attach.metrics import WorkMetrics
 from dranet_nri.attach.records import AttachmentRecords
-from dranet_nri.component.log import trace_of
 from dranet_nri.component.threads import HangTimeout, in_thread
 from dranet_nri.errors import DranetError
 from dranet_nri.model import GATE_CLOSED, Attachment, Failure
@@ -27,10 +26,10 @@ from dranet_nri.plan.refusals import described
 from dranet_nri.plan.retry import message_of
 from dranet_nri.state.heartbeat import HungCall
 
-HUNG_S: Final = 10.0  # work that takes this long is said to be stuck; usual is milliseconds
+HUNG_S: Final = 10.0  # work that takes this long is reported as hung; usual is milliseconds
 HUNG: Final = "NetworkDeviceStuck"  # reason of the failure that is recorded meanwhile
-GATE_OPEN: Final = "NetworkDeviceGateOpen"  # of one that is away or home, its gate open
-FAULT: Final = "NetworkDeviceFault"  # reason of one that nobody thought of
+GATE_OPEN: Final = "NetworkDeviceGateOpen"  # the claim is not attached, but its gate is open
+FAULT: Final = "NetworkDeviceFault"  # reason of an unexpected error
 
 _UNCLOSED: Final = "its gate cannot be closed"
 _UNOPENED: Final = "its gate cannot be opened"
@@ -43,7 +42,7 @@ Note = tuple[Attachment, Attachment]  # a record without and with what is said o
 
 @dataclass(frozen=True, slots=True)
 class Watchdog:
-    """Has work done on threads of its own."""
+    """Runs each job on a thread of its own, and reports those that hang or fail."""
 
     attachments: AttachmentRecords
     clock: Clock
@@ -52,10 +51,10 @@ class Watchdog:
     counts: WorkMetrics = field(default_factory=partial(WorkMetrics, time.monotonic))
 
     async def done(self, work: Callable[[], T], records: tuple[Attachment, ...] = ()) -> T:
-        """Do work on a thread and return what it returns.
+        """Run work on a thread and return its result.
 
         Args:
-            work: what to do.
+            work: the job.
             records: the claims it is for, if any, and what to record of one that has no record of
                 its sandbox.
 
@@ -84,29 +83,29 @@ class Watchdog:
         try:
             return await in_thread(work, HangTimeout(self.patience_s, tell))
         except asyncio.CancelledError:
-            notes.clear()  # The thread is where it was; the next instance reads why.
+            notes.clear()  # The thread still hangs; the next instance reads the record.
             raise
         finally:
             stuck = self.counts.returned(work)
             if stuck and not records:
-                self.log.warning("no longer stuck", step=stuck.step)
+                self.log.warning("no longer hung", step=stuck.step)
             for before, note in notes:
-                self.log.warning("no longer stuck", pod=str(note.pod), claim=str(note.claim))
+                self.log.warning("no longer hung", pod=str(note.pod), claim=str(note.claim))
                 self._swap(note, before)
 
     def _note(self, records: tuple[Attachment, ...], step: str) -> list[Note]:
-        """Say and record that a thread is stuck at the step."""
+        """Log and record that a thread hangs at the step."""
         late, hint = (
             f"{step} has not returned for {self.patience_s:g} s",
             "the kernel's log names hung tasks",
         )
         if not records:
-            self.log.error("stuck in the kernel", reason=f"{late}; {hint}")
+            self.log.error("hung in the kernel", reason=f"{late}; {hint}")
         message = f"{late}; its devices are left alone until it does; {hint}"
         notes: list[Note] = []
         for record in records:
             self.log.error(
-                "stuck in the kernel", pod=str(record.pod), claim=str(record.claim), reason=message
+                "hung in the kernel", pod=str(record.pod), claim=str(record.claim), reason=message
             )
             seen = self.attachments.get(record.claim.uid)
             before = seen if seen and seen.sandbox_id == record.sandbox_id else record
@@ -133,7 +132,7 @@ class Watchdog:
             self._swap(seen, replace(record, failure=failure))
 
     def note_well(self, claim_uid: str) -> None:
-        """Forget that a thread of the claim was stuck or failed: all of it was seen to be well."""
+        """Clear a recorded hang or fault of the claim: it is verified as healthy."""
         record = self.attachments.get(claim_uid)
         if record and record.failure and record.failure.reason in {HUNG, FAULT}:
             self._swap(record, replace(record, failure=None))
@@ -179,101 +178,9 @@ class Watchdog:
             self._swap(record, replace(record, failure=failure))
 
     def _swap(self, seen: Attachment | None, record: Attachment) -> bool:
-        """Record it unless the thread was quicker; return whether it is recorded."""
+        """Record it unless the thread recorded first; return whether it is recorded."""
         try:
             return self.attachments.swap(seen, record)
         except (DranetError, OSError) as error:
             self.log.error("failure not recorded", claim=str(record.claim), reason=str(error))
             return False
-
-
-@dataclass(frozen=True, slots=True)
-class RepairSubject:
-    """Subject of a repair.
-
-    Attributes:
-        name: for people; the pod and the claim that come after may have the same.
-        key: unique among subjects.
-    """
-
-    name: str
-    key: str
-
-    @classmethod
-    def of(cls, record: Attachment) -> "RepairSubject":
-        """Return the claim in the sandbox that its record is of."""
-        return cls(str(record.claim), f"{record.claim.uid} in {record.sandbox_id}")
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """A repair, or a check whether one is needed.
-
-    Attributes:
-        failed: what the log says of it if it fails.
-        subject: what it repairs. Of work of one kind on it, one is done at a time.
-        work: does it.
-    """
-
-    failed: str
-    subject: RepairSubject
-    work: Callable[[], Coroutine[object, object, None]]
-
-
-@dataclass(frozen=True, slots=True)
-class RepairRunner:
-    """Repairs that keep each other from nothing."""
-
-    log: structlog.typing.FilteringBoundLogger
-    _at_work: dict[tuple[str, str], asyncio.Task[bool]] = field(default_factory=dict)
-
-    async def done(self, repairs: Iterable[Repair], patience_s: float, moment_s: float) -> bool:
-        """Do repairs in turn. One that hangs in the kernel is abandoned, and not started again.
-
-        So there are as many threads as repairs that hang, however often they are asked for.
-
-        Args:
-            repairs: each is asked for when it is its turn.
-            patience_s: how long all that hang are waited for together.
-            moment_s: how long one of them keeps the next from its turn.
-
-        Returns:
-            Whether all are done.
-        """
-        well, left_s = True, patience_s
-        hanging: set[asyncio.Task[bool]] = set()
-        for repair in repairs:
-            key = (repair.failed, repair.subject.key)
-            if key in self._at_work:
-                well = False
-                continue
-            task = self._begun(key, repair)
-            waited_s = min(moment_s, left_s)
-            await asyncio.wait({task}, timeout=waited_s)
-            if task.done():
-                well &= task.result()
-            else:
-                hanging.add(task)
-                left_s -= waited_s
-        if hanging:
-            await asyncio.wait(hanging, timeout=left_s)
-        return well and all(task.done() and task.result() for task in hanging)
-
-    def _begun(self, key: tuple[str, str], repair: Repair) -> asyncio.Task[bool]:
-        name = f"{repair.subject.name}: {repair.failed}"
-        task = asyncio.create_task(self._tried(repair), name=name)
-        self._at_work[key] = task
-        task.add_done_callback(lambda _done: self._at_work.pop(key))
-        return task
-
-    async def _tried(self, repair: Repair) -> bool:
-        """Do it; its failure is logged and keeps nothing else from being done."""
-        subject = repair.subject.name
-        try:
-            await repair.work()
-        except Exception as error:
-            self.log.error(
-                repair.failed, subject=subject, reason=described(error), exc_info=trace_of(error)
-            )
-            return False
-        return True
