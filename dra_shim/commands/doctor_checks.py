@@ -40,7 +40,7 @@ _RESOURCES: Final = "resource.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class Permission:
     """A permission of the service account, and what fails without it."""
 
     verb: str
@@ -56,19 +56,19 @@ class Right:
 
 
 RIGHTS: Final = (
-    Right("get", "nodes", "slices have no owner, so none is published"),
-    Right("get", "pods", "no claim can be prepared"),
-    Right("get", "resourceclaims", "no claim can be prepared", _RESOURCES),
+    Permission("get", "nodes", "slices have no owner, so none is published"),
+    Permission("get", "pods", "no claim can be prepared"),
+    Permission("get", "resourceclaims", "no claim can be prepared", _RESOURCES),
     *(
-        Right(verb, "resourceslices", "the node's devices are not published", _RESOURCES)
+        Permission(verb, "resourceslices", "the node's devices are not published", _RESOURCES)
         for verb in ("list", "watch", "create", "update", "delete")
     ),
-    Right(
+    Permission(
         "patch", "resourceclaims/status", "claims do not show their devices", _RESOURCES,
         grade=Severity.WARNING,
     ),
     *(
-        Right(
+        Permission(
             f"associated-node:{verb}", "resourceclaims/driver",
             "claims do not show their devices from Kubernetes 1.36 on", _RESOURCES, DRIVER_NAME,
             Severity.WARNING,
@@ -76,10 +76,10 @@ RIGHTS: Final = (
         for verb in ("patch", "update")
     ),
     *(
-        Right(verb, "events", "nobody is told why a pod waits", grade=Severity.WARNING)
+        Permission(verb, "events", "nobody is told why a pod waits", grade=Severity.WARNING)
         for verb in ("create", "get", "update")
     ),
-    Right(
+    Permission(
         "list", "resourceclaims", "pods of a driver before us are not taken over", _RESOURCES,
         grade=Severity.NOTE,
     ),
@@ -128,7 +128,7 @@ async def right_findings(api: ApiClient) -> AsyncIterator[Finding]:
         yield Finding("rights", Severity.OK, f"all {len(RIGHTS)} that are needed")
 
 
-async def _has(api: ApiClient, right: Right) -> bool:
+async def _has(api: ApiClient, right: Permission) -> bool:
     resource, _, part = right.resource.partition("/")
     asked = {"verb": right.verb, "group": right.group, "resource": resource,
              "subresource": part, "name": right.name}  # fmt: skip

@@ -25,10 +25,10 @@ from dra_shim.resourceapi import (
     Workload,
 )
 from dra_shim.scheduling.allocator import (
-    DeviceSupply,
+    AlternativeReport,
+    CandidatePools,
     Grant,
     NamedClaim,
-    PartReport,
     config_for,
     explained,
     pools_of,
@@ -293,14 +293,14 @@ def _holders(documents: Sequence[Document], own: Collection[str]) -> Iterator[Re
 
 def _supply(
     args: argparse.Namespace, documents: Sequence[Document], counted: Collection[str]
-) -> DeviceSupply:
+) -> CandidatePools:
     """Return what there is; what the shares of counted claims consume is counted elsewhere."""
     slices = slices_among(documents)
     from_inventory = args.inventory is not None or not (args.slices or args.cluster)
     node = node_of_slices(slices, args.node) if slices else ""
     pools = pools_of(slices, node) if slices else ()
     if not from_inventory:
-        return DeviceSupply(pools)
+        return CandidatePools(pools)
     known, uses = observe(state_from(args), counted)
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
@@ -312,7 +312,7 @@ def _supply(
 
 
 def _configured(
-    parts: tuple[PartReport, ...],
+    parts: tuple[AlternativeReport, ...],
     grants: Sequence[Grant],
     why: tuple[str, ...],
     claims: Sequence[NamedClaim],

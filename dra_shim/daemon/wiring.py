@@ -16,8 +16,8 @@ from dra_shim.prepare import (
     OrphanCollector,
     Preparer,
     PrepareResult,
+    PrepareSettings,
     Sources,
-    Terms,
 )
 from dra_shim.resourceslice import ResourceSliceController
 from dra_shim.settings.run import RunSettings
@@ -123,7 +123,7 @@ class Shim:
         return Preparer(
             Sources(self._source, self._source, self._devices),
             settings.state,
-            Terms(settings.node, boot_id(), settings.first_valid_config),
+            PrepareSettings(settings.node, boot_id(), settings.first_valid_config),
             self._on_prepare,
         )
 

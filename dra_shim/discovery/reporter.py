@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import Final
 
 from dra_shim.discovery.notices import (
-    DeviceHealthy,
+    DeviceRecovered,
     DevicesChanged,
     DevicesExcluded,
     DeviceUnhealthy,
     Notify,
 )
 from dra_shim.discovery.snapshot import NodeSnapshot
-from dra_shim.kubeletplugin import DeviceHealth, HealthReport
-from dra_shim.pool import DriverResources
+from dra_shim.pool import DeviceHealth, DriverResources, HealthReport
 
 DOUBT_S: Final = 120.0  # without a look that succeeds; then nobody knows how devices are
 
@@ -105,4 +104,4 @@ class HealthReporter:
             if before.get(device) != reason:
                 self._notify(DeviceUnhealthy(device, reason))
         for device in before.keys() - now.keys():
-            self._notify(DeviceHealthy(device))
+            self._notify(DeviceRecovered(device))

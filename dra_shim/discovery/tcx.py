@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dra_shim.discovery.notices import Notify, TcxUnavailable
+from dra_shim.discovery.notices import Notify, TcxFileUnreadable
 from dranet_nri.errors import StateError
 from dranet_nri.state import tcx
 from dranet_nri.state.tcx import PrivilegedFacts
@@ -31,6 +31,6 @@ class TcxSource:
         except (StateError, OSError) as error:
             trouble = str(error)
             if trouble != self._trouble:
-                self._notify(TcxUnavailable(error))
+                self._notify(TcxFileUnreadable(error))
         self._trouble = trouble
         return self._insight

@@ -12,7 +12,7 @@ self_probe.py     a self-test through the sockets
 """
 
 from dra_shim.kubeletplugin.dra_service import Driver, Service, dra_services
-from dra_shim.kubeletplugin.health import DeviceHealth, HealthReport, HealthSource, health_services
+from dra_shim.kubeletplugin.health import health_services
 from dra_shim.kubeletplugin.instance_lock import only_instance
 from dra_shim.kubeletplugin.plugin import (
     KubeletPlugin,
@@ -21,19 +21,16 @@ from dra_shim.kubeletplugin.plugin import (
     SocketFailed,
     SocketReplaced,
 )
-from dra_shim.kubeletplugin.registration import KubeletRegistration
+from dra_shim.kubeletplugin.registration import RegistrationResult
 from dra_shim.kubeletplugin.self_probe import probe
 from dra_shim.kubeletplugin.sockets import SocketError, Sockets, sockets_of
 
 __all__ = [
-    "DeviceHealth",
     "Driver",
-    "HealthReport",
-    "HealthSource",
     "KubeletPlugin",
-    "KubeletRegistration",
     "Notice",
     "PluginStatus",
+    "RegistrationResult",
     "Service",
     "SocketError",
     "SocketFailed",

@@ -17,7 +17,7 @@ from typing import Final
 from dra_shim.kubeletplugin.dra_service import Service
 from dra_shim.kubeletplugin.grpc_server import GrpcServer
 from dra_shim.kubeletplugin.registration import (
-    KubeletRegistration,
+    RegistrationResult,
     plugin_info,
     registration_handler,
 )
@@ -50,7 +50,7 @@ class SocketFailed:
     reason: str
 
 
-Notice = KubeletRegistration | SocketReplaced | SocketFailed
+Notice = RegistrationResult | SocketReplaced | SocketFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class KubeletPlugin:
         )
         self._since = self._clock()
 
-    def _told(self, word: KubeletRegistration) -> None:
+    def _told(self, word: RegistrationResult) -> None:
         """Take in the kubelet's word; after a bad one a better may follow by itself."""
         self._status = replace(self._status, registered=not word.reason, reason=word.reason)
         self._since = self._clock()

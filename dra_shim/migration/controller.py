@@ -55,7 +55,7 @@ Prepare = Callable[
 
 
 @dataclass(frozen=True, slots=True)
-class Adopted:
+class MigrationFinished:
     """The search for migrated claims ended; refused lists those without a record."""
 
     claims: int
@@ -63,14 +63,14 @@ class Adopted:
 
 
 @dataclass(frozen=True, slots=True)
-class NotAdopted:
+class MigrationFailed:
     """The search for migrated claims failed; retried after retry_s seconds, None for never."""
 
     error: ApiError | OSError
     retry_s: float | None
 
 
-Notice = Adopted | NotAdopted
+Notice = MigrationFinished | MigrationFailed
 
 
 class MigrationController:
@@ -116,9 +116,9 @@ class MigrationController:
                     break
             except ApiError as error:
                 wait_s = pauses.after(error)
-                self._notify(NotAdopted(error, wait_s))
+                self._notify(MigrationFailed(error, wait_s))
             except OSError as error:
-                self._notify(NotAdopted(error, None))
+                self._notify(MigrationFailed(error, None))
                 break
             else:
                 pauses = _Pauses(self._timing.random)
@@ -152,7 +152,7 @@ class MigrationController:
         told = tuple(f"claim {claim}: {error}" for claim, error in refused.items())
         recorded = len(errors) - len(refused)
         if recorded or told != left.told:
-            self._notify(Adopted(recorded, told))
+            self._notify(MigrationFinished(recorded, told))
         self._slices, self._left = None, _Left(tuple(refused), left.known, told)
         self._let_publish(-inf)
         if not refused:  # else the next start looks again

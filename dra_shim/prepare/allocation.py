@@ -28,7 +28,7 @@ from dranet_nri.model import AllocatedDevice, Allocation, Device, NetworkConfig,
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PrepareSettings:
     """Settings that hold for all claims of the node.
 
     Attributes:
@@ -147,7 +147,9 @@ def pod_asked_for(use: PodUse | None, claim: AllocatedClaim, pod: ObjectRef) -> 
     return use
 
 
-def is_recorded(record: Allocation, claim: AllocatedClaim, pod_uid: str, terms: Terms) -> bool:
+def is_recorded(
+    record: Allocation, claim: AllocatedClaim, pod_uid: str, terms: PrepareSettings
+) -> bool:
     """Whether a record says what the server says, for this pod and in this boot."""
     same_user = (record.pod.uid, record.boot_id) == (pod_uid, terms.boot_id)
     return same_user and _has_devices_of(record, claim)
@@ -240,7 +242,7 @@ def allocation_of(
     pod: ObjectRef,
     use: PodUse,
     devices: Mapping[str, Device],
-    terms: Terms,
+    terms: PrepareSettings,
     nonce: str,
 ) -> Allocation:
     """Return the record of a claim; addresses may still be ranges.
@@ -272,7 +274,9 @@ def allocation_of(
     )
 
 
-def _check_devices(claim: AllocatedClaim, devices: Mapping[str, Device], terms: Terms) -> None:
+def _check_devices(
+    claim: AllocatedClaim, devices: Mapping[str, Device], terms: PrepareSettings
+) -> None:
     for result in claim.results:
         _, pool, name = result.device
         if pool != terms.pool:
@@ -292,7 +296,7 @@ def _check_devices(claim: AllocatedClaim, devices: Mapping[str, Device], terms: 
 
 
 def _configs(
-    claim: AllocatedClaim, terms: Terms, violations: list[str]
+    claim: AllocatedClaim, terms: PrepareSettings, violations: list[str]
 ) -> Iterator[tuple[str, NetworkConfig]]:
     """Yield the configuration of each request; what is wrong with one is added to violations."""
     for request in dict.fromkeys(result.request for result in claim.results):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dra_shim.checkpoint.transaction import CheckpointTransaction, nonce_for
 from dra_shim.pool import DeviceUsage
-from dra_shim.prepare.allocation import Terms, allocation_of, is_recorded
+from dra_shim.prepare.allocation import PrepareSettings, allocation_of, is_recorded
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.resourceapi import AllocatedClaim, PodUse
 from dranet_nri.config import SameConfig, clashes, lease_addresses
@@ -29,7 +29,7 @@ class RecordState:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RecordInputs:
     """Devices of the node, and exclusions, for the record of one claim.
 
     Attributes:
@@ -48,8 +48,8 @@ def record(
     claim: AllocatedClaim,
     pod: ObjectRef,
     use: PodUse,
-    given: Given,
-    terms: Terms,
+    given: RecordInputs,
+    terms: PrepareSettings,
 ) -> Allocation:
     """Return the claim's record for this pod, made now unless it is there.
 

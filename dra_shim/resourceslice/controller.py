@@ -36,9 +36,9 @@ from dra_shim.resourceapi import SliceDevice
 from dra_shim.resourceslice import notices
 from dra_shim.resourceslice.diff import (
     AcceptedSlice,
-    ChangeSlice,
     CreateSlice,
-    RemoveSlice,
+    DeleteSlice,
+    ReplaceSlice,
     Step,
     plan,
 )
@@ -191,11 +191,11 @@ class ResourceSliceController:
         for step in steps:
             self._writes += 1
             match step:
-                case RemoveSlice():
+                case DeleteSlice():
                     with suppress(NotFoundError):
                         await self._api.delete(SLICE, step.name, step.uid, step.version)
                     expected.pop(step.name)
-                case CreateSlice() | ChangeSlice():
+                case CreateSlice() | ReplaceSlice():
                     answer = await self._write(step)
                     if answer is None:
                         return False
@@ -203,7 +203,7 @@ class ResourceSliceController:
         self._expected = expected
         return True
 
-    async def _write(self, step: CreateSlice | ChangeSlice) -> Object | None:
+    async def _write(self, step: CreateSlice | ReplaceSlice) -> Object | None:
         """Return what the server made of a slice; None if something is to be left out of it."""
         write = self._api.create if isinstance(step, CreateSlice) else self._api.replace
         try:
@@ -232,7 +232,7 @@ class ResourceSliceController:
         )
         return DriverResources(offers, goods.counters)
 
-    def _take_out(self, faults: Rejections, step: CreateSlice | ChangeSlice) -> bool:
+    def _take_out(self, faults: Rejections, step: CreateSlice | ReplaceSlice) -> bool:
         """Remember what is at fault; say whether that was anything."""
         if faults.features:
             self._found_lacking(self._lacking | faults.features)

@@ -128,7 +128,7 @@ class ClaimWriter:
         answer = await self._api.apply(CLAIM, document, DRIVER_NAME, ref.namespace, "status")
         if is_kept(document, answer):
             agenda.done(job, self._clock(), wrote=True)
-            self._notify(notices.Applied(ref, len(devices)))
+            self._notify(notices.StatusApplied(ref, len(devices)))
         else:
             self._dropping_until = self._clock() + PROBE_S
             agenda.put_off(job, self._dropping_until)

@@ -132,7 +132,7 @@ class EventRecorder:
             if told is None:
                 return
             await self._api.replace(EVENT, told, space)
-        self._notify(notices.Posted(name_of(event), what.reason, count))
+        self._notify(notices.EventPosted(name_of(event), what.reason, count))
 
     async def _api_version(self, what: EventSpec) -> str:
         if what.kind != CLAIM.name:

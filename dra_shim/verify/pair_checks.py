@@ -4,7 +4,7 @@ Each check runs a program of iputils, iproute2, iperf3, librdmacm or perftest in
 that an earlier failure makes impossible is not measured.
 """
 
-import time
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,17 +22,18 @@ from dra_shim.verify.types import (
     Line,
     Outcome,
     PodRunner,
-    Worker,
+    WorkerPod,
 )
 
 IP_AND_ICMP: Final = {4: 28, 6: 48}  # bytes of headers
-START_S: Final = 6.0  # for a server to listen, and a client to connect
-RETRY_S: Final = 0.3
-ATTEMPTS: Final = 2
+START_S: Final = 20.0  # for `kubectl exec` to start server and client
+# The server may start later than the client: the client tries again, and prints its last output.
+UNTIL_SERVED: Final = 'until said=$("$@" 2>/dev/null); do sleep 0.3; done; echo "$said"'
+ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class MeasureDurations:
     """How long each measurement takes: pings, seconds of TCP, RDMA writes of 64 KiB and reads."""
 
     pings: int
@@ -41,12 +42,12 @@ class Pace:
     reads: int
 
 
-QUICK: Final = Pace(pings=1000, seconds=1, writes=1000, reads=200)
-FULL: Final = Pace(pings=10000, seconds=5, writes=20000, reads=5000)
+QUICK: Final = MeasureDurations(pings=1000, seconds=1, writes=1000, reads=200)
+FULL: Final = MeasureDurations(pings=10000, seconds=5, writes=20000, reads=5000)
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class NicEnd:
     """One of the two NICs.
 
     Attributes:
@@ -55,7 +56,7 @@ class End:
         facts: what the pod sees.
     """
 
-    worker: Worker
+    worker: WorkerPod
     nic: ClaimedNic
     facts: PodFacts
 
@@ -76,12 +77,12 @@ class End:
 class PairChecks:
     """The checks from one NIC to another."""
 
-    def __init__(self, runner: PodRunner, bars: Bars, pace: Pace) -> None:
+    def __init__(self, runner: PodRunner, bars: Bars, pace: MeasureDurations) -> None:
         self._runner = runner
         self._bars = bars
         self._pace = pace
 
-    def run(self, source: End, target: End) -> Iterator[Line]:
+    def run(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         """Yield the lines of a pair, in the order of the checks."""
         if not (source.is_up and target.is_up):
             yield _skipped("reach", source, target, "a link is down")
@@ -108,7 +109,7 @@ class PairChecks:
 
     # ------------------------------------------------------------------ IP
 
-    def _reach(self, source: End, target: End) -> Iterator[Line]:
+    def _reach(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         for one, other in ((source, target), (target, source)):
             routed = self._run(
                 one, "ip", "route", "get", other.nic.address, "from", one.nic.address
@@ -133,7 +134,7 @@ class PairChecks:
         else:
             yield failed(check[0], "path-mtu", *check[1:], f"less than {value}", value)
 
-    def _ping(self, source: End, target: End, size: int) -> bool:
+    def _ping(self, source: NicEnd, target: NicEnd, size: int) -> bool:
         done = self._run(
             source, "ping", "-c", "3", "-i", "0.2", "-W", "1", "-M", "do", "-s", str(size),
             "-I", source.nic.interface, target.nic.address,
@@ -141,7 +142,7 @@ class PairChecks:
         lost = outputs.parse_loss(done.stdout)
         return lost is not None and lost < 100
 
-    def _why_unreachable(self, source: End, target: End) -> str:
+    def _why_unreachable(self, source: NicEnd, target: NicEnd) -> str:
         """Return the cause, by who answers for the next hop on the wire."""
         routed = self._run(
             source, "ip", "route", "get", target.nic.address, "from", source.nic.address
@@ -165,11 +166,11 @@ class PairChecks:
                     return "crossed"
         return "no-neighbour"
 
-    def _neighbour(self, source: End, interface: str, address: str) -> str:
+    def _neighbour(self, source: NicEnd, interface: str, address: str) -> str:
         shown = self._run(source, "ip", "neigh", "show", "to", address, "dev", interface)
         return outputs.parse_neighbour(shown.stdout)
 
-    def _loss(self, source: End, target: End) -> float | None:
+    def _loss(self, source: NicEnd, target: NicEnd) -> float | None:
         done = self._run(
             source, "ping", "-q", "-c", str(self._pace.pings), "-i", "0.002", "-W", "1",
             "-I", source.nic.interface, target.nic.address,
@@ -177,7 +178,7 @@ class PairChecks:
         )  # fmt: skip
         return outputs.parse_loss(done.stdout)
 
-    def _tcp(self, source: End, target: End) -> float | None:
+    def _tcp(self, source: NicEnd, target: NicEnd) -> float | None:
         done = self._served(
             target, ("iperf3", "--server", "--one-off", "--bind", target.nic.address),
             source, ("iperf3", "--client", target.nic.address, "--bind", source.nic.address,
@@ -187,7 +188,7 @@ class PairChecks:
 
     # ------------------------------------------------------------------ RDMA
 
-    def _rdma(self, source: End, target: End) -> Iterator[Line]:
+    def _rdma(self, source: NicEnd, target: NicEnd) -> Iterator[Line]:
         gids = [
             outputs.usable_gid(end.facts.ports[end.nic.rdma], end.nic.address)
             for end in (source, target)
@@ -196,12 +197,7 @@ class PairChecks:
             yield _skipped("rdma", source, target, "an RDMA device has no usable GID")
             return
         if source.nic.address and target.nic.address:
-            address = target.nic.address
-            done = self._served(
-                target, ("rping", "-s", "-a", address, "-C", "5"),
-                source, ("rping", "-c", "-a", address, "-C", "5"),
-            )  # fmt: skip
-            if done.exit_code:
+            if not any(self._rping(source, target) for _ in range(ATTEMPTS)):
                 yield failed("rping", "no-rdma", source.name, target.name, "no connection")
                 return
             yield passed("rping", source.name, target.name)
@@ -212,8 +208,14 @@ class PairChecks:
             perftest = partial(self._perftest, command, gids)
             yield self._judged(bar, (cause, "no-rdma"), source, target, perftest)
 
+    def _rping(self, source: NicEnd, target: NicEnd) -> bool:
+        """Whether connections and messages by the connection manager of RDMA work."""
+        words = ("-a", target.nic.address, "-C", "5")
+        served = self._served(target, ("rping", "-s", *words), source, ("rping", "-c", *words))
+        return served.exit_code == 0
+
     def _perftest(
-        self, command: Sequence[str], gids: Sequence[int | None], source: End, target: End
+        self, command: Sequence[str], gids: Sequence[int | None], source: NicEnd, target: NicEnd
     ) -> float | None:
         client, server = (
             (*command, "-d", end.nic.rdma, "-x", str(gid), "-F")
@@ -221,12 +223,14 @@ class PairChecks:
         )
         done = self._served(target, server, source, (*client, target.worker.address))
         parse = outputs.parse_write if command[0] == "ib_write_bw" else outputs.parse_latency
-        return parse(done.stdout)
+        value = parse(done.stdout)
+        # Without a steady CPU clock perftest ends well, and reports nothing.
+        return math.nan if value is None and not done.exit_code else value
 
     # ------------------------------------------------------------------ programs
 
     def _served(
-        self, server: End, serve: Sequence[str], client: End, ask: Sequence[str]
+        self, server: NicEnd, serve: Sequence[str], client: NicEnd, ask: Sequence[str]
     ) -> CommandResult:
         """Run a server for one client; return how the client ended."""
         limit = START_S + 3 * self._pace.seconds
@@ -234,23 +238,19 @@ class PairChecks:
             # In the pod it ends by itself: a client that never comes must not keep the port.
             guarded = ("timeout", f"{limit:.0f}", *serve)
             pool.submit(self._runner.run, server.worker.pod, guarded, limit + 5)
-            until = time.monotonic() + START_S
-            while True:
-                done = self._runner.run(client.worker.pod, ("timeout", f"{limit:.0f}", *ask), limit)
-                if done.exit_code == 0 or time.monotonic() > until:
-                    return done
-                time.sleep(RETRY_S)
+            retried = ("timeout", f"{limit:.0f}", "sh", "-c", UNTIL_SERVED, "-", *ask)
+            return self._runner.run(client.worker.pod, retried, limit + 5)
 
-    def _run(self, end: End, *command: str, limit_s: float = 20.0) -> CommandResult:
+    def _run(self, end: NicEnd, *command: str, limit_s: float = 20.0) -> CommandResult:
         return self._runner.run(end.worker.pod, command, limit_s)
 
     def _judged(
         self,
         name: str,
         causes: tuple[str, str],
-        source: End,
-        target: End,
-        measured: Callable[[End, End], float | None],
+        source: NicEnd,
+        target: NicEnd,
+        measured: Callable[[NicEnd, NicEnd], float | None],
     ) -> Line:
         """Return the line of a measurement, of which the first that passes counts.
 
@@ -259,23 +259,27 @@ class PairChecks:
             causes: of a value that does not reach the bar, and of no value.
             source: where it starts.
             target: the other end.
-            measured: makes the measurement. It is repeated, because one may meet other traffic.
+            measured: makes the measurement; None if there is no connection, NaN if there is no
+                report. It is repeated, because one may meet other traffic.
         """
         speed = min(speed_of(end.nic, end.facts) for end in (source, target))
         bar = self._bars.of(name, source.nic.fabric, speed)
         unit, more_is_better, _ = BARS[name]
-        value = None
+        value = 0.0
         for _ in range(ATTEMPTS):
-            value = measured(source, target)
-            if value is not None and passes(name, value, bar):
+            result = measured(source, target)
+            if result is None:
+                return failed(name, causes[1], source.name, target.name, "no result")
+            value = result
+            if passes(name, value, bar):
                 texts = (f"{value:.3g} {unit}", f"{bar:.3g} {unit}")
                 return passed(name, source.name, target.name, *texts)
-        if value is None:
-            return failed(name, causes[1], source.name, target.name, "no result")
+        if math.isnan(value):
+            return _skipped(name, source, target, "the program made no report")
         ratio = value / bar if more_is_better else bar / value
         texts = (f"{value:.3g} {unit}", f"{bar:.3g} {unit}")
         return failed(name, causes[0], source.name, target.name, *texts, ratio)
 
 
-def _skipped(check: str, source: End, target: End, why: str) -> Line:
+def _skipped(check: str, source: NicEnd, target: NicEnd, why: str) -> Line:
     return Line(check, source.name, target.name, Outcome.NOT_MEASURED, meaning=why, ratio=0.5)

@@ -25,7 +25,7 @@ def check_not_owned(
         live: ids of the sandboxes that live.
 
     Raises:
-        HeldError: one of them is held.
+        OwnedError: one of them is held.
     """
     wanted = {
         allocated.device.name: (claim, allocated) for claim in claims for allocated in moved(claim)
@@ -51,7 +51,7 @@ def refuse_unlike_children(claims: tuple[Allocation, ...], records: tuple[Attach
         records: of all claims.
 
     Raises:
-        HeldError: another one is there, or the pod is to get both.
+        OwnedError: another one is there, or the pod is to get both.
     """
     there = [
         (record.claim.uid, device.identity, f"pod {record.pod}", device.made_by.child)
@@ -96,7 +96,7 @@ def check_not_virtual_machine(
         handlers: patterns of the handlers of such RuntimeClasses.
 
     Raises:
-        GuestError: it is such a pod.
+        VirtualMachineError: it is such a pod.
     """
     if not any(map(moved, claims)):
         return
@@ -123,7 +123,7 @@ def check_no_corrupt_owner(
 
     Raises:
         UnusableRecordError: it is the record of one of the claims.
-        HeldError: it may have one of their devices.
+        OwnedError: it may have one of their devices.
     """
     wanted = {
         allocated.device.name: (claim, allocated) for claim in claims for allocated in moved(claim)

@@ -223,7 +223,7 @@ class AttachController:
         """Restore devices that an older sandbox of the pod, or an older allocation, still has.
 
         Raises:
-            NotHomeError: it is not restored yet. Its record says where it is and stays unchanged.
+            NotRestoredError: it is not restored yet. Its record is unchanged and says where it is.
         """
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)

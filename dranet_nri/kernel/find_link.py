@@ -7,7 +7,8 @@ Rules:
    common with its recorded facts. Among several links none is guessed.
 3. A virtual device has only names, and the recorded facts once it was modified. A link that took
    its name on the host meanwhile is another link; the device may have a spare name there, and
-   another name in the pod.
+   another name in the pod. A daemon of the host may rename it as soon as it returns; then its
+   address and its index identify it.
 4. IPoIB links come and go with their RDMA device. When it moves, the kernel destroys its children
    in every namespace, and makes the links of its other ports anew in the target namespace.
 """
@@ -58,7 +59,8 @@ def find_link(
         )
     if known is None:
         return LinkLocation(_named(host, key.name), _named(pod, pod_name))
-    return _virtual(_on_host(key, host, known), _named(pod, pod_name), pod, known)
+    location = _virtual(_on_host(key, host, known), _named(pod, pod_name), pod, known)
+    return location if location != LinkLocation() else _renamed(host, known)
 
 
 def _hardware(
@@ -136,6 +138,14 @@ def _virtual(
     if here or there:
         return LinkLocation(here, there)
     return LinkLocation(unclear=tuple(_told(Ns.POD, link) for link in alike))
+
+
+def _renamed(host: Sequence[Link], known: DeviceIdentity) -> LinkLocation:
+    """Find a virtual device that is in neither namespace under a name it was given."""
+    alike = [link for link in host if known.looks_like(link)]
+    if len(alike) == 1 and known.has_index(alike[0]):
+        return LinkLocation(host=alike[0])
+    return LinkLocation(unclear=tuple(_told(Ns.HOST, link) for link in alike))
 
 
 def _told(ns: Ns, link: Link) -> str:

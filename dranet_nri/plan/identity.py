@@ -85,6 +85,10 @@ class DeviceIdentity:
             link.kind == self.kind and link.mac in self.macs and link.kind not in BORROWED_ADDRESS
         )
 
+    def has_index(self, link: Link) -> bool:
+        """Whether the link has an index of the device; the kernel keeps it over a move, if free."""
+        return link.index in {self.index, self.pod_index} - {0}
+
     def may_be(self, links: Sequence[Link]) -> tuple[Link, ...]:
         """Return the links in the pod one of which may be the virtual device, by its index alone.
 

@@ -12,8 +12,8 @@ from dra_shim.settings.common import StatePaths
 from dranet_nri.component.files import KernelFileSystem, save
 from dranet_nri.state.record import encode_allocation
 from tests.bench.table import Row, ms, say, spread
+from tests.dra_shim.prepare.prepare_bench import Bench
 from tests.fakes.cluster import config
-from tests.process.prepare_bench import Bench
 
 OTHERS: Final = 7  # claims of one NIC each
 ROUNDS: Final = 200

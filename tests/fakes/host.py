@@ -1,6 +1,6 @@
 """A node without a kernel: what a test says is there, announced as a kernel would.
 
-It obeys the same contract as the live one (tests/contract/test_node_host.py).
+It obeys the same contract as the live one (tests/system/contract/test_node_host.py).
 """
 
 from collections.abc import Iterable, Iterator

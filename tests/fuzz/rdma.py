@@ -10,9 +10,9 @@ from dranet_nri.linux.netlink.socket import NLMSG_DONE, NLMSG_ERROR, NetlinkSock
 from dranet_nri.linux.rdma import codec
 from dranet_nri.linux.rdma.socket import RdmaSocket
 from dranet_nri.linux.rdma.types import CharDevKind
+from tests.dranet_nri.linux.rdma_conversation import answers
 from tests.fuzz.netlink import UNIT, Recorded, message
 from tests.fuzz.target import Target, pieces
-from tests.rdma.conversation import answers
 
 _ASK: tuple[Callable[[RdmaSocket], object], ...] = (
     lambda rdma: rdma.devices("a namespace"),
