@@ -7,7 +7,7 @@ a PCI domain of its own. MI300X: eight GPUs of AMD's driver, each with a NIC at 
 
 import json
 
-from tests.process.explained_nodes import STANDARD, Json, a4_highgpu, nd_h100
+from tests.dra_shim.commands.explained_nodes import STANDARD, Json, a4_highgpu, nd_h100
 
 
 def dgx_h100() -> str:

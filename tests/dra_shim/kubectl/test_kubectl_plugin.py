@@ -8,10 +8,12 @@ from xml.etree import ElementTree
 import pytest
 
 from dra_shim.kubectl.cli import PROGRAM, main
-from tests.kubectl.accelerator_nodes import claim, driver_pod, nodes
-from tests.process.called import Ended, called
+from tests.dra_shim.kubectl.accelerator_nodes import claim, driver_pod, nodes
+from tests.fakes.called import Ended, called
 
-GOLDEN = Path(__file__).parents[1] / "golden/topology"
+pytestmark = pytest.mark.process
+
+GOLDEN = Path(__file__).parents[2] / "golden/topology"
 GPU = ("gpu.nvidia.com", "dgx-h100", "gpu-0")
 NIC = ("dra.net", "dgx-h100", "pci-0000-18-00-0")
 JOB = """
