@@ -20,7 +20,7 @@ from dra_shim.kubectl.source import (
     SLICES,
     TEMPLATES,
     Item,
-    Source,
+    ObjectSource,
     add_source_flags,
 )
 from dra_shim.verify.kubectl import Kubectl
@@ -58,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
         raise InvalidValueError(f"--tail {args.tail}: give 1 or more")
     if args.file.exists():
         raise InvalidValueError(f"--file {args.file}: exists already; remove it, or name another")
-    source = Source(args)
+    source = ObjectSource(args)
     members = dict(_members(source, args.tail))
     with tarfile.open(args.file, "x:gz") as archive:
         for name, text in members.items():
@@ -71,7 +71,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _members(source: Source, tail: int) -> Iterator[tuple[str, str]]:
+def _members(source: ObjectSource, tail: int) -> Iterator[tuple[str, str]]:
     """Yield name and text of each file of the archive."""
     drivers = source.items(PODS, DRIVER_PODS)
     for kind in (SLICES, CLAIMS, TEMPLATES, CLASSES):

@@ -14,7 +14,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from dra_shim.kubectl.source import CLAIMS, DRIVER_PODS, PODS, SLICES, Item, Source, name_of_item
+from dra_shim.kubectl.source import (
+    CLAIMS,
+    DRIVER_PODS,
+    PODS,
+    SLICES,
+    Item,
+    ObjectSource,
+    name_of_item,
+)
 from dra_shim.resourceapi import (
     DeviceId,
     ResourceClaim,
@@ -108,7 +116,7 @@ class ClusterNode:
         return tuple(device for device in self.devices if device.kind is kind)
 
 
-def read_nodes(source: Source) -> tuple[ClusterNode, ...]:
+def read_nodes(source: ObjectSource) -> tuple[ClusterNode, ...]:
     """Return all nodes that have devices or the driver, by name.
 
     Raises:

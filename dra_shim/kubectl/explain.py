@@ -18,7 +18,7 @@ from dra_shim.kubectl.source import (
     SLICES,
     TEMPLATES,
     Item,
-    Source,
+    ObjectSource,
     add_source_flags,
     name_of_item,
 )
@@ -64,7 +64,7 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         DranetError: the cluster or the files cannot be read, or there is no such object.
     """
-    source = Source(args)
+    source = ObjectSource(args)
     asked, owner = _asked(args, source)
     documents = (*asked, *_beside(asked, source, owner))
     names = [args.node] if args.node else _nodes(source, owner)
@@ -84,7 +84,7 @@ def main(args: argparse.Namespace) -> int:
     return answer(args, found)
 
 
-def _asked(args: argparse.Namespace, source: Source) -> tuple[tuple[Document, ...], Item]:
+def _asked(args: argparse.Namespace, source: ObjectSource) -> tuple[tuple[Document, ...], Item]:
     """Return what is asked about, and the object of the cluster it comes from, {} for files."""
     target = args.target
     if target == STDIN or Path(target).exists():
@@ -105,7 +105,7 @@ def _asked(args: argparse.Namespace, source: Source) -> tuple[tuple[Document, ..
     )
 
 
-def _beside(asked: Sequence[Document], source: Source, owner: Item) -> tuple[Document, ...]:
+def _beside(asked: Sequence[Document], source: ObjectSource, owner: Item) -> tuple[Document, ...]:
     """Return the other objects, without claims that the pod itself has already."""
     uid = (owner.get("metadata") or {}).get("uid")
     items = [item for kind in (SLICES, CLASSES, TEMPLATES) for item in source.items(kind)]
@@ -123,7 +123,7 @@ def _identity(document: Document) -> tuple[Any, ...]:
     return type(document), namespace or "default", name
 
 
-def _nodes(source: Source, owner: Item) -> list[str]:
+def _nodes(source: ObjectSource, owner: Item) -> list[str]:
     """Return the pod's node, or all that publish devices."""
     bound = (owner.get("spec") or {}).get("nodeName")
     names = [node.name for node in read_nodes(source) if node.devices]

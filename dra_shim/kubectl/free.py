@@ -5,7 +5,7 @@ from typing import Final
 
 from dra_shim.kubectl.cluster import node_named, read_nodes
 from dra_shim.kubectl.pairs import room_of
-from dra_shim.kubectl.source import Source, add_source_flags
+from dra_shim.kubectl.source import ObjectSource, add_source_flags
 from dranet_nri.component.output import add_output_flag, fields_of, say, show_document, show_table
 
 EXAMPLES: Final = ("free", "free node-a", "free --output json")
@@ -25,7 +25,7 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         DranetError: the cluster or the files cannot be read, or no such node has devices.
     """
-    nodes = read_nodes(Source(args))
+    nodes = read_nodes(ObjectSource(args))
     if args.node:
         nodes = (node_named(nodes, args.node),)
     rooms = [room_of(node) for node in nodes if node.devices]

@@ -39,7 +39,7 @@ def add_source_flags(parser: ArgumentParser) -> None:
     parser.add_argument("--context", default="", metavar="NAME", help="context of the kubeconfig")
 
 
-class Source:
+class ObjectSource:
     """Objects by kind."""
 
     def __init__(self, args: Namespace) -> None:

@@ -12,7 +12,7 @@ from dra_shim.kubectl.cluster import (
     PlacedDevice,
     read_nodes,
 )
-from dra_shim.kubectl.source import Source, add_source_flags
+from dra_shim.kubectl.source import ObjectSource, add_source_flags
 from dranet_nri.component.output import (
     Style,
     Styles,
@@ -45,7 +45,7 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         DranetError: the cluster or the files cannot be read.
     """
-    nodes = read_nodes(Source(args))
+    nodes = read_nodes(ObjectSource(args))
     bad = any(map(_is_bad, nodes))
     if show_document(args.output, lambda: {"nodes": [_document(node) for node in nodes]}):
         return 1 if bad else 0

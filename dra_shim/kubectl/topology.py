@@ -13,7 +13,7 @@ from dra_shim.kubectl.cluster import (
     read_nodes,
 )
 from dra_shim.kubectl.picture import draw_node
-from dra_shim.kubectl.source import Source, add_source_flags
+from dra_shim.kubectl.source import ObjectSource, add_source_flags
 from dra_shim.kubectl.status import STYLES, device_document
 from dranet_nri.component.output import add_output_flag, say, show_document, show_table
 
@@ -46,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
         DranetError: the cluster or the files cannot be read, or no such node has devices.
         OSError: the picture cannot be written.
     """
-    node = node_named(read_nodes(Source(args)), args.node)
+    node = node_named(read_nodes(ObjectSource(args)), args.node)
     if args.svg:
         args.svg.write_text(draw_node(node), "utf-8")
     if show_document(args.output, lambda: _document(node)):
