@@ -178,7 +178,7 @@ def filter_devices(
     if not expression:
         return tuple(devices)
     judged = _judged(expression, devices, near)
-    return tuple(each for each, verdict in judged if verdict is not False)
+    return tuple(device for device, verdict in judged if verdict is not False)
 
 
 def matching_devices(
@@ -196,7 +196,7 @@ def matching_devices(
     """
     if not expression:
         return ()
-    return tuple(each for each, verdict in _judged(expression, devices, near) if verdict)
+    return tuple(device for device, verdict in _judged(expression, devices, near) if verdict)
 
 
 def numa_list(value: object, near: Near) -> tuple[int, ...]:
@@ -208,10 +208,10 @@ def _judged(
     expression: str, devices: Sequence[Device], near: Near | None
 ) -> tuple[tuple[Device, bool | None], ...]:
     if expression == DEFAULT_FILTER:
-        return tuple((each, _VETH not in each.attributes) for each in devices)
+        return tuple((device, _VETH not in device.attributes) for device in devices)
     _filter(expression)  # though there be no device
-    return tuple((each, _verdict(expression, each, _kinds(each), _nodes(each, near)))
-                 for each in devices)  # fmt: skip
+    return tuple((device, _verdict(expression, device, _kinds(device), _nodes(device, near)))
+                 for device in devices)  # fmt: skip
 
 
 def _nodes(device: Device, near: Near | None) -> tuple[int, ...]:

@@ -168,7 +168,7 @@ def _find_all(text: str, pattern: str) -> list[str]:
 
 def _has(items: Sequence[object], value: object) -> bool:
     """Whether a list has a value; of an attribute that is one value, whether it is that."""
-    return any(_is(each, value) for each in items)
+    return any(_is(element, value) for element in items)
 
 
 def _is(one: object, other: object) -> bool:

@@ -64,8 +64,8 @@ class Held:
         """
         for reader in (self._allocations, self._attachments):
             reader.refresh()
-            for each in reader.unread:
-                raise each.error
+            for record in reader.unread:
+                raise record.error
         return {device.name: device for device in self._devices()}
 
     def failing(self) -> dict[str, str]:
@@ -75,16 +75,16 @@ class Held:
         knows: what one pod does not get, others may have.
         """
         return {
-            each.device.name: record.failure.message
+            device.device.name: record.failure.message
             for record in self._attachments.records()
             if record.failure and record.phase is Phase.FAILED
-            for each in record.devices
-            if each.touched and not each.share_id
+            for device in record.devices
+            if device.touched and not device.share_id
         }
 
     def _devices(self) -> Iterator[Device]:
         """Yield them, the shim's own records last, without adminAccess, which only observes."""
         for attachment in self._attachments.records():
-            yield from (each.device for each in attachment.devices if each.touched)
+            yield from (device.device for device in attachment.devices if device.touched)
         for allocation in self._allocations.records():
-            yield from (each.device for each in allocation.devices if not each.admin_access)
+            yield from (device.device for device in allocation.devices if not device.admin_access)

@@ -331,7 +331,7 @@ class _Opened:
 
 def _devices(records: Iterable[Allocation]) -> tuple[Device, ...]:
     return tuple(
-        each.device for record in records for each in record.devices if not each.admin_access
+        device.device for record in records for device in record.devices if not device.admin_access
     )
 
 
@@ -344,7 +344,7 @@ def _in_use(
     whole: dict[str, str] = {}
     shares: dict[str, str] = {}
     consumed: dict[str, dict[str, int]] = {}
-    claim_uid, pod_uid = (each.uid for each in besides) if besides else ("", "")
+    claim_uid, pod_uid = (ref.uid for ref in besides) if besides else ("", "")
     for held in attachments:
         own = (held.claim.uid, held.pod.uid) == (claim_uid, pod_uid)
         if own:
@@ -355,17 +355,17 @@ def _in_use(
                 (shares if one.share_id else whole)[one.device.name] = who
     for record in records:
         who = f"claim {record.claim} of pod {record.pod}"
-        for each in record.devices:
-            if not each.admin_access and record.claim.uid != claim_uid:
-                (shares if each.share_id else whole)[each.device.name] = who
+        for device in record.devices:
+            if not device.admin_access and record.claim.uid != claim_uid:
+                (shares if device.share_id else whole)[device.device.name] = who
                 if str(record.claim) not in counted:
-                    _add(consumed.setdefault(each.device.name, {}), each)
+                    _add(consumed.setdefault(device.device.name, {}), device)
     return Uses(whole, shares, consumed)
 
 
 def _add(amounts: dict[str, int], device: AllocatedDevice) -> None:
-    for each in device.consumed:
-        amounts[each.capacity] = amounts.get(each.capacity, 0) + each.amount
+    for share in device.consumed:
+        amounts[share.capacity] = amounts.get(share.capacity, 0) + share.amount
 
 
 @contextmanager

@@ -79,7 +79,7 @@ class Telling:
                 log.warning(
                     "pods wait in vain",
                     claim=str(notice.claim),
-                    pods=[str(each) for each in notice.waiting],
+                    pods=[str(pod) for pod in notice.waiting],
                     recorded_for=str(notice.pod),
                 )
             case prepare.SweepFailed():

@@ -83,11 +83,11 @@ def _addresses(node: Mapping[str, object]) -> Iterator[str]:
     seen: set[tuple[str, int]] = set()
     status = node.get("status")
     listed = status.get("addresses") if isinstance(status, Mapping) else None
-    for each in listed if isinstance(listed, list) else ():
-        text = each.get("address") if isinstance(each, Mapping) else None
+    for listed_address in listed if isinstance(listed, list) else ():
+        text = listed_address.get("address") if isinstance(listed_address, Mapping) else None
         with suppress(ValueError):  # Hostname, InternalDNS
             address = ip_address(text if isinstance(text, str) else "")
-            kind = (str(each.get("type")), address.version)
+            kind = (str(listed_address.get("type")), address.version)
             if kind not in seen:
                 seen.add(kind)
                 yield str(address)

@@ -58,7 +58,10 @@ class Teller:
         if now - self._seen_s >= DOUBT_S:
             message = f"the node cannot be looked at: {error}"
             self._report_health(
-                tuple(replace(each, healthy=None, message=message) for each in self.view.health)
+                tuple(
+                    replace(device_health, healthy=None, message=message)
+                    for device_health in self.view.health
+                )
             )
 
     def _report_health(self, health: tuple[DeviceHealth, ...]) -> None:

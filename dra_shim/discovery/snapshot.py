@@ -122,7 +122,7 @@ class View:
     @property
     def rdma(self) -> int:
         """Return how many devices have RDMA."""
-        return sum(bool(each.rdma_devices) for each in self.devices.values())
+        return sum(bool(device.rdma_devices) for device in self.devices.values())
 
 
 def view_of(
@@ -154,11 +154,11 @@ def view_of(
     )
     stock = stock_of(inventory, known, Uses(), choice.filter, choice.shared, near=near)
     unwanted = dict(_unwanted(stock.devices, choice))
-    devices = {each.name: each for each in stock.devices if each.name not in unwanted}
+    devices = {device.name: device for device in stock.devices if device.name not in unwanted}
     missed = dict.fromkeys(bereft & devices.keys(), NO_RDMA)
     ills = {**missed, **ailments(facts, devices.values())}
     troubles = {**failing, **{name: f"{ill}: {WORDS[ill]}" for name, ill in ills.items()}}
-    away = _away(facts, devices, {each.name for each in known})
+    away = _away(facts, devices, {device.name for device in known})
     left_out = (*stock.excluded, *unwanted.items())
     hardware = _hardware(facts, (*inventory.devices, *known)) & dict(left_out).keys()
     chosen = set(left_out) - set(inventory.excluded)
@@ -172,7 +172,7 @@ def view_of(
         tuple(sorted(left_out)),
         frozenset(hardware),
         Counter(why for name, why in chosen if name not in hardware),
-        {each.name: each for each in there},
+        {device.name: device for device in there},
         rivals_of(there, stock.shared, physical),
     )
 
@@ -186,17 +186,17 @@ def _as_with_rdma(
     to have RDMA would start without.
     """
     bereft = {
-        each.name: had[each.name]
-        for each in inventory.devices
-        if not each.rdma_devices and each.name in had and had[each.name].key == each.key
+        device.name: had[device.name]
+        for device in inventory.devices
+        if not device.rdma_devices and device.name in had and had[device.name].key == device.key
     }
-    devices = tuple(bereft.get(each.name, each) for each in inventory.devices)
+    devices = tuple(bereft.get(device.name, device) for device in inventory.devices)
     return replace(inventory, devices=devices), frozenset(bereft)
 
 
 def with_rdma(devices: Iterable[Device]) -> dict[str, Device]:
     """Return the functions among the devices that have RDMA, by name."""
-    return {each.name: each for each in devices if each.key.pci and each.rdma_devices}
+    return {device.name: device for device in devices if device.key.pci and device.rdma_devices}
 
 
 def _unwanted(devices: Sequence[Device], choice: Choice) -> Iterator[tuple[str, str]]:
@@ -215,27 +215,29 @@ def _hardware(facts: HostFacts, devices: Sequence[Device]) -> set[str]:
     The representors of a NIC's switch are none: no pod needs them, and there are hundreds.
     """
     real = [
-        each for each in facts.netdevs if not each.virtual and not is_representor(each.port_name)
+        netdev
+        for netdev in facts.netdevs
+        if not netdev.virtual and not is_representor(netdev.port_name)
     ]
     return {
-        *(pci_device_name(each.address) for each in facts.functions),
-        *(interface_device_name(each.link.name) for each in real),
-        *(port_device_name(each.pci, each.dev_port) for each in real if each.pci),
-        *(each.name for each in facts.rdma),
-        *(each.name for each in devices if each.rdma_devices),
+        *(pci_device_name(function.address) for function in facts.functions),
+        *(interface_device_name(netdev.link.name) for netdev in real),
+        *(port_device_name(netdev.pci, netdev.dev_port) for netdev in real if netdev.pci),
+        *(rdma_device.name for rdma_device in facts.rdma),
+        *(device.name for device in devices if device.rdma_devices),
     }
 
 
 def _first_match(names: Collection[str], patterns: Sequence[str]) -> str:
     """Return the first pattern that one of the names matches, "" if none does but that itself."""
-    hits = (each for each in patterns if any(fnmatchcase(name, each) for name in names))
+    hits = (pattern for pattern in patterns if any(fnmatchcase(name, pattern) for name in names))
     return next(hits, "")
 
 
 def _away(facts: HostFacts, devices: Mapping[str, Device], known: Collection[str]) -> set[str]:
     """Return the devices that records give to pods and of which nothing is to be seen here."""
-    netdevs = {(each.link.bus, each.link.parent, each.link.name) for each in facts.netdevs}
-    rdma = {each.name for each in facts.rdma}
+    netdevs = {(netdev.link.bus, netdev.link.parent, netdev.link.name) for netdev in facts.netdevs}
+    rdma = {rdma_device.name for rdma_device in facts.rdma}
     held = (devices[name] for name in known if name in devices)
     return {
         device.name

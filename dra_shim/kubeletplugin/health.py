@@ -142,11 +142,11 @@ def _response(report: HealthReport, now_s: int) -> NodeWatchResourcesResponse:
     return NodeWatchResourcesResponse(
         devices=[
             HealthMessage(
-                device=DeviceIdentifier(pool_name=each.pool, device_name=each.device),
-                health=_STATES[each.healthy],
+                device=DeviceIdentifier(pool_name=device.pool, device_name=device.device),
+                health=_STATES[device.healthy],
                 last_updated_time=now_s,
-                message=each.message[:MAX_MESSAGE],
+                message=device.message[:MAX_MESSAGE],
             )
-            for each in report.devices
+            for device in report.devices
         ]
     )

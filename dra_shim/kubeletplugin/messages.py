@@ -71,7 +71,7 @@ def prepare_response(
     return NodePrepareResourcesResponse(
         claims={
             uid: NodePrepareResourceResponse(
-                devices=[_device(each, version) for each in answer.devices], error=answer.error
+                devices=[_device(device, version) for device in answer.devices], error=answer.error
             )
             for uid, answer in answers.items()
         }

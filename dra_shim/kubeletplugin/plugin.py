@@ -87,7 +87,7 @@ class KubeletPlugin:
             clock: monotonic seconds.
             sleep: waits that many seconds of it.
         """
-        info = plugin_info(driver, sockets.service, [each.advertised for each in services])
+        info = plugin_info(driver, sockets.service, [service.advertised for service in services])
         self._status = Status()
         self._sockets = sockets
         self._services = tuple(services)
@@ -121,8 +121,8 @@ class KubeletPlugin:
         self._status = Status()
         if registration is not None:
             await registration.close(0)
-        for each in self._services:
-            each.end()
+        for offered_service in self._services:
+            offered_service.end()
         if service is not None:
             await service.close(GRACE_S)
 
@@ -144,7 +144,7 @@ class KubeletPlugin:
             return
         path = self._sockets.service
         make_data_directory(path.parent)
-        handlers = [each.handler for each in self._services]
+        handlers = [offered_service.handler for offered_service in self._services]
         self._service = await Listener.opened(path, handlers, follows=True)
         if old is not None:
             self._notify(SocketReplaced(str(path), "it was gone"))

@@ -137,7 +137,7 @@ class Adoption:
         """Have claims recorded that are not yet; say whether none is left."""
         if self._left is None:
             before = await self._before()
-            ours = [is_own(self._node, name_of(each)) for each in before]
+            ours = [is_own(self._node, name_of(document)) for document in before]
             if self._state.adopted.exists() and ours and all(ours):
                 return True
             self._state.adopted.unlink(missing_ok=True)  # soon all slices are ours again
@@ -145,9 +145,9 @@ class Adoption:
         else:
             left = replace(self._left, claims=await self._still_used(self._left.claims))
         answers = await self._prepare(left.claims, left.known) if left.claims else {}
-        errors = {each: answers[each.uid].error for each in left.claims if each.uid in answers}
-        refused = {each: error for each, error in errors.items() if error}
-        told = tuple(f"claim {each}: {error}" for each, error in refused.items())
+        errors = {claim: answers[claim.uid].error for claim in left.claims if claim.uid in answers}
+        refused = {claim: error for claim, error in errors.items() if error}
+        told = tuple(f"claim {claim}: {error}" for claim, error in refused.items())
         recorded = len(errors) - len(refused)
         if recorded or told != left.told:
             self._notify(Adopted(recorded, told))
@@ -179,8 +179,8 @@ class Adoption:
         for claim in claims:
             with suppress(NotFoundError):
                 document = await self._api.get(CLAIM, claim.name, claim.namespace)
-                found += (each.ref for each in claims_of_node([document], self._node))
-        return tuple(each for each in found if each in claims)
+                found += (held.ref for held in claims_of_node([document], self._node))
+        return tuple(ref for ref in found if ref in claims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class _Left:
     @classmethod
     def of(cls, claims: Sequence[ClaimBefore], before: Sequence[Document]) -> Self:
         """Return it for claims, and the slices of before."""
-        return cls(tuple(each.ref for each in claims), devices_before(claims, before))
+        return cls(tuple(claim.ref for claim in claims), devices_before(claims, before))
 
 
 class _Pauses:

@@ -63,7 +63,7 @@ class KnownBefore:
             _placed(self._before[name], found.get(name)) for name in names if name in self._before
         ]
         merged = merge_known(Inventory(tuple(found.values())), known)
-        return {each.name: each for each in merged.devices}
+        return {device.name: device for device in merged.devices}
 
 
 def _placed(before: Device, live: Device | None) -> Device:
@@ -82,11 +82,12 @@ def claims_of_node(documents: Sequence[Document], node: str) -> tuple[ClaimBefor
             claim = read_allocated(document)
         except ConfigError:  # what a server does not write is no claim of before
             continue
-        own = [each for each in claim.results if each.device[:2] == (DRIVER_NAME, node)]
-        if own and any(each.resource == "pods" for each in claim.consumers):
+        own = [result for result in claim.results if result.device[:2] == (DRIVER_NAME, node)]
+        if own and any(consumer.resource == "pods" for consumer in claim.consumers):
             told = _network_data(document, node)
             devices = {
-                each.device[2]: _told(claim, each, told.get(each.device[2], {})) for each in own
+                result.device[2]: _told(claim, result, told.get(result.device[2], {}))
+                for result in own
             }
             found.append(ClaimBefore(claim.ref, devices))
     return tuple(found)
@@ -117,9 +118,9 @@ def _told(claim: AllocatedClaim, result: Result, network: Document) -> Attribute
 def _network_data(claim: Document, node: str) -> dict[str, Document]:
     """Return the networkData of a claim's status for a node's devices, by name."""
     return {
-        str(each.get("device")): _object(each.get("networkData"))
-        for each in _objects(_object(claim.get("status")).get("devices"))
-        if (each.get("driver"), each.get("pool")) == (DRIVER_NAME, node)
+        str(entry.get("device")): _object(entry.get("networkData"))
+        for entry in _objects(_object(claim.get("status")).get("devices"))
+        if (entry.get("driver"), entry.get("pool")) == (DRIVER_NAME, node)
     }
 
 
@@ -178,7 +179,7 @@ def _facts(device: Document) -> Iterator[tuple[str, AttributeValue]]:
 
 def _objects(value: object) -> Iterator[Document]:
     return (
-        (each for each in value if isinstance(each, Mapping))
+        (element for element in value if isinstance(element, Mapping))
         if isinstance(value, list)
         else iter(())
     )

@@ -97,11 +97,12 @@ def goods_of(
     ordered = sorted(devices, key=lambda device: device.name)
     consumed, counters = _functions(ordered, shared, physical or {})
     offers = tuple(
-        _offer(node, each, (each.name in shared, (ills or {}).get(each.name, "")), near)
-        for each in ordered
+        _offer(node, device, (device.name in shared, (ills or {}).get(device.name, "")), near)
+        for device in ordered
     )  # fmt: skip
     return Goods(
-        tuple(replace(each, counters=consumed.get(each.name, ())) for each in offers), counters
+        tuple(replace(device, counters=consumed.get(device.name, ())) for device in offers),
+        counters,
     )
 
 
@@ -114,8 +115,8 @@ def rivals_of(
     `goods_of`.
     """
     consumed, counters = _functions(list(devices), shared, physical)
-    total = {each.set: each.value for each in counters}
-    drawn = [(name, each) for name, some in consumed.items() for each in some]
+    total = {counter.set: counter.value for counter in counters}
+    drawn = [(name, counter) for name, some in consumed.items() for counter in some]
     return {
         name: frozenset(
             other
@@ -134,28 +135,32 @@ def without(goods: Goods, unknown: frozenset[Feature]) -> Goods:
     """
     offers = goods.offers
     if Feature.SHARING in unknown:
-        offers = tuple(each for each in offers if not each.shared)
+        offers = tuple(device for device in offers if not device.shared)
     if Feature.LISTS in unknown:
-        offers = tuple(replace(each, attributes=_scalars(each)) for each in offers)
+        offers = tuple(replace(device, attributes=_scalars(device)) for device in offers)
     if Feature.TAINTS in unknown:
-        offers = tuple(replace(each, taints=()) for each in offers if not _is_unattachable(each))
+        offers = tuple(
+            replace(device, taints=()) for device in offers if not _is_unattachable(device)
+        )
     if Feature.COUNTERS not in unknown:
         return Goods(offers, goods.counters)
-    return Goods(tuple(replace(each, counters=()) for each in offers))
+    return Goods(tuple(replace(device, counters=()) for device in offers))
 
 
 def physical_functions(facts: HostFacts) -> Mapping[str, str]:
     """Return address of a VF -> address of its PF."""
-    return {each.address: each.physical for each in facts.functions if each.physical}
+    return {
+        function.address: function.physical for function in facts.functions if function.physical
+    }
 
 
 def near_of(facts: HostFacts) -> Near:
     """Return NUMA node -> it and those as near as can be."""
-    return {each[0]: each for each in facts.numa_near}
+    return {nodes[0]: nodes for nodes in facts.numa_near}
 
 
 def _is_unattachable(offer: Offer) -> bool:
-    return any(each.key == UNHEALTHY and each.value in UNATTACHABLE for each in offer.taints)
+    return any(taint.key == UNHEALTHY and taint.value in UNATTACHABLE for taint in offer.taints)
 
 
 def _scalars(offer: Offer) -> tuple[tuple[str, OneOrMore], ...]:
@@ -218,7 +223,7 @@ def _functions(
             amount = Fraction(below[pf] if is_pf else 1)
             consumed[device.name] = (Counter(pci_device_name(pf), FUNCTIONS, amount),)
     sets = (Counter(pci_device_name(pf), FUNCTIONS, Fraction(below[pf])) for pf in sorted(above))
-    return consumed, tuple(each for each in sets if each.value)
+    return consumed, tuple(counter for counter in sets if counter.value)
 
 
 def _role(device: Device, physical: Mapping[str, str]) -> tuple[str, bool]:

@@ -31,10 +31,12 @@ _INFINIBAND: Final = "InfiniBand"
 
 def ailments(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
     """Return device name -> what is wrong with it, one word; those that are well are left out."""
-    netdevs = {(each.link.bus, each.link.parent, each.link.name): each for each in facts.netdevs}
-    rdma = {each.name: each for each in facts.rdma}
-    unbound = {each.address for each in facts.functions if function_hazard(each)}
-    present = {each.address for each in facts.functions} | facts.other_functions
+    netdevs = {
+        (netdev.link.bus, netdev.link.parent, netdev.link.name): netdev for netdev in facts.netdevs
+    }
+    rdma = {rdma_device.name: rdma_device for rdma_device in facts.rdma}
+    unbound = {function.address for function in facts.functions if function_hazard(function)}
+    present = {function.address for function in facts.functions} | facts.other_functions
     found: dict[str, str] = {}
     for device in devices:
         key = device.key
@@ -48,7 +50,7 @@ def ailments(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
             found[device.name] = NO_INTERFACE
         elif facts.all_rdma and device.rdma_devices and not (seen or _is_below(facts, device)):
             found[device.name] = NO_RDMA
-        elif any(_port_down(each, key) for each in seen):
+        elif any(_port_down(function, key) for function in seen):
             found[device.name] = PORT_DOWN
         elif netdev and _no_carrier(netdev) and not any(_infiniband_states(r, key) for r in seen):
             found[device.name] = NO_CARRIER
@@ -62,7 +64,9 @@ def _no_carrier(netdev: NetDevice) -> bool:
 def _is_below(facts: HostFacts, device: Device) -> bool:
     """Whether it has an RDMA device under a name that its record does not know."""
     place = (device.key.bus, device.key.parent)
-    return bool(place[1]) and any((each.bus, each.parent) == place for each in facts.rdma)
+    return bool(place[1]) and any(
+        (rdma_device.bus, rdma_device.parent) == place for rdma_device in facts.rdma
+    )
 
 
 def _port_down(device: RdmaDevice, key: DeviceKey) -> bool:

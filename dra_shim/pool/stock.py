@@ -77,7 +77,7 @@ def stock_of(
     """
     merged = merge_known(inventory, known)
     devices = filter_devices(expression, merged.devices, near)
-    both = {each.name for each in matching_devices(shared, devices, near)}
+    both = {device.name for device in matching_devices(shared, devices, near)}
     # A share blocks the allocation of the whole device, also after it is shared no longer.
     partly = {name: who for name, who in uses.shares.items() if name not in both}
     return Stock(

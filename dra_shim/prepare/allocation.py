@@ -100,8 +100,8 @@ def consumer_of(
     users = claim.consumers
     if not users:
         raise RefusedError(f"claim {claim.ref}: is reserved for no pod; delete the pod")
-    pods = [each for each in users if each.resource == "pods"]
-    groups = [each for each in users if each not in pods]
+    pods = [user for user in users if user.resource == "pods"]
+    groups = [user for user in users if user not in pods]
     if groups and (takes_devices(claim) or not pods):
         raise RefusedError(
             f"claim {claim.ref}: is reserved for {', '.join(map(str, groups))}, which is no pod, "
@@ -109,9 +109,9 @@ def consumer_of(
             "its own: resourceClaimTemplateName in spec.resourceClaims of the pods"
         )
     if takes_devices(claim) and len(pods) > 1:
-        alive = [each for each in pods if each.uid not in over]
+        alive = [pod for pod in pods if pod.uid not in over]
         if len(alive) < 2:
-            ended = ", ".join(str(each) for each in pods if each not in alive)
+            ended = ", ".join(str(pod) for pod in pods if pod not in alive)
             raise NotYetError(
                 f"claim {claim.ref}: is still reserved for {ended} as well, which ended"
             )
@@ -120,8 +120,8 @@ def consumer_of(
             "a device can be in one only; give each its own with a ResourceClaimTemplate"
         )
     known = recorded.pod.uid if recorded else ""
-    living = [each for each in pods if each.uid not in over] or pods
-    return next((each for each in living if each.uid == known), living[0])
+    living = [pod for pod in pods if pod.uid not in over] or pods
+    return next((pod for pod in living if pod.uid == known), living[0])
 
 
 def takes_devices(claim: AllocatedClaim) -> bool:
@@ -160,16 +160,22 @@ def _has_devices_of(record: Allocation, claim: AllocatedClaim) -> bool:
     where it is known, the other never, for a share that is allocated anew has another id.
     """
     recorded = [
-        (each.request, each.pool, each.device.name, each.share_id, each.admin_access)
-        for each in record.devices
+        (device.request, device.pool, device.device.name, device.share_id, device.admin_access)
+        for device in record.devices
     ]
     allocated = [
-        (_named(each)[0], each.device[1], each.device[2], each.share_id, each.admin_access)
-        for each in claim.results
+        (
+            _named(result)[0],
+            result.device[1],
+            result.device[2],
+            result.share_id,
+            result.admin_access,
+        )
+        for result in claim.results
     ]
     return recorded == allocated and all(
-        given.subrequest in {"", _named(each)[1]}
-        for given, each in zip(record.devices, claim.results, strict=True)
+        given.subrequest in {"", _named(result)[1]}
+        for given, result in zip(record.devices, claim.results, strict=True)
     )
 
 
@@ -190,8 +196,8 @@ def why_orphaned(record: Allocation, document: Mapping[str, object] | None) -> s
         return f"there is another claim of that name (UID {claim.ref.uid})"
     if not claim.allocated:
         return "the claim is not allocated any more"
-    allocated = {each.device[1:] for each in claim.results}
-    if not any((each.pool, each.device.name) in allocated for each in record.devices):
+    allocated = {result.device[1:] for result in claim.results}
+    if not any((device.pool, device.device.name) in allocated for device in record.devices):
         return "the claim has other devices now"
     return ""
 
@@ -202,11 +208,11 @@ def handed_on(record: Allocation, claim: AllocatedClaim) -> tuple[ObjectRef, ...
     Between pods that follow each other without a gap the kubelet asks for no Unprepare and for no
     Prepare (pkg/kubelet/cm/dra/manager.go: isPrepared, PodUIDs). A monitor's claim needs neither.
     """
-    pods = tuple(each for each in claim.consumers if each.resource == "pods")
-    its_pod_has_it = record.pod.uid in {each.uid for each in pods}
+    pods = tuple(consumer for consumer in claim.consumers if consumer.resource == "pods")
+    its_pod_has_it = record.pod.uid in {pod.uid for pod in pods}
     if its_pod_has_it or not (takes_devices(claim) and _has_devices_of(record, claim)):
         return ()
-    return tuple(ObjectRef(claim.ref.namespace, each.name, each.uid) for each in pods)
+    return tuple(ObjectRef(claim.ref.namespace, pod.name, pod.uid) for pod in pods)
 
 
 def expects(
@@ -226,7 +232,7 @@ def expects(
     if document is None or is_over(document, pod.uid):
         return False
     use = read_pod_use(document, claim)
-    return use.refers and use.node in {each.pool for each in record.devices}
+    return use.refers and use.node in {device.pool for device in record.devices}
 
 
 def allocation_of(
@@ -256,8 +262,8 @@ def allocation_of(
     violations: list[str] = []
     configs = dict(_configs(claim, terms, violations))
     given = tuple(
-        _given(each, devices[each.device[2]], configs[each.request], violations)
-        for each in claim.results
+        _given(result, devices[result.device[2]], configs[result.request], violations)
+        for result in claim.results
     )
     if violations:
         raise ConfigError(violations)
@@ -267,8 +273,8 @@ def allocation_of(
 
 
 def _check_devices(claim: AllocatedClaim, devices: Mapping[str, Device], terms: Terms) -> None:
-    for each in claim.results:
-        _, pool, name = each.device
+    for result in claim.results:
+        _, pool, name = result.device
         if pool != terms.pool:
             raise RefusedError(
                 f"device {name}: is of pool {pool}, and this node's is {terms.pool}; is the node's "
@@ -280,7 +286,7 @@ def _check_devices(claim: AllocatedClaim, devices: Mapping[str, Device], terms: 
                 "see 'dranet-nri inventory'; what the Node's address keeps back is in the "
                 "shim's log ('left out')"
             )
-        bare = "" if each.admin_access else why_bare(devices[name])
+        bare = "" if result.admin_access else why_bare(devices[name])
         if bare:
             raise NotYetError(f"device {name}: {bare}")
 
@@ -289,7 +295,7 @@ def _configs(
     claim: AllocatedClaim, terms: Terms, violations: list[str]
 ) -> Iterator[tuple[str, NetworkConfig]]:
     """Yield the configuration of each request; what is wrong with one is added to violations."""
-    for request in dict.fromkeys(each.request for each in claim.results):
+    for request in dict.fromkeys(result.request for result in claim.results):
         try:
             config = select_config(
                 claim.configs, request, first_valid_wins=terms.first_valid_config
@@ -330,7 +336,7 @@ def is_gated(record: Allocation) -> bool:
 
     A container that lists another request of the claim waits for nothing.
     """
-    listed = {each.request for each in record.containers}
+    listed = {container.request for container in record.containers}
     return "" in listed or listed.issuperset(gated_requests(record))
 
 
@@ -339,13 +345,13 @@ def prepared_devices(record: Allocation) -> tuple[PreparedDevice, ...]:
     ids = dict(cdi_ids(record))
     return tuple(
         PreparedDevice(
-            each.request,
-            each.pool,
-            each.device.name,
-            (ids.pop(each.request),) if each.request in ids else (),
-            each.share_id,
+            device.request,
+            device.pool,
+            device.device.name,
+            (ids.pop(device.request),) if device.request in ids else (),
+            device.share_id,
         )
-        for each in record.devices
+        for device in record.devices
     )
 
 

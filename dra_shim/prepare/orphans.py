@@ -75,11 +75,11 @@ class Sweeper:
         try:
             named = await in_thread(lambda: _read(self._checkpoint))
             standing = await self._preparer.standing()
-            keys = {_key(each.record) for each in standing}
+            keys = {_key(claim.record) for claim in standing}
             self._waiting = {key: pods for key, pods in self._waiting.items() if key in keys}
-            for each in standing:
-                if not each.held and not all(uid.encode() in named for uid in _key(each.record)):
-                    await self._judge(each.record, since, named)
+            for entry in standing:
+                if not entry.held and not all(uid.encode() in named for uid in _key(entry.record)):
+                    await self._judge(entry.record, since, named)
         except Exception as error:  # noqa: BLE001 - the next look comes, whatever this one met
             self._since = {}
             self._notify(SweepFailed(error))

@@ -173,7 +173,9 @@ class Preparer:
         most_s = LONGEST_S if limit_s is None else min(LONGEST_S, limit_s - MARGIN_S)
         trials = {claim: _Trial(self._sources.devices) for claim in claims}
         withdrawn = Answer(error="was unprepared while it was being prepared")
-        return {uid: each or withdrawn for uid, each in (await self._all(trials, most_s)).items()}
+        return {
+            uid: answer or withdrawn for uid, answer in (await self._all(trials, most_s)).items()
+        }
 
     @contextmanager
     def adopting(self) -> Iterator[None]:
@@ -318,7 +320,7 @@ class Preparer:
         if trial.adopts and use.ended:
             raise _LeftError
         trial.doing = "the node's devices"
-        devices = await trial.devices.devices({each.device[2] for each in claim.results})
+        devices = await trial.devices.devices({result.device[2] for result in claim.results})
         # What another driver gave away is in its pod already.
         rivals = {} if trial.adopts else self._sources.devices.rivals()
         trial.doing = "the records"
@@ -334,17 +336,17 @@ class Preparer:
 
         Two that did not are enough; one where any of them may observe.
         """
-        pods = [each for each in claim.consumers if each.resource == "pods"]
-        pods.sort(key=lambda each: recorded is None or each.uid != recorded.pod.uid)
+        pods = [consumer for consumer in claim.consumers if consumer.resource == "pods"]
+        pods.sort(key=lambda consumer: recorded is None or consumer.uid != recorded.pod.uid)
         enough = 2 if takes_devices(claim) else 1
         over: set[str] = set()
-        for asked, each in enumerate(pods if len(pods) > 1 else ()):
+        for asked, ref in enumerate(pods if len(pods) > 1 else ()):
             if asked - len(over) == enough:
                 break
-            pod = ObjectRef(claim.ref.namespace, each.name, each.uid)
+            pod = ObjectRef(claim.ref.namespace, ref.name, ref.uid)
             trial.doing = f"pod {pod} from the API server"
-            if is_over(await self._sources.pods.pod(pod), each.uid):
-                over.add(each.uid)
+            if is_over(await self._sources.pods.pod(pod), ref.uid):
+                over.add(ref.uid)
         return frozenset(over)
 
     async def _unprepare(self, claim: ObjectRef) -> str:

@@ -91,12 +91,12 @@ def check_distinct(records: Sequence[Allocation]) -> None:
     violations = clashes(
         [
             Configured(
-                f"device {each.device.name} of claim {record.claim}",
-                each.config,
-                _own_name(each),
+                f"device {device.device.name} of claim {record.claim}",
+                device.config,
+                _own_name(device),
             )
             for record in records
-            for each in record.devices
+            for device in record.devices
         ]
     )
     if violations:
@@ -112,7 +112,7 @@ def _own_name(given: AllocatedDevice) -> str:
 
 
 def _others(ledger: Ledger, made: Allocation) -> list[Allocation]:
-    return [each for each in ledger.of_pod(made.pod.uid) if each.claim.uid != made.claim.uid]
+    return [entry for entry in ledger.of_pod(made.pod.uid) if entry.claim.uid != made.claim.uid]
 
 
 def forget(ledger: Ledger, claim_uid: str, judged: Allocation | None = None) -> bool:
@@ -128,7 +128,7 @@ def forget(ledger: Ledger, claim_uid: str, judged: Allocation | None = None) -> 
         OSError: it cannot be removed.
     """
     there = ledger.by_uid(claim_uid)
-    if judged is not None and not any(each is judged for each in there):
+    if judged is not None and not any(record is judged for record in there):
         return False
     ledger.forget(claim_uid)
     return bool(there)
@@ -136,25 +136,25 @@ def forget(ledger: Ledger, claim_uid: str, judged: Allocation | None = None) -> 
 
 def standing(ledger: Ledger) -> tuple[Standing, ...]:
     """Return all records."""
-    return tuple(Standing(each, ledger.holds(each.claim.uid)) for each in ledger.records())
+    return tuple(Standing(entry, ledger.holds(entry.claim.uid)) for entry in ledger.records())
 
 
 def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
     """Return a record with addresses in place of ranges."""
     try:
-        configs = lease_addresses([each.config for each in made.devices], taken)
+        configs = lease_addresses([device.config for device in made.devices], taken)
     except HeldError as error:  # by a pod that may end
         raise NotYetError(str(error)) from error
     given = zip(made.devices, configs, strict=True)
-    return replace(made, devices=tuple(replace(each, config=config) for each, config in given))
+    return replace(made, devices=tuple(replace(device, config=config) for device, config in given))
 
 
 def _check_free(claim: AllocatedClaim, uses: Uses, rivals: Mapping[str, frozenset[str]]) -> None:
-    taken = [each for each in claim.results if not each.admin_access]
+    taken = [result for result in claim.results if not result.admin_access]
     held: list[str] = []
-    for each in taken:
-        name = each.device[2]
-        who = uses.whole.get(name) or ("" if each.share_id else uses.shares.get(name))
+    for entry in taken:
+        name = entry.device[2]
+        who = uses.whole.get(name) or ("" if entry.share_id else uses.shares.get(name))
         if who:
             held.append(f"device {name}: in use by {who}")
     if held:
@@ -162,7 +162,7 @@ def _check_free(claim: AllocatedClaim, uses: Uses, rivals: Mapping[str, frozense
     excluded = [
         f"device {name}: a PF and its functions exclude each other, and {rival} is in use "
         f"by {who}; delete one of the pods, or select by dra.net/isSriovVf"
-        for name in (each.device[2] for each in taken)
+        for name in (result.device[2] for result in taken)
         for rival in sorted(rivals.get(name, ()))
         if (who := uses.whole.get(rival) or uses.shares.get(rival))
     ]

@@ -159,7 +159,7 @@ def _config(fields: dict[str, Node], origin: ConfigSource, place: str) -> Iterat
         opaque["parameters"].complain("must be an object")
         return
     requests = fields["requests"].items() if "requests" in fields else []
-    names = tuple(name for each in requests if (name := each.text()) is not None)
+    names = tuple(name for request in requests if (name := request.text()) is not None)
     yield ConfigEntry(origin, DRIVER_NAME, parameters, names, place)
 
 

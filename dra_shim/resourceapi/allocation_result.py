@@ -33,7 +33,7 @@ def result_items(status: Node) -> list[Node]:
 def device_of(node: Node, fields: dict[str, Node]) -> tuple[DeviceId, str, bool]:
     """Read of a result which device it is, the id of a share of it, and adminAccess."""
     named = [required(node, fields, name) for name in _NAMES]
-    driver, pool, device = ((each.text() if each else None) or "" for each in named)
+    driver, pool, device = ((field.text() if field else None) or "" for field in named)
     share = (fields["shareID"].text() or "") if "shareID" in fields else ""
     admin = "adminAccess" in fields and fields["adminAccess"].boolean()
     return (driver, pool, device), share, bool(admin)

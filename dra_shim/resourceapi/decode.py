@@ -147,7 +147,7 @@ def _object(node: Node) -> Document | None:
     if kind_text in _UNREAD:
         return OtherObject(kind_text, _title(node))
     if short not in VERSIONS and kind_text != _SLICE:
-        known = ", ".join(f"{GROUP}/{each}" for each in VERSIONS)
+        known = ", ".join(f"{GROUP}/{version}" for version in VERSIONS)
         version.complain(f"this version is not known; use one of {known}")
         return None
     reader = _READERS.get(kind_text)

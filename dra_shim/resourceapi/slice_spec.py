@@ -131,7 +131,7 @@ def _values(kind: str, node: Node) -> tuple[AttributeValue, ...] | None:
     found = [_attribute(kind.removesuffix("s"), item) for item in node.items(_MAX_LIST)]
     if not found:
         node.complain("must have a value; leave the attribute out")
-    return tuple(each for each in found if each is not None) or None
+    return tuple(value for value in found if value is not None) or None
 
 
 def _attribute(kind: str, node: Node) -> AttributeValue | None:

@@ -92,7 +92,7 @@ class Offer:
     @property
     def amounts(self) -> tuple[tuple[str, Fraction], ...]:
         """Return (name, amount) of its capacity."""
-        return tuple((each.name, each.value) for each in self.capacity)
+        return tuple((amount.name, amount.value) for amount in self.capacity)
 
     def attribute(self, name: str) -> OneOrMore | None:
         """Return an attribute by its qualified name; the driver's own may lack the domain."""

@@ -65,7 +65,9 @@ def read_workload(document: Mapping[str, object], kind: str, path: str) -> Workl
     prefix = f"{path}." if path else ""
     specs = {key: value for key, value in document.items() if key not in _NOT_SPEC}
     pods = tuple(_pod(spec, at) for at, spec in _pod_specs(specs, prefix))
-    using = tuple(pod for pod in pods if pod.claims or any(each.listed for each in pod.containers))
+    using = tuple(
+        pod for pod in pods if pod.claims or any(container.listed for container in pod.containers)
+    )
     if not using:
         return None
     metadata = _mapping(document.get("metadata"))
@@ -88,23 +90,23 @@ def _pod_specs(value: object, prefix: str) -> Iterator[tuple[str, Mapping[str, o
 def _pod(spec: Mapping[str, object], path: str) -> PodSpec:
     entries = tuple(
         PodClaimEntry(
-            _text(each, "name"),
-            _text(each, "resourceClaimName"),
-            _text(each, "resourceClaimTemplateName"),
+            _text(claim, "name"),
+            _text(claim, "resourceClaimName"),
+            _text(claim, "resourceClaimTemplateName"),
         )
-        for each in _mappings(spec, "resourceClaims")
+        for claim in _mappings(spec, "resourceClaims")
     )
     containers = tuple(
-        PodContainer(_text(each, "name"), tuple(_listed(each)), init=kind == _LISTS[0])
+        PodContainer(_text(container, "name"), tuple(_listed(container)), init=kind == _LISTS[0])
         for kind in _LISTS
-        for each in _mappings(spec, kind)
+        for container in _mappings(spec, kind)
     )
     return PodSpec(path, entries, containers)
 
 
 def _listed(container: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    for each in _mappings(_mapping(container.get("resources")), "claims"):
-        yield _text(each, "name"), _text(each, "request")
+    for reference in _mappings(_mapping(container.get("resources")), "claims"):
+        yield _text(reference, "name"), _text(reference, "request")
 
 
 def _mapping(value: object) -> Mapping[str, object]:
@@ -113,7 +115,9 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 def _mappings(fields: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
     value = fields.get(name)
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    return (
+        [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
+    )
 
 
 def _text(fields: Mapping[str, object], name: str) -> str:

@@ -130,7 +130,8 @@ class Publisher:
         """Check whether another writer changed the slices."""
         if self._mirror.complete and self._expected is not None:
             seen = {
-                name: _seen(read_published(each)) for name, each in self._mirror.objects.items()
+                name: _seen(read_published(document))
+                for name, document in self._mirror.objects.items()
             }
             self._pace.drift(self._clock(), found=seen != self._expected)
             self._alarm.stir()
@@ -148,7 +149,9 @@ class Publisher:
                 partial(self._planned, pool, goods, listing.items)
             )
             if await self._done(steps, published):
-                self._layout = {part.name: [each.name for each in part.offers] for part in parts}
+                self._layout = {
+                    part.name: [device.name for device in part.offers] for part in parts
+                }
                 slices = sum(not part.counters for part in parts)
                 self._notify(notices.Published(len(goods.offers), slices, self._writes))
                 return
@@ -161,13 +164,17 @@ class Publisher:
     ) -> tuple[tuple[Part, ...], tuple[Step, ...], list[Published]]:
         """Return the slices that shall be, what must be done for it, and what there is."""
         published = [read_published(item) for item in items]
-        found = {each.name: each.devices for each in published if each.pool == pool.node}
+        found = {
+            resource_slice.name: resource_slice.devices
+            for resource_slice in published
+            if resource_slice.pool == pool.node
+        }
         parts = laid_out(pool.node, goods, self._layout or found)
         return parts, plan(pool, parts, published, self._accepted), published
 
     async def _done(self, steps: Sequence[Step], published: Sequence[Published]) -> bool:
         """Take every step; False if the server did not take something that can be left out."""
-        expected = {each.name: _seen(each) for each in published}
+        expected = {resource_slice.name: _seen(resource_slice) for resource_slice in published}
         for step in steps:
             self._writes += 1
             match step:
@@ -207,7 +214,9 @@ class Publisher:
 
     def _sound(self, goods: Goods) -> Goods:
         """Return the devices, without those that the server refused in their present form."""
-        offers = tuple(each for each in goods.offers if self._refused.get(each.name) != each)
+        offers = tuple(
+            device for device in goods.offers if self._refused.get(device.name) != device
+        )
         return Goods(offers, goods.counters)
 
     def _take_out(self, faults: Faults, step: Create | Change) -> bool:

@@ -75,13 +75,21 @@ def plan(
         published: all slices of this driver and node.
         accepted: by name, of what was written before.
     """
-    there = {each.name: each for each in published}
+    there = {resource_slice.name: resource_slice for resource_slice in published}
     # The name of a pool cannot be changed: a slice of another one is in the way.
-    fitting = {name: each for name, each in there.items() if each.pool == pool.node}
-    newest = max((each.generation for each in fitting.values()), default=0)
+    fitting = {
+        name: resource_slice
+        for name, resource_slice in there.items()
+        if resource_slice.pool == pool.node
+    }
+    newest = max((resource_slice.generation for resource_slice in fitting.values()), default=0)
     wanted = {part.name: part for part in parts}
-    others = [each for name, each in there.items() if name not in wanted]
-    in_the_way = [each for name, each in there.items() if name in wanted and name not in fitting]
+    others = [resource_slice for name, resource_slice in there.items() if name not in wanted]
+    in_the_way = [
+        resource_slice
+        for name, resource_slice in there.items()
+        if name in wanted and name not in fitting
+    ]
 
     specs = {part.name: spec_of(pool, part, newest, len(parts)) for part in parts}
     wrong = [
@@ -113,7 +121,10 @@ def _is_right(pool: Pool, spec: Spec, before: Published | None, known: Accepted 
 
 def _counted(others: Iterable[Published], pool: Pool, generation: int) -> bool:
     """Whether one of these counts as a slice of the pool."""
-    return any(each.pool == pool.node and each.generation == generation for each in others)
+    return any(
+        resource_slice.pool == pool.node and resource_slice.generation == generation
+        for resource_slice in others
+    )
 
 
 def _step(pool: Pool, part: Part, spec: Spec, before: Published | None) -> Create | Change:

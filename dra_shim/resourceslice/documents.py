@@ -72,8 +72,8 @@ def read_published(document: Document) -> Published:
         version_of(document),
         str(pool.get("name") or ""),
         generation if isinstance(generation, int) else 0,
-        tuple(str(each.get("uid")) for each in _owners(document) if _is_node(each)),
-        tuple(str(each.get("name")) for each in _devices(spec)),
+        tuple(str(owner.get("uid")) for owner in _owners(document) if _is_node(owner)),
+        tuple(str(device.get("name")) for device in _devices(spec)),
         settled(spec),
         document,
     )
@@ -116,7 +116,7 @@ def changed_document(pool: Pool, before: Published, spec: Spec) -> Object:
     What others wrote in its metadata stays, and so do the times of taints that are still there.
     """
     metadata = _object(before.document.get("metadata"))
-    owners = [each for each in _owners(before.document) if not _is_node(each)]
+    owners = [owner for owner in _owners(before.document) if not _is_node(owner)]
     return {
         **before.document,
         "metadata": {**metadata, "ownerReferences": [*owners, _owner(pool)]},
@@ -147,11 +147,11 @@ def _device(pool: Pool, offer: Offer) -> Object:
     if offer.attributes:
         body["attributes"] = {name: _attribute(value) for name, value in offer.attributes}
     if offer.capacity:
-        body["capacity"] = {each.name: _capacity(each) for each in offer.capacity}
+        body["capacity"] = {amount.name: _capacity(amount) for amount in offer.capacity}
     if offer.counters:
         body["consumesCounters"] = _counters(offer.counters, "counterSet")
     if offer.taints:
-        body["taints"] = [_taint(each) for each in offer.taints]
+        body["taints"] = [_taint(taint) for taint in offer.taints]
     if offer.shared:
         body["allowMultipleAllocations"] = True
     return {"name": offer.name, **({"basic": body} if pool.version == FLAT else body)}
@@ -159,7 +159,7 @@ def _device(pool: Pool, offer: Offer) -> Object:
 
 def _attribute(value: OneOrMore) -> Object:
     if isinstance(value, tuple):
-        return {f"{_kind(value[0])}s": [_plain(each) for each in value]}
+        return {f"{_kind(value[0])}s": [_plain(element) for element in value]}
     return {_kind(value): _plain(value)}
 
 
@@ -193,12 +193,14 @@ def quantity(amount: Fraction) -> str:
 
 def _counters(counters: Sequence[Counter], title: str) -> list[Object]:
     """Return counters by their sets, in the order of the sets' names."""
-    names = sorted({each.set for each in counters})
+    names = sorted({counter.set for counter in counters})
     return [
         {
             title: name,
             "counters": {
-                each.name: {"value": quantity(each.value)} for each in counters if each.set == name
+                counter.name: {"value": quantity(counter.value)}
+                for counter in counters
+                if counter.set == name
             },
         }
         for name in names
@@ -244,9 +246,9 @@ def _taint_key(taint: Spec) -> tuple[object, ...]:
 
 def _settled(value: Any) -> Any:  # noqa: ANN401 - whatever JSON may be
     if isinstance(value, Mapping):
-        kept = {name: _settled(each) for name, each in value.items() if name != "timeAdded"}
-        return {name: each for name, each in kept.items() if each not in (None, [], {})}
-    return [_settled(each) for each in value] if isinstance(value, list) else value
+        kept = {name: _settled(member) for name, member in value.items() if name != "timeAdded"}
+        return {name: member for name, member in kept.items() if member not in (None, [], {})}
+    return [_settled(element) for element in value] if isinstance(value, list) else value
 
 
 def _devices(spec: Spec) -> list[Spec]:
@@ -270,4 +272,8 @@ def _body(device: Spec) -> Spec:
 
 
 def _objects(value: object) -> list[Spec]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    return (
+        [element for element in value if isinstance(element, Mapping)]
+        if isinstance(value, list)
+        else []
+    )

@@ -55,5 +55,5 @@ def missing_by(error: InvalidError) -> frozenset[Feature]:
     """Return the features that the server does not take; none where it does not say."""
     fields = [cause.field for cause in error.causes]
     return frozenset(
-        feature for feature, sign in _SIGNS.items() if any(f".{sign}" in each for each in fields)
+        feature for feature, sign in _SIGNS.items() if any(f".{sign}" in field for field in fields)
     )

@@ -50,7 +50,7 @@ def laid_out(node: str, goods: Goods, before: Mapping[str, Sequence[str]]) -> tu
         goods: devices of the node.
         before: name of a slice → names of the devices in it, as they are published.
     """
-    known = {each.name: each for each in goods.offers}
+    known = {device.name: device for device in goods.offers}
     groups: dict[str, _Group] = {}
     loose: list[Offer] = []
     for name in _own(node, before):
@@ -139,7 +139,7 @@ def _fill(node: str, groups: dict[str, _Group], loose: Iterable[Offer]) -> None:
         if not with_room[advanced]:
             name = next(unused)
             groups[name] = _Group([])
-            with_room = {kind: deque(sorted([*each, name])) for kind, each in with_room.items()}
+            with_room = {kind: deque(sorted([*names, name])) for kind, names in with_room.items()}
         groups[with_room[advanced][0]].add(offer)
 
 
@@ -149,11 +149,12 @@ def _sorted(offers: Iterable[Offer]) -> tuple[Offer, ...]:
 
 def _counter_parts(node: str, counters: Sequence[Counter]) -> tuple[Part, ...]:
     chunks = {
-        name: at // MAX_SETS for at, name in enumerate(sorted({each.set for each in counters}))
+        name: at // MAX_SETS
+        for at, name in enumerate(sorted({counter.set for counter in counters}))
     }
     parts: dict[int, list[Counter]] = {}
-    for each in counters:
-        parts.setdefault(chunks[each.set], []).append(each)
+    for entry in counters:
+        parts.setdefault(chunks[entry.set], []).append(entry)
     return tuple(
         Part(counters_name(node, index), counters=tuple(parts[index])) for index in sorted(parts)
     )

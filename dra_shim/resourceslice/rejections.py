@@ -84,4 +84,4 @@ def dropped(sent: Any, kept: Any) -> frozenset[str]:  # noqa: ANN401 - whatever 
 
 def missing_with(fields: Iterable[str]) -> frozenset[Feature]:
     """Return the features that a server lacks which dropped these fields."""
-    return frozenset(_DROPPED[each] for each in fields if each in _DROPPED)
+    return frozenset(_DROPPED[entry] for entry in fields if entry in _DROPPED)

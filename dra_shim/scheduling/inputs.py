@@ -64,7 +64,9 @@ def parse_inventory(text: str) -> Inventory:
 
 def slices_among(documents: Sequence[Document]) -> tuple[ResourceSlice, ...]:
     """Return the slices among documents."""
-    return tuple(each for each in documents if isinstance(each, ResourceSlice))
+    return tuple(
+        resource_slice for resource_slice in documents if isinstance(resource_slice, ResourceSlice)
+    )
 
 
 def node_of_slices(slices: Sequence[ResourceSlice], wanted: str) -> str:
@@ -73,12 +75,16 @@ def node_of_slices(slices: Sequence[ResourceSlice], wanted: str) -> str:
     Raises:
         ConfigError: they name several and none is wanted, or not the wanted one.
     """
-    named = {each.node for each in slices} | {
-        offer.node for each in slices for offer in each.offers
+    named = {resource_slice.node for resource_slice in slices} | {
+        offer.node for resource_slice in slices for offer in resource_slice.offers
     }
     nodes = sorted(named - {""})
     if wanted:
-        if nodes and wanted not in nodes and "" not in {each.node for each in slices}:
+        if (
+            nodes
+            and wanted not in nodes
+            and "" not in {resource_slice.node for resource_slice in slices}
+        ):
             hint = did_you_mean(wanted, nodes)
             raise ConfigError(
                 [f"--node {wanted}: no slice is for it{hint}; there are {_few(nodes)}"]
@@ -119,7 +125,7 @@ def _device(node: Node) -> Device:
 def _key(node: Node) -> DeviceKey:
     names = ("bus", "parent", "name", "pci")
     fields = node.fields((*names, "port"))
-    bus, parent, name, pci = (_word(fields, each) for each in names)
+    bus, parent, name, pci = (_word(fields, name) for name in names)
     port = fields["port"].integer(0, MAX_PORT) if "port" in fields else None
     return DeviceKey(bus, parent, name, pci, port)
 

@@ -79,7 +79,9 @@ def claims_of_pod(
         replace(
             claim,
             containers=tuple(
-                dict.fromkeys(each.entry for each in listings if each.claim == claim.known_as)
+                dict.fromkeys(
+                    listing.entry for listing in listings if listing.claim == claim.known_as
+                )
             ),
         )
         for claim in claims

@@ -37,15 +37,18 @@ def claim_document(
         ConfigError: the claim is not what a server writes.
     """
     allocated = {
-        (each.device[1], each.device[2], each.share_id) for each in read_allocated(claim).results
+        (result.device[1], result.device[2], result.share_id)
+        for result in read_allocated(claim).results
     }
-    there = {key: each for key, each in _entries(claim).items() if key[0] == node}
+    there = {key: entry for key, entry in _entries(claim).items() if key[0] == node}
     metadata = _object(claim.get("metadata"))
     generation = metadata.get("generation")
     entries = {
-        each.key: _entry(each, there.get(each.key, {}), generation, stamp)
-        for each in wanted
-        if each.key in allocated and each.pool == node
+        device_status.key: _entry(
+            device_status, there.get(device_status.key, {}), generation, stamp
+        )
+        for device_status in wanted
+        if device_status.key in allocated and device_status.pool == node
     }
     if entries == {key: _ours(entry) for key, entry in there.items()}:
         return None
@@ -76,13 +79,15 @@ def right_missing(error: InvalidError) -> str:
 def _entry(
     status: DeviceStatus, old: Mapping[str, object], generation: object, stamp: str
 ) -> Object:
-    before = {str(each.get("type")): each for each in _objects(old.get("conditions"))}
+    before = {
+        str(condition.get("type")): condition for condition in _objects(old.get("conditions"))
+    }
     entry: Object = {"driver": DRIVER_NAME, "pool": status.pool, "device": status.device}
     if status.share_id:
         entry["shareID"] = status.share_id
     entry["conditions"] = [
-        _condition(each, before.get(each.type, {}), generation, stamp)
-        for each in sorted(status.conditions, key=lambda each: each.type)
+        _condition(entry, before.get(entry.type, {}), generation, stamp)
+        for entry in sorted(status.conditions, key=lambda condition: condition.type)
     ]
     if status.network is not None:
         entry["networkData"] = _network(status.network)
@@ -118,9 +123,9 @@ def _entries(claim: Document) -> Entries:
     """Return the server's entries of this driver's devices."""
     found = _objects(_object(claim.get("status")).get("devices"))
     return {
-        (str(each.get("pool")), str(each.get("device")), str(each.get("shareID") or "")): each
-        for each in found
-        if each.get("driver") == DRIVER_NAME
+        (str(entry.get("pool")), str(entry.get("device")), str(entry.get("shareID") or "")): entry
+        for entry in found
+        if entry.get("driver") == DRIVER_NAME
     }
 
 
@@ -131,8 +136,12 @@ def _ours(entry: Mapping[str, object]) -> Object:
         for name in ("driver", "pool", "device", "shareID", "networkData")
         if entry.get(name) is not None
     }
-    conditions = [each for each in _objects(entry.get("conditions")) if each.get("type") in TYPES]
-    kept["conditions"] = sorted(conditions, key=lambda each: str(each.get("type")))
+    conditions = [
+        condition
+        for condition in _objects(entry.get("conditions"))
+        if condition.get("type") in TYPES
+    ]
+    kept["conditions"] = sorted(conditions, key=lambda condition: str(condition.get("type")))
     return kept
 
 
@@ -142,7 +151,7 @@ def _object(value: object) -> Mapping[str, object]:
 
 def _objects(value: object) -> Iterator[Mapping[str, object]]:
     return (
-        (each for each in value if isinstance(each, Mapping))
+        (entry for entry in value if isinstance(entry, Mapping))
         if isinstance(value, list)
         else iter(())
     )

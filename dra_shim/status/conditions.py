@@ -82,7 +82,7 @@ class DeviceStatus:
 
 def is_passing(allocation: Allocation, attachment: Attachment | None) -> bool:
     """Whether the claim is on its way to another state, with nothing to be said against it."""
-    if all(each.admin_access for each in allocation.devices):
+    if all(device.admin_access for device in allocation.devices):
         return False
     if attachment is None or attachment.pod.uid != allocation.pod.uid:
         return True
@@ -120,7 +120,7 @@ def failure_reason(attachment: Attachment) -> str:
     if attachment.failure is None:
         return ""
     reason = reason_of(attachment.failure.reason)
-    if reason == ATTACH_FAILED and not any(each.device.key.name for each in attachment.devices):
+    if reason == ATTACH_FAILED and not any(device.device.key.name for device in attachment.devices):
         return RDMA_ATTACH_FAILED
     return reason
 
@@ -192,9 +192,10 @@ def _pairs(
     left = list(attachment.devices) if attachment else []
     for wanted in allocation.devices:
         same = (
-            each
-            for each in left
-            if (each.request, each.device.name) == (wanted.request, wanted.device.name)
+            attached_device
+            for attached_device in left
+            if (attached_device.request, attached_device.device.name)
+            == (wanted.request, wanted.device.name)
         )
         attached = None if wanted.admin_access else next(same, None)
         if attached is not None:
@@ -232,7 +233,7 @@ def _good(allocation: Allocation, device: AttachedDevice) -> tuple[Condition, ..
     else:
         made = [Condition(READY, true=True, reason=RDMA_ONLY_READY, message=text)]
     if device.rdma:
-        names = ", ".join(device.rdma_name or each.name for each in device.rdma)
+        names = ", ".join(device.rdma_name or rdma_device.name for rdma_device in device.rdma)
         made.append(
             Condition(
                 RDMA_READY, true=True, reason=RDMA_READY, message=one_line(names, MAX_MESSAGE)
@@ -249,7 +250,7 @@ def _bad(
     types += [NETWORK_READY] if wanted.device.key.name and not stays else []
     types += [RDMA_READY] if wanted.device.rdma_devices and not _shares_rdma(wanted, device) else []
     reason, text = outlook.reason or PENDING, one_line(outlook.message, MAX_MESSAGE)
-    return tuple(Condition(each, true=False, reason=reason, message=text) for each in types)
+    return tuple(Condition(kind, true=False, reason=reason, message=text) for kind in types)
 
 
 def _shares_rdma(wanted: AllocatedDevice, device: AttachedDevice | None) -> bool:
@@ -264,7 +265,7 @@ def _shares_rdma(wanted: AllocatedDevice, device: AttachedDevice | None) -> bool
 def _network(device: AttachedDevice) -> NetworkData | None:
     if not device.pod_name:
         return None
-    addresses = dict.fromkeys(each for cidr in device.addresses if (each := _canonical(cidr)))
+    addresses = dict.fromkeys(address for cidr in device.addresses if (address := _canonical(cidr)))
     return NetworkData(device.pod_name, device.mac.lower(), tuple(addresses)[:MAX_IPS])
 
 

@@ -136,4 +136,4 @@ class StatusReporter:
                     self._judge(known)
 
     def _next(self) -> float:
-        return min((each.again for each in self._known.values()), default=inf)
+        return min((claim.again for claim in self._known.values()), default=inf)

@@ -103,7 +103,7 @@ class Backlog:
         """Return when the next may be posted, inf if there is nothing to post."""
         levels = {
             uid: self._bucket(uid).level(now)
-            for uid in {each.occurrence.subject.uid for each in self._waiting.values()}
+            for uid in {event.occurrence.subject.uid for event in self._waiting.values()}
         }
         return min(
             (now + max(0.0, _FULL - level) * REFILL_S for level in levels.values()), default=inf

@@ -73,7 +73,7 @@ def of_notice(notice: Notice, now_s: float) -> tuple[Occurrence, ...]:
             return (_of_claim(claim, SWEPT, text, now_s, warning=False),)
         case Stranded(claim, pod, waiting):
             text = f"claim {claim.name}: {held_message(pod, 'this pod')}"
-            return tuple(_of_pod(each, HELD, text, now_s, once=True) for each in waiting)
+            return tuple(_of_pod(pod, HELD, text, now_s, once=True) for pod in waiting)
         case _:
             return ()
 
@@ -82,9 +82,9 @@ def of_attachment(attachment: Attachment, now_s: float) -> tuple[Occurrence, ...
     """Return the event specs of the plugin's record of a claim, for its pod."""
     told = [
         _of_pod(attachment.pod, DEVICE_WARNING, f"{name}: {warning}", now_s, once=True)
-        for each in attachment.devices
-        for name in (each.pod_name or each.device.name,)
-        for warning in each.warnings
+        for device in attachment.devices
+        for name in (device.pod_name or device.device.name,)
+        for warning in device.warnings
     ]
     failure = attachment.failure
     if failure is not None:

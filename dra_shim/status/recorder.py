@@ -67,8 +67,8 @@ class EventPoster:
 
     def add(self, occurrences: Iterable[Occurrence]) -> None:
         """Queue an event to be posted soon; a repeated one is not queued again."""
-        for each in occurrences:
-            if self._backlog.add(each):
+        for event in occurrences:
+            if self._backlog.add(event):
                 self._alarm.stir()
 
     async def run(self) -> NoReturn:

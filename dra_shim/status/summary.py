@@ -68,7 +68,7 @@ def verdict(standing: Standing, age_s: float, now_s: float) -> Verdict:
     """
     allocation, attachment = standing.allocation, standing.attachment
     told = of_attachment(attachment, now_s) if attachment else ()
-    told = tuple(each for each in told if now_s - each.at < NEWS_S)
+    told = tuple(event for event in told if now_s - event.at < NEWS_S)
     if allocation is None:
         return Verdict((), told, DEPARTURE_S)
     if standing.is_passing:

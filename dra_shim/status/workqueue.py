@@ -55,7 +55,7 @@ class Agenda:
     @property
     def due(self) -> float:
         """Return when the next claim is due, inf for none."""
-        first = min((each.due for each in self._jobs.values()), default=inf)
+        first = min((job.due for job in self._jobs.values()), default=inf)
         return max(first, self._silent_until)
 
     def want(self, claim: ObjectRef, devices: Devices, now: float, patience_s: float) -> None:
@@ -70,7 +70,7 @@ class Agenda:
 
     def begin(self) -> Job:
         """Return the claim that is due first; it is being seen to from now on."""
-        job = min(self._jobs.values(), key=lambda each: each.due)
+        job = min(self._jobs.values(), key=lambda job: job.due)
         job.due = inf
         return job
 

@@ -44,7 +44,7 @@ class CallCounts:
             "Claims by what became of them; ungated: no container is held back for it; stranded: "
             "a pod waits in vain for what was prepared for an earlier one.",
             ("result",),
-            [(each,) for each in RESULTS],
+            [(result,) for result in RESULTS],
         )
         self._failures = Counter(
             "dra_shim_claim_failures_total",
@@ -291,7 +291,7 @@ class Metrics:
     def text(self) -> str:
         """Return everything in Prometheus's format, the process's own numbers included."""
         parts = (self.calls, self.server, self.status, self.node)
-        return exposition(each for part in parts for each in part.families) + process_text()
+        return exposition(family for part in parts for family in part.families) + process_text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ class MeteredDriver:
         """See Driver."""
         begin = self.clock()
         answers = await self.driver.prepare(claims, limit_s)
-        failed = any(each.error for each in answers.values())
+        failed = any(answer.error for answer in answers.values())
         if claims:  # a probe has none
             self.counts.called(PREPARE, self.clock() - begin, failed=failed)
         return answers

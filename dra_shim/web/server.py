@@ -103,8 +103,8 @@ class WebServer:
             self._connected, host, port, limit=_PIECE, backlog=_AT_ONCE
         )
         try:
-            for each in server.sockets:
-                with socket.socket(fileno=os.dup(each.fileno())) as listening:
+            for bound in server.sockets:
+                with socket.socket(fileno=os.dup(bound.fileno())) as listening:
                     listening.listen(_WAITING)
             port = server.sockets[0].getsockname()[1]
             self._notify(Listening(Address(self._address.host, port)))
@@ -135,7 +135,7 @@ class WebServer:
 
     def _made_room(self) -> bool:
         """Hang up by rule 2; False if all wait for pages that are being made."""
-        waiting = [(each.standing, task) for task, each in self._talks.items() if each.waits]
+        waiting = [(talk.standing, task) for task, talk in self._talks.items() if talk.waits]
         if waiting:
             _, least = min(waiting, key=lambda item: item[0])
             del self._talks[least]

@@ -26,9 +26,11 @@ def refuse_held(
     Raises:
         HeldError: one of them is held.
     """
-    wanted = {each.device.name: (claim, each) for claim in claims for each in moved(claim)}
-    uids = {each.claim.uid for each in claims}
-    for holder in [each for each in records if each.holds_devices]:
+    wanted = {
+        allocated.device.name: (claim, allocated) for claim in claims for allocated in moved(claim)
+    }
+    uids = {allocation.claim.uid for allocation in claims}
+    for holder in [record for record in records if record.holds_devices]:
         if holder.claim.uid in uids and holder.pod.uid != pod.uid:
             raise HeldError(_held(f"claim {holder.claim}", holder, live))
         for device in holder.devices:
@@ -81,8 +83,10 @@ def refuse_unusable(
         UnusableRecordError: it is the record of one of the claims.
         HeldError: it may have one of their devices.
     """
-    wanted = {each.device.name: (claim, each) for claim in claims for each in moved(claim)}
-    own = {each.claim.uid: each for each in claims}
+    wanted = {
+        allocated.device.name: (claim, allocated) for claim in claims for allocated in moved(claim)
+    }
+    own = {allocation.claim.uid: allocation for allocation in claims}
     for damage in damages:
         if damage.claim_uid in own:
             claim = own[damage.claim_uid].claim
@@ -102,7 +106,7 @@ def _named(damage: Damage, allocated: Allocation | None) -> tuple[tuple[str, str
     if damage.broken.devices is not None:
         return damage.broken.devices
     devices = moved(allocated) if allocated else ()
-    return tuple((each.device.name, each.share_id) for each in devices)
+    return tuple((device.device.name, device.share_id) for device in devices)
 
 
 def _held(subject: str, holder: Attachment, live: Container[str]) -> str:

@@ -133,7 +133,9 @@ class Attacher:
         late = Late(self.stuck_s, partial(self._tell_waiting, pod))
         async with self.meter.work.attaching(), self._locks.of(names, late):
             # What is in the pod stays out of it: another claim's failure must not undo it.
-            claims = tuple(each for each in claims if not self.is_attached(each, pod))
+            claims = tuple(
+                allocation for allocation in claims if not self.is_attached(allocation, pod)
+            )
             if not claims:
                 return
             if pod.sandbox_id not in self.live:
@@ -163,7 +165,7 @@ class Attacher:
         try:
             done = await self.overseer.done(
                 lambda: self.executor.attach(pod, netns, claims, previous),
-                tuple(_blank(pod, netns, each) for each in claims),
+                tuple(_blank(pod, netns, allocation) for allocation in claims),
             )
         except Exception:
             self.holding.end_if_home(netns)
@@ -190,19 +192,21 @@ class Attacher:
         but: NetnsId | None = None,
     ) -> None:
         """Release namespaces that no record of the claims references any more."""
-        before = {previous[each.claim.uid].netns for each in claims if each.claim.uid in previous}
+        before = {
+            previous[claim.claim.uid].netns for claim in claims if claim.claim.uid in previous
+        }
         for netns in before - {but}:
             self.holding.end_if_home(netns)
 
     def _records(self) -> dict[str, Attachment]:
-        return {each.claim.uid: each for each in self.attachments.all()}
+        return {attachment.claim.uid: attachment for attachment in self.attachments.all()}
 
     def _log_attached(self, pod: Pod, attachment: Attachment) -> None:
         self.log.info(
             "attached",
             pod=str(pod),
             claim=str(attachment.claim),
-            devices=[_told(each) for each in attachment.devices],
+            devices=[_told(device) for device in attachment.devices],
         )
         for device in attachment.devices:
             for warning in device.warnings:
@@ -230,10 +234,10 @@ class Attacher:
 
     def _device_names(self, claims: tuple[Allocation, ...]) -> set[str]:
         """Return what the claims have, and what their records are of."""
-        names = {each.device.name for claim in claims for each in claim.devices}
+        names = {device.device.name for claim in claims for device in claim.devices}
         for claim in claims:
             record = self.attachments.get(claim.claim.uid)
-            names |= {each.device.name for each in record.devices} if record else set()
+            names |= {device.device.name for device in record.devices} if record else set()
         return names
 
     def open_gate(self, allocation: Allocation, attachment: Attachment) -> None:
@@ -246,7 +250,7 @@ class Attacher:
 
     async def detach(self, attachment: Attachment) -> None:
         """Restore one claim's devices, as far as possible now; not if attached meanwhile."""
-        async with self._locks.of(each.device.name for each in attachment.devices):
+        async with self._locks.of(device.device.name for device in attachment.devices):
             current = self.attachments.get(attachment.claim.uid)
             if current is None or current.sandbox_id != attachment.sandbox_id:
                 return  # Another sandbox's attach came first and took over.
@@ -288,7 +292,7 @@ class Attacher:
         uid = attachment.claim.uid
         if allocation is not None and not _has_its_devices(attachment, allocation):
             allocation = None
-        async with self._locks.of(each.device.name for each in attachment.devices):
+        async with self._locks.of(device.device.name for device in attachment.devices):
             if self.attachments.get(uid) != attachment or not self.kernel.hold(attachment.netns):
                 return
             current = await self.overseer.done(
@@ -320,9 +324,9 @@ class Attacher:
 
     def _log_changed(self, before: Attachment, now: Attachment) -> None:
         pairs = zip(before.devices, now.devices, strict=True)
-        if all(was.char_devices == each.char_devices for was, each in pairs):
+        if all(was.char_devices == device.char_devices for was, device in pairs):
             return
-        files = (file for each in now.devices for file in each.char_devices)
+        files = (file for device in now.devices for file in device.char_devices)
         self.log.warning(
             "RDMA device files changed",
             pod=str(now.pod),
@@ -340,7 +344,7 @@ class Attacher:
 
         def known() -> set[str]:
             records = self.attachments.all()
-            return {each.child for record in records for each in record.devices}
+            return {device.child for record in records for device in record.devices}
 
         gone = await self.overseer.done(lambda: remove_strays(self.kernel, known))
         if gone:
@@ -359,12 +363,12 @@ class Attacher:
 
     def are_attached(self, claims: tuple[Allocation, ...], pod: Pod) -> bool:
         """Whether the devices of all the claims are in this very sandbox, configured."""
-        return all(self.is_attached(each, pod) for each in claims)
+        return all(self.is_attached(claim, pod) for claim in claims)
 
 
 def _blank(pod: Pod, netns: NetnsId, claim: Allocation) -> Attachment:
     """Return a record of a claim of which nothing is known to have been touched."""
-    devices = tuple(AttachedDevice(each.request, each.device) for each in moved(claim))
+    devices = tuple(AttachedDevice(device.request, device.device) for device in moved(claim))
     return Attachment(claim.claim, claim.pod, pod.sandbox_id, netns, Phase.FAILED, devices)
 
 
@@ -374,5 +378,5 @@ def _told(device: AttachedDevice) -> str:
 
 def _has_its_devices(record: Attachment, claim: Allocation) -> bool:
     """Whether the record is of the devices that the claim has now."""
-    recorded = {each.identity for each in record.devices}
-    return recorded == {each.identity for each in moved(claim)}
+    recorded = {device.identity for device in record.devices}
+    return recorded == {device.identity for device in moved(claim)}

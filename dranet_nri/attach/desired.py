@@ -143,7 +143,7 @@ class Target:
     def _addresses(self, refused: Refused) -> tuple[str, ...]:
         lacking = {op.address for op, _ in refused if isinstance(op, AddAddress)}
         wanted = self.network.addresses if self.network else ()
-        return tuple(each.cidr for each in wanted if each not in lacking)
+        return tuple(address.cidr for address in wanted if address not in lacking)
 
     def _told(self, refused: Refused, options: RdmaOptions) -> Iterator[str]:
         """Yield what the pod has not of the network."""
@@ -154,7 +154,7 @@ class Target:
         is_roce = self.wanted.device.attribute("dra.net/rdmaProtocol") == "roce"
         wants_files = is_roce and not self.child and char_kinds(self.wanted.config, options.kinds)
         addresses = map(ip_interface, self._addresses(refused))
-        if wants_files and all(each.is_link_local for each in addresses):
+        if wants_files and all(address.is_link_local for address in addresses):
             yield f"{NETWORK}{NO_GID_WARNING}"
 
 
@@ -197,7 +197,7 @@ def _with_programs(session: Session, host: LinkState | None) -> LinkState | None
 
 def moved(allocation: Allocation) -> tuple[AllocatedDevice, ...]:
     """Return the devices that the pod gets; adminAccess results only observe."""
-    return tuple(each for each in allocation.devices if not each.admin_access)
+    return tuple(device for device in allocation.devices if not device.admin_access)
 
 
 def carried(wanted: AllocatedDevice, before: Attachment | None) -> AttachedDevice:
@@ -255,12 +255,12 @@ def resolve(
         for record, allocation in zip(records, allocations, strict=True)
         for device, wanted in zip(record.devices, moved(allocation), strict=True)
     )
-    _require_distinct("interface", [each.network.name for each in targets if each.network])
+    _require_distinct("interface", [target.network.name for target in targets if target.network])
     rdma = {
-        (link.index, each.record.rdma_name)
-        for each in targets
-        if each.record.rdma_name
-        for link in each.record.rdma
+        (link.index, target.record.rdma_name)
+        for target in targets
+        if target.record.rdma_name
+        for link in target.record.rdma
     }
     _require_distinct("rdma", [name for _, name in rdma])
     return _beside_each_other(session, targets, beside)
@@ -280,12 +280,14 @@ def _beside_each_other(
     session: Session, targets: tuple[Target, ...], beside: tuple[Attachment, ...]
 ) -> tuple[Target, ...]:
     """Return the targets with distinct routes: those of other devices come from the kernel."""
-    seen = [each.observed for each in targets]
-    seen += (look(session, each) for record in beside for each in record.devices if each.touched)
-    networks = [each.network or PodNetwork("") for each in targets]
+    seen = [target.observed for target in targets]
+    seen += (
+        look(session, device) for record in beside for device in record.devices if device.touched
+    )
+    networks = [target.network or PodNetwork("") for target in targets]
     if not any(network.routes for network in networks):
         return targets
-    there = [each.pod for each in seen]
+    there = [observed.pod for observed in seen]
     taken = session.pod_slots({state.link.index for state in there if state})
     placed = beside_each_other(networks, [state.routes if state else () for state in there], taken)
     return tuple(
@@ -376,14 +378,14 @@ def _snapshot(session: Session, wanted: AllocatedDevice, observed: Observed) -> 
             " run dranet-nri status"
         )
     defaults = {("mpls", "input"): "0"}  # of whoever arrives (mpls_add_dev), with no file for it
-    defaults |= {(each.family, each.key): each.value for each in session.default_sysctls()}
+    defaults |= {(sysctl.family, sysctl.key): sysctl.value for sysctl in session.default_sysctls()}
     lost = (
         # Without a default it is no sysctl of this kernel, though netlink may have it; or secret.
-        each
-        for each in host.sysctls
-        if each.secret
-        or each.value != defaults.get((each.family, each.key), each.value)
-        or each == MAKES_NONE
-        or (each.key == "accept_dad" and (host.link.flags or 0) & IFF_NOARP)
+        sysctl
+        for sysctl in host.sysctls
+        if sysctl.secret
+        or sysctl.value != defaults.get((sysctl.family, sysctl.key), sysctl.value)
+        or sysctl == MAKES_NONE
+        or (sysctl.key == "accept_dad" and (host.link.flags or 0) & IFF_NOARP)
     )
     return replace(host, sysctls=tuple(lost))

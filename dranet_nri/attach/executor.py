@@ -122,10 +122,14 @@ class Executor:
             RefusedError: the wanted state cannot be had; nothing was done, and recorded.
             InvalidValueError: the record would break a rule, as too many routes do; the same.
         """
-        records = tuple(self._intent(pod, netns, each, previous) for each in allocations)
-        own = {each.claim.uid for each in allocations}
+        records = tuple(
+            self._intent(pod, netns, allocation, previous) for allocation in allocations
+        )
+        own = {allocation.claim.uid for allocation in allocations}
         beside = tuple(
-            each for uid, each in previous.items() if uid not in own and each.netns == netns
+            attachment
+            for uid, attachment in previous.items()
+            if uid not in own and attachment.netns == netns
         )
         try:
             session = self._kernel.session(netns)
@@ -163,7 +167,7 @@ class Executor:
             sandbox_id=pod.sandbox_id,
             netns=netns,
             phase=Phase.INTENT,
-            devices=tuple(carried(each, before) for each in moved(allocation)),
+            devices=tuple(carried(device, before) for device in moved(allocation)),
             attempt=before.attempt + 1 if before else 1,
             failure=before.failure if before and same_pod else None,
         )
@@ -256,7 +260,7 @@ class Executor:
             devices = record.devices
             if undone is not None:
                 devices = tuple(
-                    replace(each, home=each.identity not in undone.away) for each in devices
+                    replace(device, home=device.identity not in undone.away) for device in devices
                 )
             count = record.failure.count + 1 if record.failure else 1
             wall_s = self._clock.wall()
@@ -331,7 +335,7 @@ class Executor:
     def _detached(
         self, attachment: Attachment, devices: tuple[AttachedDevice, ...], returns: list[Return]
     ) -> Attachment:
-        home = all(each.home for each in devices)
+        home = all(device.home for device in devices)
         record = replace(
             attachment,
             devices=devices,

@@ -147,7 +147,7 @@ def remove_strays(kernel: Kernel, known: Callable[[], Collection[str]]) -> tuple
     try:
         made = session.children()
         kept = known() if made else ()
-        strays = [each for each in made if each[0] not in kept]
+        strays = [child for child in made if child[0] not in kept]
         for _, index in strays:
             session.apply(DelLink(Ns.HOST, index))
     finally:

@@ -246,7 +246,7 @@ class Standing:
             if record.phase is Phase.ATTACHED:
                 devices["in_pod",] += len(record.devices)
             else:
-                devices["away",] += sum(each.touched for each in record.devices)
+                devices["away",] += sum(device.touched for device in record.devices)
         self._claims.set_all(claims)
         self._devices.set_all(devices)
         self._serving.set(int(serving))

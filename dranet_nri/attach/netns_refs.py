@@ -30,7 +30,10 @@ class Holding:
 
     def end_if_home(self, netns: NetnsId) -> None:
         """Release the namespace once no allocated device is in it."""
-        if not any(each.netns == netns and each.is_away for each in self.attachments.all()):
+        if not any(
+            attachment.netns == netns and attachment.is_away
+            for attachment in self.attachments.all()
+        ):
             self.end(netns)
 
     def end_if_late(self, netns: NetnsId) -> None:
@@ -51,5 +54,11 @@ class Holding:
 
     def _returns_all(self, netns: NetnsId) -> bool:
         """Whether the kernel brings what is away in the namespace; a virtual device would die."""
-        away = (each for each in self.attachments.all() if each.netns == netns and each.is_away)
-        return all(nic.home or nic.device.key.bus for each in away for nic in each.devices)
+        away = (
+            attachment
+            for attachment in self.attachments.all()
+            if attachment.netns == netns and attachment.is_away
+        )
+        return all(
+            nic.home or nic.device.key.bus for attachment in away for nic in attachment.devices
+        )

@@ -318,10 +318,10 @@ def _is_standing(warning: str) -> bool:
 
 
 def _once(chars: "chain[CharDevice]") -> tuple[CharDevice, ...]:
-    by_path = {each.path: each for each in chars}
+    by_path = {char.path: char for char in chars}
     return tuple(by_path[path] for path in sorted(by_path))
 
 
 def _missing(chars: tuple[CharDevice, ...], kinds: tuple[CharKind, ...]) -> tuple[CharKind, ...]:
-    names = {each.path.rpartition("/")[2].rstrip("0123456789") for each in chars}
+    names = {char.path.rpartition("/")[2].rstrip("0123456789") for char in chars}
     return tuple(kind for kind in kinds if kind not in names)

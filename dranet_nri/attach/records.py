@@ -50,7 +50,9 @@ class SharedAttachments:
         """
         with self._guard:
             self._store.refresh()
-            return tuple(each for each in of_attachments(self._store) if each.broken.in_the_way)
+            return tuple(
+                damage for damage in of_attachments(self._store) if damage.broken.in_the_way
+            )
 
     def remove(self, claim_uid: str) -> None:
         """Forget the claim; see RecordStore.remove."""

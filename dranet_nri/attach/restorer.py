@@ -42,7 +42,7 @@ class WayHome:
         A route may need another one of them. One device's error must not block others.
         """
         devices, patient = attachment.devices, is_patient(attachment.failure)
-        moves = [_tried(each, partial(self._move, session, each)) for each in devices[::-1]]
+        moves = [_tried(device, partial(self._move, session, device)) for device in devices[::-1]]
         return [
             move
             if isinstance(move, Return)

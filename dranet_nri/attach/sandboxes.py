@@ -89,7 +89,7 @@ class Sandboxes:
     def others(self, pod: Pod) -> tuple[Pod, ...]:
         """Return what else is said to be a living sandbox of the pod."""
         of_pod = self._by_uid.get(pod.uid, {})
-        return tuple(each for each in of_pod.values() if each.sandbox_id != pod.sandbox_id)
+        return tuple(sandbox for sandbox in of_pod.values() if sandbox.sandbox_id != pod.sandbox_id)
 
     def take(self, listed: Iterable[Pod], holders: Collection[str]) -> None:
         """Take the runtime's list as the truth.

@@ -38,7 +38,11 @@ def still_attached(
     Raises:
         KernelError: the kernel could not be read.
     """
-    configs = {each.identity: each.config for each in moved(allocation)} if allocation else {}
+    configs = (
+        {allocated.identity: allocated.config for allocated in moved(allocation)}
+        if allocation
+        else {}
+    )
     devices: list[AttachedDevice] = []
     for device in attachment.devices:
         now = _seen_again(session, device, configs.get(device.identity), options)

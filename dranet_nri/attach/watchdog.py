@@ -62,7 +62,7 @@ class Overseer:
         Raises:
             Exception: what work raises, or that there can be no thread.
         """
-        before = tuple(self.attachments.get(each.claim.uid) for each in records)
+        before = tuple(self.attachments.get(attachment.claim.uid) for attachment in records)
         try:
             return await self._watched(work, records)
         except DranetError:
@@ -76,7 +76,7 @@ class Overseer:
         notes: list[Note] = []
 
         def tell(step: str) -> None:
-            claims = ", ".join(str(each.claim) for each in records)
+            claims = ", ".join(str(record.claim) for record in records)
             since_s = self.clock.boot() - self.patience_s
             self.counts.now_stuck(work, Stuck(since_s, claims, step))
             notes.extend(self._note(records, step))

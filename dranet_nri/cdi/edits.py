@@ -76,7 +76,7 @@ def cdi_ids(allocation: Allocation) -> tuple[tuple[str, str], ...]:
 def gated_requests(allocation: Allocation) -> tuple[str, ...]:
     """Return the requests whose devices the pod gets; adminAccess results only observe."""
     return tuple(
-        dict.fromkeys(each.request for each in allocation.devices if not each.admin_access)
+        dict.fromkeys(device.request for device in allocation.devices if not device.admin_access)
     )
 
 
@@ -88,7 +88,7 @@ def listed(allocation: Allocation, container: str) -> tuple[str, ...]:
     requests = gated_requests(allocation)
     if not allocation.containers:
         return requests
-    named = [each.request for each in allocation.containers if each.container == container]
+    named = [user.request for user in allocation.containers if user.container == container]
     if "" in named:
         return requests
     return tuple(request for request in requests if request in named)
@@ -118,7 +118,7 @@ def carried_claims(container: Container, directory: str) -> tuple[str, ...]:
 
 def carried_namespaces(container: Container) -> tuple[str, ...]:
     """Return the paths of the network namespaces that its CDI files were written for."""
-    ours = (each for each in container.mounts if each.destination.startswith(f"{NETNS_ROOT}/"))
+    ours = (mount for mount in container.mounts if mount.destination.startswith(f"{NETNS_ROOT}/"))
     return tuple(dict.fromkeys(mount.source for mount in ours))
 
 
@@ -139,15 +139,15 @@ def edits(
         options: the operator's choices.
     """
     requests = listed(allocation, container.name)
-    devices = tuple(each for each in attachment.devices if each.request in requests)
+    devices = tuple(device for device in attachment.devices if device.request in requests)
     chars = _char_devices(devices)
     env = _environment(allocation, devices) if options.environment else ()
-    present = {each.partition("=")[0] for each in container.env}
+    present = {variable.partition("=")[0] for variable in container.env}
     mounted = {mount.destination for mount in container.mounts}
-    mounts = (_metadata_mount(allocation, each, directory) for each in requests)
+    mounts = (_metadata_mount(allocation, request, directory) for request in requests)
     return Edits(
         mounts=tuple(mount for mount in mounts if mount.destination not in mounted),
-        char_devices=tuple(each for each in chars if each.path not in container.device_paths),
+        char_devices=tuple(char for char in chars if char.path not in container.device_paths),
         env=tuple(pair for pair in env if pair[0] not in present),
         rlimits=_rlimits(chars, container, options),
     )
@@ -191,7 +191,7 @@ def rdma_warnings(
             " default_ulimits; containerd: base_runtime_spec) or another plugin: registering memory"
             " for RDMA fails above that; raise it there, or give the container IPC_LOCK"
         )
-    closed = [each.path for each in chars if _ROOT_ONLY.search(each.path)]
+    closed = [char.path for char in chars if _ROOT_ONLY.search(char.path)]
     if container.own_users and closed:
         yield (
             f"it has a user namespace, in which {', '.join(closed)} has the node's mode, which is"
@@ -205,11 +205,11 @@ def _environment(
 ) -> tuple[tuple[str, str], ...]:
     pairs: list[tuple[str, str]] = []
     claim = allocation.pod_claim_name or allocation.claim.name
-    for request in dict.fromkeys(each.request for each in devices):
-        of_request = [each for each in devices if each.request == request]
+    for request in dict.fromkeys(device.request for device in devices):
+        of_request = [device for device in devices if device.request == request]
         prefix = f"DRA_NET_{_env_word(claim)}_{_env_word(request)}"
-        names = ",".join(each.pod_name for each in of_request if each.pod_name)
-        rdma = ",".join(name for each in of_request for name in _rdma_names(each))
+        names = ",".join(device.pod_name for device in of_request if device.pod_name)
+        rdma = ",".join(name for device in of_request for name in _rdma_names(device))
         pairs += [(f"{prefix}_IFNAMES", names)] if names else []
         pairs += [(f"{prefix}_RDMA_DEVICES", rdma)] if rdma else []
     return tuple(pairs)
@@ -264,7 +264,7 @@ def _cdi_device(
     directory: str,
     options: EditOptions,
 ) -> dict[str, object]:
-    devices = tuple(each for each in attachment.devices if each.request == request)
+    devices = tuple(device for device in attachment.devices if device.request == request)
     env = _environment(allocation, devices) if options.environment else ()
     claim = allocation.pod_claim_name or allocation.claim.name
     netns = Mount(
@@ -281,7 +281,7 @@ def _cdi_device(
             }
             for mount in (_metadata_mount(allocation, request, directory), netns)
         ],
-        "deviceNodes": [_device_node(each) for each in _char_devices(devices)],
+        "deviceNodes": [_device_node(char) for char in _char_devices(devices)],
         "env": [f"{name}={value}" for name, value in env],
     }
     return {
@@ -305,15 +305,15 @@ def metadata(allocation: Allocation, attachment: Attachment, request: str) -> by
     In it an alternative of firstAvailable has its full name, and each its own entry. The scheduler
     gives a request devices of one alternative.
     """
-    pools = {each.device.name: each.pool for each in allocation.devices}
-    given = [each for each in allocation.devices if each.request == request]
-    names = {each.device.name: each.full_request for each in given}
+    pools = {device.device.name: device.pool for device in allocation.devices}
+    given = [device for device in allocation.devices if device.request == request]
+    names = {device.device.name: device.full_request for device in given}
     devices: dict[str, list[object]] = {}
-    for each in attachment.devices:
-        name = each.device.name
-        if each.request == request:
+    for device in attachment.devices:
+        name = device.device.name
+        if device.request == request:
             found = devices.setdefault(names.get(name, request), [])
-            found.append(_metadata_device(pools[name], each))
+            found.append(_metadata_device(pools[name], device))
     body = {
         "kind": "DeviceMetadata",
         "metadata": {
@@ -366,14 +366,14 @@ def _tagged(value: AttributeValue) -> dict[str, object]:
 
 def merged_edits(one: Edits, other: Edits) -> Edits:
     """Return both; what the first has already is left out of the second."""
-    paths = {each.path for each in one.char_devices}
-    limits = {each.type for each in one.rlimits}
+    paths = {char_device.path for char_device in one.char_devices}
+    limits = {rlimit.type for rlimit in one.rlimits}
     return Edits(
         mounts=(*one.mounts, *other.mounts),
         char_devices=(
             *one.char_devices,
-            *(each for each in other.char_devices if each.path not in paths),
+            *(char_device for char_device in other.char_devices if char_device.path not in paths),
         ),
         env=(*one.env, *other.env),
-        rlimits=(*one.rlimits, *(each for each in other.rlimits if each.type not in limits)),
+        rlimits=(*one.rlimits, *(rlimit for rlimit in other.rlimits if rlimit.type not in limits)),
     )

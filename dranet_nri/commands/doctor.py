@@ -132,7 +132,7 @@ def findings(rdma: Sequence[RdmaDevice], seen: Checkup) -> Iterator[Finding]:
 
 def name_findings(functions: Sequence[PciFunction]) -> Iterator[Finding]:
     """Yield whether the words of the PCI ID database are there, which selectors may compare."""
-    if functions and all(each.vendor_name == UNKNOWN_NAME for each in functions):
+    if functions and all(function.vendor_name == UNKNOWN_NAME for function in functions):
         text = (
             f'dra.net/pciVendor and pciDevice of all NICs are "{UNKNOWN_NAME}", and selectors and '
             "filters that compare them match nothing: install the PCI ID database (package pci.ids "
@@ -190,14 +190,14 @@ def verbs_findings(
     if not installed:
         text = "not asked: pyverbs is not installed (Debian: python3-pyverbs, for its own Python)"
         yield Finding("verbs", Grade.NOTE, text)
-    for each in probed:
-        match each:
+    for device in probed:
+        match device:
             case VerbsFailure(name, reason):
                 yield Finding(name, Grade.BAD, f"cannot be opened: {reason}")
             case VerbsDevice():
-                yield Finding(each.name, Grade.OK, _limits(each))
+                yield Finding(device.name, Grade.OK, _limits(device))
             case _:
-                assert_never(each)
+                assert_never(device)
 
 
 def print_report(
@@ -205,11 +205,15 @@ def print_report(
 ) -> int:
     """Print the report and return the exit code: 1 if a finding is bad, else 0."""
     if as_json:
-        verbs = [asdict(each) for each in probed]
-        print(json.dumps({"findings": [asdict(each) for each in found], "verbs": verbs}, indent=2))
+        verbs = [asdict(device) for device in probed]
+        print(
+            json.dumps(
+                {"findings": [asdict(finding) for finding in found], "verbs": verbs}, indent=2
+            )
+        )
     else:
         say(*lines_of(found))
-    return 1 if any(each.grade is Grade.BAD for each in found) else 0
+    return 1 if any(finding.grade is Grade.BAD for finding in found) else 0
 
 
 def _mode(rdma: Sequence[RdmaDevice], mode: RdmaMode | None) -> Finding:
@@ -330,7 +334,7 @@ def _cdi_read_elsewhere(seen: Checkup) -> Finding | None:
         "CRI-O": seen.crio.cdi_dirs if seen.crio else None,
     }
     for runtime, dirs in told.items():
-        if dirs is not None and not CDI_DIRS & {each.rstrip("/") for each in dirs}:
+        if dirs is not None and not CDI_DIRS & {directory.rstrip("/") for directory in dirs}:
             text = (
                 f"{runtime} reads specs in {', '.join(dirs) or 'no directory'} only, so that every"
             )

@@ -56,7 +56,7 @@ def print_inventory(inventory: Inventory, rdma: Sequence[RdmaDevice] = (), *, as
     if rdma:
         rows = [
             _rdma_row(device, port)
-            for device in sorted(rdma, key=lambda each: each.name)
+            for device in sorted(rdma, key=lambda device: device.name)
             for port in device.ports
         ]
         say("", *table([_RDMA_COLUMNS, *rows]))

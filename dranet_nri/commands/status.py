@@ -34,14 +34,14 @@ def main(args: argparse.Namespace) -> int:
         AttachmentReader(args.run_dir / "attachments", owner=None) as attachments,
     ):
         rows = _rows(
-            allocations.records(), {each.claim.uid: each for each in attachments.records()}
+            allocations.records(), {record.claim.uid: record for record in attachments.records()}
         )
         warnings = _warnings(attachments.records())
         damages = (*of_allocations(allocations), *of_attachments(attachments))
-    broken = [each for each in damages if each.broken.in_the_way]
+    broken = [damage for damage in damages if damage.broken.in_the_way]
     if args.output == "json":
         named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-        aside = [each for each in damages if each not in broken]
+        aside = [damage for damage in damages if damage not in broken]
         shown = {"devices": named, "warnings": warnings, "broken": _by_claim(broken)}
         shown["moved_aside"] = _by_claim(aside)
         print(json.dumps({**shown, "plugin": _plugin(verdict)}, indent=1))
@@ -68,8 +68,8 @@ def _plugin(verdict: Verdict) -> dict[str, object]:
 def _by_claim(damages: Iterable[Damage]) -> dict[str, str]:
     """Return what is to be said of the records, by claim UID; of two that a claim has, of both."""
     said: dict[str, list[str]] = {}
-    for each in damages:
-        said.setdefault(each.claim_uid, []).append(each.text)
+    for damage in damages:
+        said.setdefault(damage.claim_uid, []).append(damage.text)
     return {uid: "; ".join(texts) for uid, texts in said.items()}
 
 
@@ -81,7 +81,7 @@ def _rows(
         if allocation.claim.uid in attachments:
             continue
         owner = (str(allocation.pod), str(allocation.claim))
-        rows += ((each.device.name, "allocated", *owner, "", "") for each in allocation.devices)
+        rows += ((device.device.name, "allocated", *owner, "", "") for device in allocation.devices)
     for record in attachments.values():
         owner = (str(record.pod), str(record.claim))
         reason = record.failure.message if record.failure else ""

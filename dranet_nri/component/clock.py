@@ -60,8 +60,8 @@ class Alarm:
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in waits:
-                each.cancel()
+            for wait in waits:
+                wait.cancel()
 
     async def _until_stirred(self) -> None:
         await self._stirred.wait()

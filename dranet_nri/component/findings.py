@@ -54,5 +54,7 @@ def table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 def lines_of(found: Sequence[Finding]) -> tuple[str, ...]:
     """Return a line for each finding, in columns."""
-    width = max((len(each.subject) for each in found), default=0)
-    return tuple(f"{each.grade:7}  {each.subject:{width}}  {each.text}" for each in found)
+    width = max((len(finding.subject) for finding in found), default=0)
+    return tuple(
+        f"{finding.grade:7}  {finding.subject:{width}}  {finding.text}" for finding in found
+    )

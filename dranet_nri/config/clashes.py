@@ -45,11 +45,11 @@ class Configured:
 def clashes(devices: Sequence[Configured]) -> tuple[str, ...]:
     """Return a violation for each name and address that more than one device would have."""
     users: dict[tuple[str, str], list[Configured]] = {}
-    for each in devices:
-        for wanted in dict.fromkeys(_wanted(each)):
-            users.setdefault(wanted, []).append(each)
+    for device in devices:
+        for wanted in dict.fromkeys(_wanted(device)):
+            users.setdefault(wanted, []).append(device)
     return tuple(
-        f"{path}: {show(value)}: is for {' and '.join(_title(each) for each in found)}, but one "
+        f"{path}: {show(value)}: is for {' and '.join(_title(user) for user in found)}, but one "
         f"device of the pod can have it; {_REMEDY[path]}"
         for (path, value), found in users.items()
         if len(found) > 1 or found[0].several

@@ -122,8 +122,8 @@ def _mac_violations(config: NetworkConfig, device: Device) -> Iterator[str]:
     size = _MAC_BYTES.get(str(encapsulation))
     given = [("interface.hardwareAddr", config.interface.hardware_addr)]
     given += [
-        (f"neighbors[{index}].hardwareAddr", each.hardware_addr)
-        for index, each in enumerate(config.neighbors)
+        (f"neighbors[{index}].hardwareAddr", neighbour.hardware_addr)
+        for index, neighbour in enumerate(config.neighbors)
     ]
     for path, mac in given:
         if mac and size and bytes_of_mac(mac) != size:

@@ -66,9 +66,9 @@ def select_config(
     """
     ours = [entry for entry in entries if entry.driver == DRIVER_NAME]
     if first_valid_wins:
-        chosen = [each for each in ours if not each.requests or request in each.requests]
+        chosen = [entry for entry in ours if not entry.requests or request in entry.requests]
     else:
-        chosen = [each for each in ours if each.parameters and each.applies_to(request)]
+        chosen = [entry for entry in ours if entry.parameters and entry.applies_to(request)]
     violations: list[str] = []
     for index, entry in enumerate(chosen):
         broken = _violations(entry)

@@ -87,13 +87,13 @@ def _may_be_missing(appeared: Collection[DeviceEvent], plugin: Plugin) -> bool:
     Hardware may, under any name. Virtual links come with every pod of the node: one is looked at
     if a claim that is not settled has its name.
     """
-    if any(each.subsystem != "net" or not each.path.startswith(VIRTUAL) for each in appeared):
+    if any(event.subsystem != "net" or not event.path.startswith(VIRTUAL) for event in appeared):
         return plugin.pending() > 0
-    names = {each.name for each in appeared}
+    names = {event.name for event in appeared}
     return any(
-        one.device.key.name in names or one.pod_name in names
-        for each in plugin.unsettled()
-        for one in each.devices
+        device.device.key.name in names or device.pod_name in names
+        for attachment in plugin.unsettled()
+        for device in attachment.devices
     )
 
 
@@ -268,7 +268,7 @@ class Daemon:
     def _clear(self, gate: Gate, attachments: SharedAttachments) -> None:
         """Remove gate files of a crash; a failure blocks no other work."""
         try:
-            gate.clear({each.claim.uid for each in attachments.all()})
+            gate.clear({attachment.claim.uid for attachment in attachments.all()})
         except OSError as error:
             self._log.warning("files of a crash not cleared", reason=str(error))
 
@@ -299,8 +299,8 @@ class Daemon:
                     tasks.create_task(self._stop_when_told(connection, stop), name="stop"),
                 )
                 await connection.run()
-                for each in helpers:
-                    each.cancel()
+                for helper in helpers:
+                    helper.cancel()
         finally:
             loop.remove_reader(plugin.allocations.fileno())
             loop.remove_reader(events.fileno())

@@ -82,7 +82,7 @@ def look(rdma: Sequence[RdmaDevice], places: Places) -> Checkup:
     Raises:
         KernelError: the kernel did not return the RDMA mode.
     """
-    found = {each.name: in_sysfs(places.sysfs, each.name, KINDS) for each in rdma}
+    found = {device.name: in_sysfs(places.sysfs, device.name, KINDS) for device in rdma}
     paths = sorted({char.path for chars in found.values() for char in chars})
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     with Folder(places.sysfs / "module") as folder:
@@ -125,7 +125,9 @@ def _mounted(path: Path, proc: Path) -> str:
     except OSError:
         return ""
     mounts = [line.split(" ") for line in lines]
-    kinds = [each[each.index("-") + 1] for each in mounts if "-" in each and each[4] == str(path)]
+    kinds = [
+        mount[mount.index("-") + 1] for mount in mounts if "-" in mount and mount[4] == str(path)
+    ]
     return kinds[-1] if kinds else ""
 
 

@@ -110,7 +110,9 @@ def rdma_devices_again(
         told: the latest netlink facts.
     """
     with Folder(sysfs / "class/infiniband") as folder:
-        read = (_device(folder, each.name, told) if each.name in names else each for each in before)
+        read = (
+            _device(folder, known.name, told) if known.name in names else known for known in before
+        )
         return tuple(device for device in read if device)
 
 

@@ -69,7 +69,7 @@ def containerd_file(path: Path) -> ContainerdFile | None:
         cdi=next((cdi for cdi in cri if cdi is not None), None),
         nri=_nri_of(document),
         nri_socket=socket if isinstance(socket, str) else "",
-        cdi_dirs=next((each for each in dirs if each is not None), None),
+        cdi_dirs=next((found for found in dirs if found is not None), None),
     )
 
 
@@ -96,7 +96,7 @@ def _crio_paths(directory: Path) -> Iterator[Path]:
     if main.exists():
         yield main
     if more.is_dir():
-        yield from sorted(each for each in more.iterdir() if each.is_file())
+        yield from sorted(path for path in more.iterdir() if path.is_file())
 
 
 def _nri_of(document: Mapping[str, object]) -> bool | None:
@@ -123,5 +123,5 @@ def _flag(section: Mapping[str, object], name: str) -> bool | None:
 def _texts(section: Mapping[str, object], name: str) -> tuple[str, ...] | None:
     value = section.get(name)
     return (
-        tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else None
+        tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else None
     )

@@ -105,7 +105,7 @@ class KnownLinks:
 
     def standing_on(self, indexes: Collection[int]) -> set[int]:
         """Return the links that name one of these as the one below."""
-        return {index for index, each in self.seen.items() if each.link.lower in indexes}
+        return {index for index, read in self.seen.items() if read.link.lower in indexes}
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ class Scanner:
             filters = links.tc_filters(netlink)
             routes, rules = default_routes(netlink), policy_routes(netlink)
         told = infiniband.told(self._sysfs)
-        known = KnownLinks({each.link.index: each for each in seen}, owned, filters, insight)
+        known = KnownLinks({read.link.index: read for read in seen}, owned, filters, insight)
         facts = host_facts(self._sysfs, known, routes, told=told)
         facts = replace(facts, policy_routes=rules, azure=azure.azure_host(self._sysfs, self._size))
         return _Seen(facts, known, told)
@@ -218,7 +218,7 @@ class Scanner:
     def _netdevs(
         self, before: Iterable[NetDevice], now: KnownLinks, indexes: Collection[int]
     ) -> Iterator[NetDevice]:
-        known = {each.link.index: each for each in before}
+        known = {device.link.index: device for device in before}
         with Folder(self._sysfs) as folder:
             for index in sorted(now.seen):
                 same = index in known and index not in indexes
@@ -237,7 +237,7 @@ class Scanner:
         if everything:
             seen.told = infiniband.told(self._sysfs)
             return _kept(infiniband.rdma_devices(self._sysfs, seen.told), before)
-        names = {each.name for each in before if _is_of(each, concerned)}
+        names = {device.name for device in before if _is_of(device, concerned)}
         if not names:
             return before
         seen.told = infiniband.told_again(seen.told, names)
@@ -263,8 +263,8 @@ def host_facts(
     functions = _functions(sysfs_root, rdma)
     with Folder(sysfs_root) as folder:
         netdevs = tuple(
-            _net_device(seen, index, sysfs.net_parent(folder, one.link))
-            for index, one in seen.seen.items()
+            _net_device(seen, index, sysfs.net_parent(folder, read.link))
+            for index, read in seen.seen.items()
         )
     near = sysfs.numa_near(sysfs_root)
     others = _besides(sysfs_root, functions)
@@ -286,7 +286,7 @@ def _functions(sysfs_root: Path, rdma: Iterable[RdmaDevice]) -> tuple[PciFunctio
 
 def _besides(sysfs_root: Path, functions: Iterable[PciFunction]) -> frozenset[str]:
     """Return the addresses of all other functions."""
-    return sysfs.pci_addresses(sysfs_root) - {each.address for each in functions}
+    return sysfs.pci_addresses(sysfs_root) - {function.address for function in functions}
 
 
 def _above(rdma: Iterable[RdmaDevice]) -> frozenset[str]:
@@ -306,8 +306,8 @@ def _is_of(device: RdmaDevice, concerned: Sequence[Link]) -> bool:
 
 def _kept(read: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
     """Return what was read, by the objects of before where it is the same."""
-    known = {each: each for each in before}
-    return tuple(known.get(each, each) for each in read)
+    known = {item: item for item in before}
+    return tuple(known.get(item, item) for item in read)
 
 
 def _sees(device: NetDevice) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -117,7 +117,9 @@ def numa_near(sysfs: Path) -> tuple[tuple[int, ...], ...]:
         nodes = sorted(int(found[1]) for found in names if found)
         table = {node: folder.text(f"node/node{node}/distance") for node in nodes}
         sockets = {node: _socket(folder, node) for node in nodes}
-    return near_nodes(nodes, table, {node: each for node, each in sockets.items() if each >= 0})
+    return near_nodes(
+        nodes, table, {node: socket for node, socket in sockets.items() if socket >= 0}
+    )
 
 
 def _socket(folder: Folder, node: int) -> int:

@@ -115,8 +115,10 @@ class Plugin:
         await self.attacher.idle(pod.sandbox_id)
         held = self._attached_to(pod.sandbox_id)
         await self._done(
-            Repair("detach failed", Subject.of(each), partial(self.attacher.detach, each))
-            for each in held
+            Repair(
+                "detach failed", Subject.of(attachment), partial(self.attacher.detach, attachment)
+            )
+            for attachment in held
         )
         if self._attached_to(pod.sandbox_id) or (held and self.pending()):
             self.attacher.wake()  # Another pod may wait for what came home.
@@ -136,16 +138,16 @@ class Plugin:
         records, directory = self.attacher.attachments, str(self.attacher.gate.metadata_dir)
         uids = carried(pod, container, records, directory)
         claims = tuple(
-            each
-            for each in self._claims(pod)
-            if each.claim.uid in uids or listed(each, container.name)
+            claim
+            for claim in self._claims(pod)
+            if claim.claim.uid in uids or listed(claim, container.name)
         )
         if claims and not self.attacher.are_attached(claims, pod):
             refuse_outlived(pod, self.attacher.live, self.attacher.kernel)
             self.attacher.live.enter(pod)
             await self.attacher.attach(pod, self._claims(pod))
         self._enter_missed(pod)
-        uids = uids.union(each.claim.uid for each in claims)
+        uids = uids.union(claim.claim.uid for claim in claims)
         refuse_unattached(pod, container, uids, records)
         merged = Edits()
         for claim in claims:
@@ -161,7 +163,7 @@ class Plugin:
         self, claim: Allocation, attachment: Attachment, pod: Pod, container: Container
     ) -> None:
         requests = listed(claim, container.name)
-        given = tuple(each for each in attachment.devices if each.request in requests)
+        given = tuple(device for device in attachment.devices if device.request in requests)
         for reason in rdma_warnings(given, container, self.attacher.options.memlock):
             self.log.warning(
                 "container may lack RDMA", pod=str(pod), container=container.name, reason=reason
@@ -178,7 +180,7 @@ class Plugin:
         busy = [pod for pod in live if self.attacher.is_busy(pod.sandbox_id)]
         live.take(
             (pod for pod in pods if not has_ended(pod, self.attacher.kernel)),
-            {each.sandbox_id for each in records if each.phase not in ENDED},
+            {record.sandbox_id for record in records if record.phase not in ENDED},
         )
         for pod in busy:
             if not (live.others(pod) or has_ended(pod, self.attacher.kernel)):
@@ -191,7 +193,7 @@ class Plugin:
         changed, unread = False, ""
         try:
             changed = bool(self.allocations.refresh())
-            unread = "; ".join(str(each.error) for each in self.allocations.unread)
+            unread = "; ".join(str(broken.error) for broken in self.allocations.unread)
         except Exception as error:  # noqa: BLE001 - one file must not stop a node
             unread = described(error)
         if unread and not self._unread:
@@ -223,8 +225,10 @@ class Plugin:
         Records come before the pods that may wait for what they have, and before the gates that
         may outlive them. That saves rounds; safe is any order, for devices are locked.
         """
-        for each in self.attacher.attachments.all():
-            yield Repair("repair failed", Subject.of(each), partial(self._reconcile_one, each))
+        for attachment in self.attacher.attachments.all():
+            yield Repair(
+                "repair failed", Subject.of(attachment), partial(self._reconcile_one, attachment)
+            )
         for pod in self.attacher.live:
             subject = Subject(str(pod), pod.sandbox_id)
             yield Repair("late attach failed", subject, partial(self._attach_late, pod))
@@ -240,23 +244,28 @@ class Plugin:
 
     def unsettled(self) -> tuple[Attachment, ...]:
         """Return the records of claims that are neither restored nor attached with open gates."""
-        return tuple(each for each in self.attacher.attachments.all() if not self._is_settled(each))
+        return tuple(
+            attachment
+            for attachment in self.attacher.attachments.all()
+            if not self._is_settled(attachment)
+        )
 
     def has_rdma(self) -> bool:
         """Whether a pod has a device with RDMA, whose device files can change their numbers."""
         return any(
-            each.phase is Phase.ATTACHED and any(one.device.rdma_devices for one in each.devices)
-            for each in self.attacher.attachments.all()
+            attachment.phase is Phase.ATTACHED
+            and any(device.device.rdma_devices for device in attachment.devices)
+            for attachment in self.attacher.attachments.all()
         )
 
     def has_any(self, names: Collection[str]) -> bool:
         """Whether a pod has a device whose PCI function, or one of whose files, has such a name."""
         return any(
-            one.device.key.pci in names
-            or any(file.path.rpartition("/")[2] in names for file in one.char_devices)
-            for each in self.attacher.attachments.all()
-            if each.phase is Phase.ATTACHED
-            for one in each.devices
+            device.device.key.pci in names
+            or any(file.path.rpartition("/")[2] in names for file in device.char_devices)
+            for attachment in self.attacher.attachments.all()
+            if attachment.phase is Phase.ATTACHED
+            for device in attachment.devices
         )
 
     async def _done(self, repairs: Iterable[Repair]) -> bool:
@@ -334,13 +343,13 @@ class Plugin:
                 " see dranet-nri status, then delete the pod so that it is recorded anew"
             )
         claims = self.allocations.by_pod(pod.uid)
-        for each in claims:
-            if each.boot_id and each.boot_id != self.boot_id:
+        for claim in claims:
+            if claim.boot_id and claim.boot_id != self.boot_id:
                 raise OutdatedError(
-                    f"pod {pod}: claim {each.claim} was allocated before the node was booted;"
+                    f"pod {pod}: claim {claim.claim} was allocated before the node was booted;"
                     " kubelet prepares it anew; without kubelet, run dra-shim allocate once more"
                 )
-        handed = tuple(each for each in claims if moved(each))
+        handed = tuple(claim for claim in claims if moved(claim))
         if handed == claims or not self._is_on_host_network(pod):
             return claims
         return handed  # who looks on can do so from there
@@ -352,9 +361,9 @@ class Plugin:
 
     def _attached_to(self, sandbox_id: str) -> tuple[Attachment, ...]:
         return tuple(
-            each
-            for each in self.attacher.attachments.all()
-            if each.sandbox_id == sandbox_id and each.phase is not Phase.HOME
+            attachment
+            for attachment in self.attacher.attachments.all()
+            if attachment.sandbox_id == sandbox_id and attachment.phase is not Phase.HOME
         )
 
     def _enter_missed(self, pod: Pod) -> None:

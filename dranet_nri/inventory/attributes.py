@@ -266,7 +266,7 @@ def _guid(guid: str) -> str:
 
 
 def _address_attributes(addresses: Sequence[Address]) -> Attributes:
-    versions = [(one.cidr, _global_version(one.cidr)) for one in addresses]
+    versions = [(address.cidr, _global_version(address.cidr)) for address in addresses]
     for name, version in (("dra.net/ipv4", 4), ("dra.net/ipv6", 6)):
         cidrs = [cidr for cidr, found in versions if found == version]
         if cidrs:

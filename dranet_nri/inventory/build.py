@@ -43,6 +43,7 @@ DEFAULT_FILTER: Final = (
 _RECORDABLE: Final = re.compile(r"[A-Za-z0-9_][!-.0-~]{0,63}")
 _STAYS: Final = "an IPoIB interface, which stays on the node (--move-ib-interfaces=false)"
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_VF_NUMBER: Final = re.compile(r"[0-9]+")
 _MULTI_PORT_DRIVERS: Final = frozenset({"cxgb3", "cxgb4", "mlx4_core"})
 
 
@@ -78,7 +79,7 @@ def inventory_from_facts(
         include: patterns of links that are offered though something says that the node uses them.
         move_ipoib: False: IPoIB interfaces are no devices, nor part of any.
     """
-    facts = _placed(facts)
+    facts = _with_representors(_placed(facts))
     reasons = hazards(facts, uplinks, include)
     facts, staying = (facts, ()) if move_ipoib else _without_ipoib(facts)
     bare = bare_hazards(facts)
@@ -128,7 +129,7 @@ def merge_known(inventory: Inventory, allocated: Sequence[Device]) -> Inventory:
                 attributes=_merged(live, known),
                 rdma_devices=live.rdma_devices or known.rdma_devices,
             )
-    excluded = tuple(each for each in inventory.excluded if each[0] not in devices)
+    excluded = tuple(entry for entry in inventory.excluded if entry[0] not in devices)
     return Inventory(tuple(devices[name] for name in sorted(devices)), excluded, inventory.unbound)
 
 
@@ -219,6 +220,22 @@ def _placed(facts: HostFacts) -> HostFacts:
     return replace(facts, functions=tuple(map(placed, facts.functions))) if table else facts
 
 
+def _with_representors(facts: HostFacts) -> HostFacts:
+    """Return the facts with the port names of representors in the form of current kernels.
+
+    mlx5 before Linux 5.0 numbers the representors of VFs: "0" where later kernels say "pf0vf0"
+    (commit c12ecc2305, "Move to use common phys port names"). Other drivers number their ports.
+    """
+    numbered = {function.address for function in facts.functions if function.driver == "mlx5_core"}
+
+    def renamed(netdev: NetDevice) -> NetDevice:
+        if netdev.pci not in numbered or not _VF_NUMBER.fullmatch(netdev.port_name):
+            return netdev
+        return replace(netdev, port_name=f"pf{netdev.pci[-1]}vf{netdev.port_name}")
+
+    return replace(facts, netdevs=tuple(map(renamed, facts.netdevs)))
+
+
 def _merged(live: Device, known: Device) -> tuple[tuple[str, AttributeValue], ...]:
     attributes = dict(live.attributes) | dict(known.attributes)
     if live.rdma_devices:
@@ -230,8 +247,8 @@ def _merged(live: Device, known: Device) -> tuple[tuple[str, AttributeValue], ..
 
 def _without_ipoib(facts: HostFacts) -> tuple[HostFacts, tuple[tuple[str, str], ...]]:
     """Return the facts without IPoIB interfaces, and what is excluded by that: (name, reason)."""
-    staying = [each.link for each in facts.netdevs if each.link.arphrd == ARPHRD_INFINIBAND]
-    others = tuple(each for each in facts.netdevs if each.link not in staying)
+    staying = [netdev.link for netdev in facts.netdevs if netdev.link.arphrd == ARPHRD_INFINIBAND]
+    others = tuple(netdev for netdev in facts.netdevs if netdev.link not in staying)
     excluded = ((interface_device_name(link.name), f"{link.name}: {_STAYS}") for link in staying)
     return replace(facts, netdevs=others), tuple(excluded)
 

@@ -176,7 +176,7 @@ def _is_own(rule: PolicyRoute, device: NetDevice) -> bool:
     if not rule.source or rule.invert:
         return False
     network = ip_network(rule.source, strict=False)
-    return any(ip_interface(each.cidr).ip in network for each in device.addresses)
+    return any(ip_interface(address.cidr).ip in network for address in device.addresses)
 
 
 def carrier_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
@@ -184,14 +184,15 @@ def carrier_hazards(devices: Sequence[NetDevice]) -> dict[int, str]:
 
     A VLAN counts that the host uses, and one that carries what counts; any other link counts.
     """
-    used = {each.link.index for each in devices if is_in_use(each.link, each.addresses)}
+    used = {device.link.index for device in devices if is_in_use(device.link, device.addresses)}
     uppers: dict[int, list[Link]] = defaultdict(list)
-    for each in devices:
-        if each.link.lower and each.link.kind not in BESIDE_LOWER:
-            uppers[each.link.lower].append(each.link)
-    elsewhere = {each.link.index: each.above_elsewhere for each in devices}
+    for device in devices:
+        if device.link.lower and device.link.kind not in BESIDE_LOWER:
+            uppers[device.link.lower].append(device.link)
+    elsewhere = {device.link.index: device.above_elsewhere for device in devices}
     found = (
-        (each.link.index, _carried(each.link.index, uppers, used, elsewhere)) for each in devices
+        (device.link.index, _carried(device.link.index, uppers, used, elsewhere))
+        for device in devices
     )
     return {index: reason for index, reason in found if reason}
 
@@ -266,7 +267,7 @@ def accelerated_hazard(device: NetDevice, synthetic: Mapping[str, str]) -> str:
 
 def bare_hazards(facts: HostFacts) -> dict[str, str]:
     """Return PCI address -> why the function must not be published without its net device."""
-    reasons = {each.address: function_hazard(each) for each in facts.functions}
+    reasons = {function.address: function_hazard(function) for function in facts.functions}
     if any(is_synthetic(device.link) for device in facts.netdevs):
         for device in facts.rdma:
             if any(port.link_layer == "Ethernet" for port in device.ports):

@@ -32,8 +32,10 @@ def own_rdma(
             be dear: it is asked for those alone that this decides.
     """
     place = (key.bus, key.parent) if key.name or not key.pci else ("pci", key.pci)
-    below = tuple(each for each in devices if each.parent and (each.bus, each.parent) == place)
+    below = tuple(
+        device for device in devices if device.parent and (device.bus, device.parent) == place
+    )
     may_be_apart = not below and key.bus not in {"", NETVSC_BUS}
-    asked = [each for each in devices if may_be_apart or not each.parent]
+    asked = [device for device in devices if may_be_apart or not device.parent]
     named = naming(asked) if asked and key.name else ()
-    return (*below, *(each for each in asked if each.name in named))
+    return (*below, *(device for device in asked if device.name in named))

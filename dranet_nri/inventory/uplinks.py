@@ -73,33 +73,37 @@ def uplinks_of(
 
 
 def _named(facts: HostFacts, named: Sequence[str]) -> Iterator[tuple[Link, str]]:
-    links = (each.link for each in facts.netdevs)
-    return ((link, _NAMED) for link in links if any(fnmatchcase(link.name, each) for each in named))
+    links = (netdev.link for netdev in facts.netdevs)
+    return (
+        (link, _NAMED)
+        for link in links
+        if any(fnmatchcase(link.name, pattern) for pattern in named)
+    )
 
 
 def _routed(facts: HostFacts, *, reached: bool) -> Iterator[tuple[Link, str]]:
-    firm = best_legs([each for each in facts.default_routes if not each.advertised])
+    firm = best_legs([route for route in facts.default_routes if not route.advertised])
     advertised = frozenset() if firm or reached else best_legs(facts.default_routes)
-    for each in facts.netdevs:
-        if each.link.index in firm:
-            yield each.link, _ROUTED
-        elif each.link.index in advertised:
-            yield each.link, _ADVERTISED
+    for netdev in facts.netdevs:
+        if netdev.link.index in firm:
+            yield netdev.link, _ROUTED
+        elif netdev.link.index in advertised:
+            yield netdev.link, _ADVERTISED
 
 
 def _reached(facts: HostFacts, node_addresses: Collection[str]) -> Iterator[tuple[Link, str]]:
-    for each in facts.netdevs:
-        own = {address.cidr.partition("/")[0] for address in each.addresses}
+    for netdev in facts.netdevs:
+        own = {address.cidr.partition("/")[0] for address in netdev.addresses}
         hit = next((address for address in node_addresses if address in own), "")
         if hit:
-            yield each.link, f"it has the Node's address {hit}"
+            yield netdev.link, f"it has the Node's address {hit}"
 
 
 def _of(known: Link, links: Sequence[Link]) -> Sequence[Link]:
     """Return the current link, or those that may have been created in its place."""
-    return [each for each in links if each.index == known.index] or [
-        each
-        for each in links
-        if each.name == known.name
-        or (each.parent and (each.bus, each.parent) == (known.bus, known.parent))
+    return [link for link in links if link.index == known.index] or [
+        link
+        for link in links
+        if link.name == known.name
+        or (link.parent and (link.bus, link.parent) == (known.bus, known.parent))
     ]

@@ -154,12 +154,12 @@ def lost_with(own: Link | None, links: Sequence[Link]) -> tuple[str, ...]:
     """
     if own is None or own.arphrd != ARPHRD_INFINIBAND:
         return ()
-    others = (each for each in links if each.index != own.index)
+    others = (link for link in links if link.index != own.index)
     return tuple(
         sorted(
-            each.name
-            for each in others
-            if not is_ours_on_host(each) and (each.lower == own.index or _share_parent(each, own))
+            link.name
+            for link in others
+            if not is_ours_on_host(link) and (link.lower == own.index or _share_parent(link, own))
         )
     )
 

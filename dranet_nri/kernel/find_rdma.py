@@ -51,28 +51,28 @@ def owned(shown: Shown, known: KnownRdma) -> ObservedRdma:
         KernelError: the kernel could not be asked for ports.
     """
     here = _on_host(shown, known)
-    names = {each.name for each in here}
+    names = {device.name for device in here}
     there = _in_pod(shown, known, nowhere_else=not here)
     return ObservedRdma(
         mode=shown.mode,
         host=tuple(map(_link, here)),
         pod=tuple(map(_link, there)),
-        taken_host_names=frozenset(each.name for each in shown.host if each not in here),
-        taken_pod_names=frozenset(each.name for each in shown.pod if each not in there),
-        sub_devices=tuple(each.name for each in shown.host if each.parent in names),
+        taken_host_names=frozenset(device.name for device in shown.host if device not in here),
+        taken_pod_names=frozenset(device.name for device in shown.pod if device not in there),
+        sub_devices=tuple(device.name for device in shown.host if device.parent in names),
         software=tuple(name for name, (_, it) in shown.parents.items() if name in names and not it),
     )
 
 
 def _on_host(shown: Shown, known: KnownRdma) -> Seen:
-    whole = {each.name: each for each in shown.host if not each.parent}
+    whole = {device.name: device for device in shown.host if not device.parent}
     placed = [RdmaDevice(name, *shown.parents.get(name, ("", ""))) for name in whole]
 
     places = [(Ns.HOST, known.host_netdev)]
     places += [(Ns.POD, known.pod_netdev)] if shown.mode is RdmaMode.SHARED else []
 
     def naming(asked: Sequence[RdmaDevice]) -> set[str]:
-        devices = [whole[each.name] for each in asked]
+        devices = [whole[device.name] for device in asked]
         return {
             device.name
             for ns, netdev in places
@@ -80,20 +80,24 @@ def _on_host(shown: Shown, known: KnownRdma) -> Seen:
             for device in _having(shown, ns, devices, netdev)
         }
 
-    own = {each.name for each in own_rdma(known.key, placed, naming)}
-    own = own or {each.name for each in placed if not each.parent and each.name in known.names}
-    return [each for name, each in whole.items() if name in own or known.has_left(_link(each))]
+    own = {device.name for device in own_rdma(known.key, placed, naming)}
+    own = own or {
+        device.name for device in placed if not device.parent and device.name in known.names
+    }
+    return [
+        device for name, device in whole.items() if name in own or known.has_left(_link(device))
+    ]
 
 
 def _having(shown: Shown, ns: Ns, devices: Seen, netdev: int) -> Seen:
     told = shown.netdevs(ns, devices)
-    return [each for each in devices if netdev in told.get(each.index, ())]
+    return [device for device in devices if netdev in told.get(device.index, ())]
 
 
 def _in_pod(shown: Shown, known: KnownRdma, *, nowhere_else: bool) -> Seen:
-    whole = [each for each in shown.pod if not each.parent]
+    whole = [device for device in shown.pod if not device.parent]
     if known.before or not (whole and nowhere_else):
-        return [each for each in whole if known.has_left(_link(each))]
+        return [device for device in whole if known.has_left(_link(device))]
     told = shown.netdevs(Ns.POD, whole)
     called = {*known.names, known.pod_name}
 
@@ -101,7 +105,7 @@ def _in_pod(shown: Shown, known: KnownRdma, *, nowhere_else: bool) -> Seen:
         netdevs = told.get(device.index)
         return known.pod_netdev in netdevs if netdevs else device.name in called
 
-    return [each for each in whole if is_its(each)]
+    return [device for device in whole if is_its(device)]
 
 
 def _link(device: types.RdmaDevice) -> RdmaLink:

@@ -142,7 +142,7 @@ class Space:
     def _with_files(self, name: str, sysctls: tuple[Sysctl, ...]) -> tuple[Sysctl, ...]:
         proc_root, secret = self._proc_root, sysctl.STABLE_PRIVACY in sysctls
         shown = run_inside(self.fd, lambda: sysctl.shown_by_files(proc_root, name, secret=secret))
-        first = tuple(each for each in shown if each.secret)
+        first = tuple(entry for entry in shown if entry.secret)
         return (*first, *sysctls, *shown[len(first) :])
 
     def tcx(self, index: int) -> tuple[TcxProgram, ...] | None:

@@ -104,13 +104,13 @@ def sockets_in(nsfd: int, *protocols: int) -> tuple[socket.socket, ...]:
 
     def work() -> None:
         kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
-        opened.extend(socket.socket(socket.AF_NETLINK, kind, each) for each in protocols)
+        opened.extend(socket.socket(socket.AF_NETLINK, kind, protocol) for protocol in protocols)
 
     try:
         run_inside(nsfd, work)
     except BaseException as error:
-        for each in opened:
-            each.close()
+        for opened_socket in opened:
+            opened_socket.close()
         if isinstance(error, OSError):
             what = f"open netlink sockets {protocols}"
             raise KernelError(what, error.errno or EINVAL) from error

@@ -49,14 +49,14 @@ def observe(host: int, pod: int | None, sys_root: str, known: KnownRdma) -> Obse
     spaces = {Ns.HOST: host} | ({Ns.POD: pod} if pod is not None else {})
 
     def netdevs(ns: Ns, devices: Sequence[RdmaDevice]) -> dict[int, frozenset[int]]:
-        indexes = [each.index for each in devices]
+        indexes = [device.index for device in devices]
         return (
             _ask(spaces[ns], lambda rdma: {index: _netdevs(rdma, index) for index in indexes}) or {}
         )
 
     folder = Path(sys_root, "class/infiniband")
-    places = [folder / each.name for each in on_host]
-    parents = {each.name: _parent(each) for each in places if each.exists()}
+    places = [folder / device.name for device in on_host]
+    parents = {place.name: _parent(place) for place in places if place.exists()}
     return owned(Shown(mode, on_host, in_pod, parents, netdevs), known)
 
 
@@ -157,7 +157,7 @@ def _asked(space: int, what: str, question: Callable[[RdmaSocket], T]) -> T:
 
 
 def _has(rdma: RdmaSocket, index: int) -> bool:
-    return any(each.index == index for each in rdma.devices("target"))
+    return any(device.index == index for device in rdma.devices("target"))
 
 
 def _netdevs(rdma: RdmaSocket, index: int) -> frozenset[int]:

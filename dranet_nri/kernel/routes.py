@@ -154,7 +154,9 @@ def _destination(family: int, attrs: Mapping[int, bytes], length: int) -> str:
 
 def without_implied(routes: Sequence[Route], addresses: Sequence[Address]) -> tuple[Route, ...]:
     """Return the routes that would be lost with the link although its addresses come back."""
-    implied = {(route.destination, route.metric) for each in addresses for route in connected(each)}
+    implied = {
+        (route.destination, route.metric) for address in addresses for route in connected(address)
+    }
     return tuple(route for route in routes if not _is_implied(route, implied))
 
 

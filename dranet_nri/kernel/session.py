@@ -251,10 +251,10 @@ class NetlinkSession:
         """Do op; see the port for what it owes."""
         now_doing(op)
         what = str(op)
-        for each in self._spaces.values():
-            each.forget()
+        for space in self._spaces.values():
+            space.forget()
             if isinstance(op, CHANGES_NAMES):
-                each.forget_names()
+                space.forget_names()
         if isinstance(op, MoveLink | MoveRdma):
             self._move(what, op)
             return

@@ -313,7 +313,7 @@ def shown_by_files(proc_root: str, name: str, *, secret: bool) -> tuple[Sysctl, 
 
 def set_by_claims(sysctls: Iterable[Sysctl]) -> tuple[Sysctl, ...]:
     """Return those that a claim can set."""
-    return tuple(each for each in sysctls if (each.family, each.key) in SET_BY_CLAIMS)
+    return tuple(sysctl for sysctl in sysctls if (sysctl.family, sysctl.key) in SET_BY_CLAIMS)
 
 
 def write_value(proc_root: str, what: str, name: str, sysctl: Sysctl) -> None:

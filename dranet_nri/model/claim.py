@@ -251,7 +251,7 @@ class Attachment:
     @property
     def is_away(self) -> bool:
         """Whether a device was modified and is not verified on the host."""
-        return any(each.touched for each in self.devices)
+        return any(device.touched for device in self.devices)
 
     @property
     def holds_devices(self) -> bool:

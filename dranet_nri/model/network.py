@@ -282,7 +282,7 @@ def best_legs(routes: Sequence[DefaultRoute]) -> frozenset[int]:
 
 def is_in_use(link: Link, addresses: Sequence[Address]) -> bool:
     """Whether the host uses a link: it has a master, or an address not for the link alone."""
-    return bool(link.master) or any(each.scope < SCOPE_LINK for each in addresses)
+    return bool(link.master) or any(address.scope < SCOPE_LINK for address in addresses)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ def forgets_rejected_sandboxes(name: str, version: str) -> bool:
     found = _VERSION.match(version)
     if name != "containerd" or found is None:
         return False
-    major, minor, patch = (int(each) for each in found.groups())
+    major, minor, patch = (int(number) for number in found.groups())
     if (major, minor) in _FIRST_FIXED:
         released = found[0][-1].isdigit()
         return patch > _FIRST_FIXED[major, minor] - released

@@ -34,9 +34,11 @@ def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:
     return LinkState(
         link=link,
         addresses=missing_addresses(pod.addresses, given.addresses),
-        routes=tuple(each for each in pod.routes if not _is_claimed(each, given.routes)),
-        rules=tuple(each for each in pod.rules if each not in given.rules),
-        neighbours=tuple(each for each in pod.neighbours if each not in given.neighbours),
+        routes=tuple(route for route in pod.routes if not _is_claimed(route, given.routes)),
+        rules=tuple(rule for rule in pod.rules if rule not in given.rules),
+        neighbours=tuple(
+            neighbour for neighbour in pod.neighbours if neighbour not in given.neighbours
+        ),
         tcx=(),
     )
 
@@ -44,7 +46,7 @@ def adopted(pod: LinkState, wanted: AllocatedDevice) -> LinkState:
 def _is_claimed(route: Route, claimed: tuple[Route, ...]) -> bool:
     """Whether a claim gives the route, which may have another metric in the pod."""
     return any(
-        same_route(replace(route, metric=each.metric)) == same_route(each) for each in claimed
+        same_route(replace(route, metric=given.metric)) == same_route(given) for given in claimed
     )
 
 

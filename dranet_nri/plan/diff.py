@@ -81,12 +81,14 @@ def settle(ns: Ns, name: str, wanted: LinkSettings, now: Link) -> Plan:
     mtu = missing.mtu if missing.ipoib is None else wanted.mtu
     rest = replace(missing, mtu=None, ipoib=None)
     parts = (rest, LinkSettings(ipoib=missing.ipoib), LinkSettings(mtu=mtu))
-    return tuple(SetLink(ns, name, each) for each in parts if each != LinkSettings())
+    return tuple(SetLink(ns, name, settings) for settings in parts if settings != LinkSettings())
 
 
 def missing_addresses(wanted: tuple[Address, ...], now: tuple[Address, ...]) -> tuple[Address, ...]:
-    present = {(interface_of(each.cidr), each.peer) for each in now}
-    return tuple(each for each in wanted if (interface_of(each.cidr), each.peer) not in present)
+    present = {(interface_of(address.cidr), address.peer) for address in now}
+    return tuple(
+        address for address in wanted if (interface_of(address.cidr), address.peer) not in present
+    )
 
 
 def drop_altnames(ns: Ns, link: Link, name: str, taken: frozenset[str]) -> Plan:
@@ -106,8 +108,8 @@ def detach_strange(ns: Ns, before: Link, now: Link) -> Plan:
     """Take off the XDP programs that the link did not have before, as far as that is known."""
     if before.xdp is None:
         return ()
-    strange = (each for each in now.xdp or () if each not in before.xdp)
-    return tuple(DetachXdp(ns, now.index, each.mode) for each in strange)
+    strange = (program for program in now.xdp or () if program not in before.xdp)
+    return tuple(DetachXdp(ns, now.index, program.mode) for program in strange)
 
 
 def taken_down(state: LinkState) -> LinkState:
@@ -115,7 +117,7 @@ def taken_down(state: LinkState) -> LinkState:
     return replace(
         state,
         link=replace(state.link, up=False),
-        addresses=tuple(each for each in state.addresses if ":" not in each.cidr),
+        addresses=tuple(address for address in state.addresses if ":" not in address.cidr),
         routes=(),
         neighbours=(),
     )

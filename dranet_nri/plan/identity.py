@@ -150,7 +150,7 @@ class KnownRdma:
 
     def has_left(self, device: RdmaLink) -> bool:
         """Whether the device is one of those that left the host."""
-        return any(same(each, (device,)) for each in self.before)
+        return any(same(link, (device,)) for link in self.before)
 
 
 def known_as(device: AttachedDevice) -> Known | None:

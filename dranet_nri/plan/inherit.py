@@ -69,15 +69,16 @@ def inherited(
     addresses = tuple(map(_lasting, _addresses(host, families, left) if given is None else ()))
     own = addresses if given is None else tuple(map(Address, given))
     routes = _routes(host.routes, claimed, own, families, left)
-    configured = {each.destination for each in config.neighbors}
+    configured = {neighbour.destination for neighbour in config.neighbors}
     return OfHost(
         addresses,
         routes,
         _rules(host, routes, config.interface.name or host.link.name),
         tuple(
-            each
-            for each in host.neighbours
-            if each.destination not in configured and _has_family(each.destination, families)
+            neighbour
+            for neighbour in host.neighbours
+            if neighbour.destination not in configured
+            and _has_family(neighbour.destination, families)
         ),
         tuple(left),
     )

@@ -287,18 +287,20 @@ def _rename_in_pod(network: PodNetwork, link: Link, taken: frozenset[str]) -> Pl
 def _configure_pod(network: PodNetwork, now: LinkState, rules: tuple[Rule, ...]) -> Plan:
     name = network.name
     ops: list[Op] = [*settle(Ns.POD, name, network.settings, now.link)]
-    ops += (SetSysctl(Ns.POD, name, each) for each in network.sysctls if each not in now.sysctls)
     ops += (
-        AddAddress(Ns.POD, name, each)
-        for each in missing_addresses(network.addresses, now.addresses)
+        SetSysctl(Ns.POD, name, sysctl) for sysctl in network.sysctls if sysctl not in now.sysctls
+    )
+    ops += (
+        AddAddress(Ns.POD, name, address)
+        for address in missing_addresses(network.addresses, now.addresses)
     )
     if not now.link.up:
         ops.append(SetUp(Ns.POD, name))
-    ops += (AddRoute(Ns.POD, name, each) for each in missing_routes(network.routes, now.routes))
-    ops += (AddRule(Ns.POD, each) for each in network.rules if each not in rules)
+    ops += (AddRoute(Ns.POD, name, route) for route in missing_routes(network.routes, now.routes))
+    ops += (AddRule(Ns.POD, rule) for rule in network.rules if rule not in rules)
     ops += (
-        AddNeighbour(Ns.POD, name, each)
-        for each in network.neighbours
-        if each not in now.neighbours
+        AddNeighbour(Ns.POD, name, neighbour)
+        for neighbour in network.neighbours
+        if neighbour not in now.neighbours
     )
     return tuple(ops)

@@ -73,13 +73,13 @@ def pod_network(config: NetworkConfig, host: LinkState) -> PodNetwork:
     of_host = inherited(config, host, claimed, families)
     addresses = _claimed_addresses(config)
     neighbours = tuple(
-        Neighbour(each.destination, each.hardware_addr)
-        for each in {each.destination: each for each in config.neighbors}.values()
+        Neighbour(neighbour.destination, neighbour.hardware_addr)
+        for neighbour in {entry.destination: entry for entry in config.neighbors}.values()
     )
     return PodNetwork(
         name=name,
         settings=_settings(config),
-        sysctls=tuple(each for each in _sysctls(config) if each.family in families),
+        sysctls=tuple(sysctl for sysctl in _sysctls(config) if sysctl.family in families),
         addresses=(*addresses, *of_host.addresses),
         routes=direct_first((*claimed, *of_host.routes)),
         rules=(*rules, *of_host.rules),
@@ -121,8 +121,8 @@ def _claimed_ipv6(config: NetworkConfig) -> str:
     """Return what the claim has of IPv6 first, "" if nothing."""
     claimed = (
         *(config.interface.addresses or ()),
-        *(each.destination for each in config.routes),
-        *(each.destination for each in config.neighbors),
+        *(route.destination for route in config.routes),
+        *(neighbour.destination for neighbour in config.neighbors),
     )
     return next(filter(is_v6, claimed), "")
 
@@ -169,14 +169,14 @@ def _claimed_addresses(config: NetworkConfig) -> tuple[Address, ...]:
 def _configured_rules(config: NetworkConfig) -> tuple[Rule, ...]:
     return tuple(
         rule
-        for each in config.rules
+        for entry in config.rules
         for rule in _by_family(
             Rule(
                 family=4,
-                priority=each.priority or DEFAULT_PRIORITY,
-                source=_prefix(each.source),
-                destination=_prefix(each.destination),
-                table=each.table or MAIN,
+                priority=entry.priority or DEFAULT_PRIORITY,
+                source=_prefix(entry.source),
+                destination=_prefix(entry.destination),
+                table=entry.table or MAIN,
                 protocol=RTPROT_STATIC,
             )
         )

@@ -98,7 +98,7 @@ def found(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLin
 def _reborn(before: tuple[RdmaLink, ...], observed: ObservedRdma) -> tuple[RdmaLink, ...]:
     """Return the devices on the host that appeared since, made by a driver's reload."""
     return tuple(
-        each for each in observed.host if all(same(link, (each,)) is None for link in before)
+        device for device in observed.host if all(same(link, (device,)) is None for link in before)
     )
 
 
@@ -106,10 +106,10 @@ def same(link: RdmaLink, seen: tuple[RdmaLink, ...]) -> RdmaLink | None:
     """Return the device among those seen, None if it is not; an index alone may be reused."""
     return next(
         (
-            each
-            for each in seen
-            if each.index == link.index
-            and (each.node_guid == link.node_guid or each.name == link.name)
+            device
+            for device in seen
+            if device.index == link.index
+            and (device.node_guid == link.node_guid or device.name == link.name)
         ),
         None,
     )

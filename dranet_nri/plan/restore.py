@@ -108,7 +108,7 @@ def plan_home(snapshot: LinkState, elapsed_s: int, observed: Observed) -> Plan:
     strange = frozenset(link.altnames) - frozenset(snapshot.link.altnames)
     dropped = drop_altnames(Ns.POD, link, name, observed.taken_host_names | strange)
     clashing = {name, *observed.taken_host_names, *strange}
-    kept = tuple(each for each in link.altnames if each not in clashing)
+    kept = tuple(altname for altname in link.altnames if altname not in clashing)
     moved = replace(link, name=name, up=False, altnames=kept, xdp=snapshot.link.xdp)
     settings = difference(settings_of(snapshot.link), link)
     if settings.ipoib is not None:
@@ -177,23 +177,29 @@ def _restore(before: LinkState, now: LinkState, observed: Observed) -> Plan:
     ops += settle(Ns.HOST, name, settings_of(before.link), now.link)
     ops += back_home(before, now, name)
     present = {*now.link.altnames, *taken}
-    ops += (AddAltname(Ns.HOST, name, each) for each in before.link.altnames if each not in present)
+    ops += (
+        AddAltname(Ns.HOST, name, altname)
+        for altname in before.link.altnames
+        if altname not in present
+    )
     if before.master_name in taken and before.master_name != now.master_name:
         ops.append(SetMaster(Ns.HOST, name, before.master_name))
-    ops += (SetSysctl(Ns.HOST, name, each) for each in before.sysctls if each not in now.sysctls)
+    ops += (
+        SetSysctl(Ns.HOST, name, sysctl) for sysctl in before.sysctls if sysctl not in now.sysctls
+    )
     addresses = missing_addresses(before.addresses, now.addresses)
-    ops += (AddAddress(Ns.HOST, name, each) for each in addresses if not _needs_up(each))
+    ops += (AddAddress(Ns.HOST, name, address) for address in addresses if not _needs_up(address))
     if before.link.up and not now.link.up:
         ops.append(SetUp(Ns.HOST, name))
-    ops += (AddAddress(Ns.HOST, name, each) for each in addresses if _needs_up(each))
+    ops += (AddAddress(Ns.HOST, name, address) for address in addresses if _needs_up(address))
     if before.link.up:
         routes = lost_routes(before.routes, now.routes, taken)
-        ops += (AddRoute(Ns.HOST, name, each) for each in direct_first(routes))
-    ops += (AddRule(Ns.HOST, each) for each in before.rules if each not in observed.host_rules)
+        ops += (AddRoute(Ns.HOST, name, route) for route in direct_first(routes))
+    ops += (AddRule(Ns.HOST, rule) for rule in before.rules if rule not in observed.host_rules)
     ops += (
-        AddNeighbour(Ns.HOST, name, each)
-        for each in before.neighbours
-        if each not in now.neighbours
+        AddNeighbour(Ns.HOST, name, neighbour)
+        for neighbour in before.neighbours
+        if neighbour not in now.neighbours
     )
     return tuple(ops)
 
@@ -230,21 +236,21 @@ def _alive(state: LinkState, elapsed_s: int) -> LinkState:
     A link-local address that the kernel made is made again by the kernel, unless that is off.
     """
     routes = tuple(
-        replace(each, expires_s=max(0, each.expires_s - elapsed_s))
-        for each in state.routes
-        if not each.expires_s or each.expires_s > elapsed_s
+        replace(route, expires_s=max(0, route.expires_s - elapsed_s))
+        for route in state.routes
+        if not route.expires_s or route.expires_s > elapsed_s
     )
-    alive = tuple(each for each in state.addresses if each.valid_s > elapsed_s)
+    alive = tuple(address for address in state.addresses if address.valid_s > elapsed_s)
     return replace(
         state,
         addresses=tuple(
             replace(
-                each,
-                valid_s=_remaining(each.valid_s, elapsed_s),
-                preferred_s=_remaining(each.preferred_s, elapsed_s),
+                address,
+                valid_s=_remaining(address.valid_s, elapsed_s),
+                preferred_s=_remaining(address.preferred_s, elapsed_s),
             )
-            for each in alive
-            if each.proto != IFAPROT_KERNEL_LL or MAKES_NONE in state.sysctls
+            for address in alive
+            if address.proto != IFAPROT_KERNEL_LL or MAKES_NONE in state.sysctls
         ),
         routes=_still_possible(routes, state.addresses, alive),
     )
@@ -257,7 +263,7 @@ def _still_possible(
     if len(alive) == len(before):
         return routes
     return tuple(
-        each for each in routes if fits(each, alive, routes) or not fits(each, before, routes)
+        route for route in routes if fits(route, alive, routes) or not fits(route, before, routes)
     )
 
 

@@ -96,7 +96,7 @@ def how_far(
             home, told[-1] = True, f"{told[-1]}; given back without it{tries}"
     if home and wanted.snapshot and not told:
         absent = absent_legs(wanted.snapshot.routes, observed.taken_host_names)
-        told = [f"{known_as}: route {each}, which is not on the host" for each in absent]
+        told = [f"{known_as}: route {leg}, which is not on the host" for leg in absent]
     return Return(home=home, text="; ".join(told), usable=usable)
 
 
@@ -145,14 +145,14 @@ def why_not_home(returns: Sequence[Return], before: Failure | None, wall_s: int)
         before: why the last try failed, None if it did not.
         wall_s: Unix seconds.
     """
-    told = [each for each in returns if each.text]
+    told = [result for result in returns if result.text]
     if not told:
         return before
-    restoring = all(each.usable or each.home for each in returns) and all(
-        each.usable for each in told
+    restoring = all(result.usable or result.home for result in returns) and all(
+        result.usable for result in told
     )
     reason = RESTORE_FAILED if restoring else DETACH_FAILED
-    message = message_of("; ".join(each.text for each in told))
+    message = message_of("; ".join(result.text for result in told))
     if before is None or before.reason != reason:
         return Failure(reason, message, wall_s)
     if restoring and _is_hurried(before, wall_s):

@@ -100,8 +100,8 @@ def same_route(route: Route) -> tuple[object, ...]:
 
 def missing_routes(wanted: Iterable[Route], now: Iterable[Route]) -> tuple[Route, ...]:
     """Return the routes that are not there yet."""
-    present = {same_route(each) for each in now}
-    return tuple(each for each in wanted if same_route(each) not in present)
+    present = {same_route(route) for route in now}
+    return tuple(route for route in wanted if same_route(route) not in present)
 
 
 def lost_routes(
@@ -148,15 +148,15 @@ def _is_there(leg: NextHop, devices: Collection[str]) -> bool:
 
 def fits(route: Route, addresses: Sequence[Address], others: Iterable[Route]) -> bool:
     """Whether the kernel will take the route on a link with these addresses and other routes."""
-    own = {interface_of(each.cidr).ip for each in addresses}
+    own = {interface_of(address.cidr).ip for address in addresses}
     if route.source and ip_address(route.source) not in own:
         return False
     gateways = [leg.gateway for leg in legs_of(route) if leg.gateway and not leg.onlink]
     if not gateways:
         return True
-    direct = [each for address in addresses for each in connected(address)]
-    direct += (each for each in others if _direct(each))
-    on_link = [network_of(each.destination) for each in direct]
+    direct = [route for address in addresses for route in connected(address)]
+    direct += (route for route in others if _direct(route))
+    on_link = [network_of(route.destination) for route in direct]
     return all(_reachable(gateway, on_link) for gateway in gateways)
 
 

@@ -36,10 +36,10 @@ def of_allocations(reader: RecordReader[Allocation]) -> tuple[Damage, ...]:
         _damage(
             reader,
             uid,
-            each,
+            broken,
             f"delete its pod, or run dra-shim release --claim-uid {uid}, which moves it aside",
         )
-        for uid, each in sorted(reader.broken.items())
+        for uid, broken in sorted(reader.broken.items())
     )
 
 
@@ -49,13 +49,13 @@ def of_attachments(reader: RecordReader[Attachment]) -> tuple[Damage, ...]:
         _damage(
             reader,
             uid,
-            each,
+            broken,
             "dranet-nri moves it aside when it runs"
-            if isinstance(each.error, StateCorruptError)
+            if isinstance(broken.error, StateCorruptError)
             else "dranet-nri uses it as soon as it can, and gives what it may hold to no pod until"
             " then; if that is on the host as it was, remove the file",
         )
-        for uid, each in sorted(reader.broken.items())
+        for uid, broken in sorted(reader.broken.items())
     )
 
 

@@ -124,8 +124,8 @@ def store(fs: Fs, run: Path, beat: Heartbeat) -> None:
     """
     path = run / NAME
     stuck = tuple(
-        Stuck(each.since_s, each.claim[:MAX_TEXT], each.step[:MAX_TEXT])
-        for each in beat.stuck[:MAX_TOLD]
+        Stuck(call.since_s, call.claim[:MAX_TEXT], call.step[:MAX_TEXT])
+        for call in beat.stuck[:MAX_TOLD]
     )
     beat = replace(beat, trouble=beat.trouble[:MAX_TEXT], stuck=stuck)
     try:
@@ -200,9 +200,9 @@ def not_ready(beat: Heartbeat) -> tuple[str, ...]:
 def remarks(beat: Heartbeat, now_s: float) -> tuple[str, ...]:
     """Return what an operator should know of, though no probe fails for it."""
     return tuple(
-        f"stuck in the kernel for {now_s - each.since_s:.0f} s: {each.step}"
-        + (f" (claim {each.claim})" if each.claim else "")
-        for each in beat.stuck
+        f"stuck in the kernel for {now_s - call.since_s:.0f} s: {call.step}"
+        + (f" (claim {call.claim})" if call.claim else "")
+        for call in beat.stuck
     )
 
 
@@ -220,7 +220,7 @@ def _decoded(data: bytes) -> Heartbeat:
         version = fields.pop("version")
         if version != _VERSION:
             raise StateVersionError(f"{NAME}: version {version!r}, this program reads {_VERSION}")
-        stuck = tuple(Stuck(**_checked(each, _STUCK)) for each in fields.pop("stuck"))
+        stuck = tuple(Stuck(**_checked(call, _STUCK)) for call in fields.pop("stuck"))
         return Heartbeat(**_checked(fields, _FIELDS), stuck=stuck)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
         raise StateCorruptError(f"{NAME}: not a heartbeat: {cause!r}") from cause

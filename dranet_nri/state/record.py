@@ -73,7 +73,7 @@ def encode_attachment(attachment: Attachment) -> bytes:
     """
     data = _encode(attachment)
     phase = attachment.phase
-    if phase is Phase.INTENT and any(each.was_given for each in attachment.devices):
+    if phase is Phase.INTENT and any(device.was_given for device in attachment.devices):
         phase = Phase.ATTACHED  # what a result adds is in it still
     most = _MOST.get(phase, MAX_RECORD)
     size = len(data)
@@ -125,8 +125,8 @@ def salvage_devices(data: bytes) -> tuple[tuple[str, str], ...] | None:
     if not isinstance(devices, list):
         return None
     found: list[tuple[str, str]] = []
-    for each in devices:
-        match each:
+    for device in devices:
+        match device:
             case {"home": True}:
                 continue
             case {"device": {"name": str(name)}, "shareId": str(share_id)}:

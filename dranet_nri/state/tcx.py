@@ -95,7 +95,7 @@ def _told(fields: Mapping[str, object], allowed: re.Pattern[str]) -> Mapping[int
 def _names(names: object, allowed: re.Pattern[str]) -> tuple[str, ...]:
     if not isinstance(names, list):
         raise TypeError(f"names: {names!r}")
-    for each in names:
-        if not allowed.fullmatch(each):
-            raise ValueError(f"{each!r} is no name")
+    for name in names:
+        if not allowed.fullmatch(name):
+            raise ValueError(f"{name!r} is no name")
     return tuple(names)

@@ -107,7 +107,7 @@ class Pulse:
             self.plugin.attacher.attachments.all(),
             serving=self.status().synchronized,
             pending=self.plugin.pending(),
-            unusable=sum(each.in_the_way for each in self.plugin.allocations.broken.values()),
+            unusable=sum(broken.in_the_way for broken in self.plugin.allocations.broken.values()),
             stuck=len(self._meter.work.stuck),
         )
         text = self._meter.text()

@@ -214,7 +214,7 @@ def test_details_that_are_odd_are_none(details: object) -> None:
     ],
 )
 def test_the_best_version_is_chosen(served: list[str], best: str) -> None:
-    entries: list[object] = [{"version": each} for each in served]
+    entries: list[object] = [{"version": version} for version in served]
 
     assert read_versions(DISCOVERY, reply({"versions": [*entries, "odd"]}), GROUP) == best
 

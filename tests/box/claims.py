@@ -78,7 +78,8 @@ def claim_document(
             devices["config"] = [_entry(config)]
         case _:
             devices["config"] = [
-                {"requests": [f"nic{number}"], **_entry(each)} for number, each in enumerate(config)
+                {"requests": [f"nic{number}"], **_entry(entry)}
+                for number, entry in enumerate(config)
             ]
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -138,17 +139,17 @@ def allocate(
     for nic in nics if node is NODE else ():
         wait_until(f"the carrier of {nic.name}", partial(has_carrier, nic.name))
     documents = (CLASS, claim_document(name, nics, config))
-    listed = [word for each in containers for word in ("--container", f"{each}={name}")]
+    listed = [word for container in containers for word in ("--container", f"{container}={name}")]
     done = shim(
         *("allocate", "--claim", "-", "--filter", "", "--shared", shared, "--node", "box"),
         *("--pod", pod_uid, "--pod-name", f"default/{pod or pod_uid}", "--output", "json"),
         *listed,
-        stdin="\n---\n".join(json.dumps(each) for each in documents),
+        stdin="\n---\n".join(json.dumps(document) for document in documents),
         node=node,
     )
     assert done.exit_code == 0, f"exit status {done.exit_code}: {done.stderr}"
     claims = json.loads(done.stdout)["claims"]
-    ids = tuple(each["id"] for each in claims[0]["cdi"])
+    ids = tuple(cdi_device["id"] for cdi_device in claims[0]["cdi"])
     return Allocated(claims[0]["uid"], ids, done.stderr)
 
 

@@ -70,9 +70,9 @@ class GpuDriver:
         if claim is None or claim["metadata"]["uid"] != ref.uid:
             return Answer(error=f"claim {ref}: there is none")
         found: dict[str, list[Document]] = {}
-        for each in claim["status"]["allocation"]["devices"]["results"]:
-            if each["driver"] == self._driver:
-                found.setdefault(each["request"].partition("/")[0], []).append(each)
+        for entry in claim["status"]["allocation"]["devices"]["results"]:
+            if entry["driver"] == self._driver:
+                found.setdefault(entry["request"].partition("/")[0], []).append(entry)
         devices = [self._cdi_device(claim, request, given) for request, given in found.items()]
         spec = {"cdiVersion": "0.5.0", "kind": f"{self._driver}/gpu", "devices": devices}
         _write(self._spec_path(ref), json.dumps(spec))
@@ -80,12 +80,12 @@ class GpuDriver:
             tuple(
                 PreparedDevice(
                     request,
-                    each["pool"],
-                    each["device"],
+                    result["pool"],
+                    result["device"],
                     (f"{self._driver}/gpu={_cdi_name(ref.uid, request)}",),
                 )
                 for request, given in found.items()
-                for each in given
+                for result in given
             )
         )
 
@@ -105,14 +105,15 @@ class GpuDriver:
             "containerPath": f"{place}/{self._driver}-metadata.json",
             "options": ["ro", "bind"],
         }
-        names = ",".join(each["device"] for each in given)
+        names = ",".join(result["device"] for result in given)
         word = request.upper().replace("-", "_")
         edits = {"env": [f"GPUS_{word}={names}"], "mounts": [mount]}
         return {"name": _cdi_name(metadata["uid"], request), "containerEdits": edits}
 
     def _metadata(self, metadata: Document, request: str, given: list[Document]) -> Document:
         devices = [
-            {"driver": self._driver, "pool": each["pool"], "name": each["device"]} for each in given
+            {"driver": self._driver, "pool": result["pool"], "name": result["device"]}
+            for result in given
         ]
         return {
             "apiVersion": "metadata.resource.k8s.io/v1alpha1",

@@ -138,7 +138,7 @@ class Daemons(Driver):
         before = containers[0]["image"]
         after = f"{before.rpartition(':')[0]}:{tag}"
         checked(self.node, "ctr", "--namespace=k8s.io", "images", "tag", before, after)
-        images = [f"{each['name']}={after}" for each in containers]
+        images = [f"{container['name']}={after}" for container in containers]
         self._cluster.kubectl("set", "image", DAEMON_SET, SPACED, *images)
         self.wait_ready()
 

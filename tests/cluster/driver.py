@@ -66,15 +66,19 @@ class Driver:
         """Return the interfaces in the node's slices, sorted."""
         return sorted(
             device["attributes"]["dra.net/ifName"]["string"]
-            for each in self.slices()
-            for device in each["spec"]["devices"]
+            for resource_slice in self.slices()
+            for device in resource_slice["spec"]["devices"]
         )
 
     def slices(self) -> list[Object]:
         """Return the node's slices of our driver, or of one before us."""
         slices: list[Object] = self._api.get(SLICES)["items"]
         here = {"nodeName": self.node.name, "driver": DRIVER_NAME}
-        return [each for each in slices if here.items() <= each["spec"].items()]
+        return [
+            resource_slice
+            for resource_slice in slices
+            if here.items() <= resource_slice["spec"].items()
+        ]
 
     def is_on_node(self, nic: str) -> bool:
         """Tell whether the node has the NIC, rather than a pod."""

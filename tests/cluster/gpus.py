@@ -37,4 +37,6 @@ def gpu_driver(node: Node, pods: Pods, driver: str, machine: str) -> Iterator[No
 
 def _slices(pods: Pods, driver: str) -> list[str]:
     items = pods.api.get(SLICES)["items"]
-    return [each["metadata"]["name"] for each in items if each["spec"]["driver"] == driver]
+    return [
+        document["metadata"]["name"] for document in items if document["spec"]["driver"] == driver
+    ]

@@ -44,5 +44,8 @@ def start_workers(api: Api, namespace: str, job: str) -> int:
 
 
 def _is_established(crd: Object) -> bool:
-    conditions = {each["type"]: each["status"] for each in crd["status"].get("conditions") or []}
+    conditions = {
+        condition["type"]: condition["status"]
+        for condition in crd["status"].get("conditions") or []
+    }
     return conditions.get("Established") == "True"

@@ -73,14 +73,14 @@ class Pods:
 
     def restarts(self, pod: str) -> int:
         """Return how often the containers of a pod were started again."""
-        return sum(each["restartCount"] for each in self._statuses(pod))
+        return sum(status["restartCount"] for status in self._statuses(pod))
 
     def health(self, pod: str) -> list[Object]:
         """Return what the status of a pod's containers says of devices, claim by claim."""
         return [
-            each
+            resource
             for status in self._statuses(pod)
-            for each in status.get("allocatedResourcesStatus", [])
+            for resource in status.get("allocatedResourcesStatus", [])
         ]
 
     def reasons(self, pod: str) -> set[str]:
@@ -100,11 +100,11 @@ class Pods:
 
     def _events(self, pod: str) -> list[Object]:
         items: list[Object] = self.api.get(f"{NAMESPACES}/{self.namespace}/events")["items"]
-        return [each for each in items if each["involvedObject"]["name"] == pod]
+        return [event for event in items if event["involvedObject"]["name"] == pod]
 
     def _runs(self, pod: str) -> bool:
         statuses = self._statuses(pod)
-        return bool(statuses) and all("running" in each["state"] for each in statuses)
+        return bool(statuses) and all("running" in status["state"] for status in statuses)
 
     def _statuses(self, pod: str) -> list[Object]:
         found = self.get(pod)

@@ -14,8 +14,12 @@ USER: Final = "request.userInfo.username"
 
 def usernames(documents: Iterable[Object]) -> list[str]:
     """Return the names that the API server gives the service accounts among the documents."""
-    accounts = (each["metadata"] for each in documents if each["kind"] == "ServiceAccount")
-    return [f"system:serviceaccount:{each['namespace']}:{each['name']}" for each in accounts]
+    accounts = (
+        document["metadata"] for document in documents if document["kind"] == "ServiceAccount"
+    )
+    return [
+        f"system:serviceaccount:{account['namespace']}:{account['name']}" for account in accounts
+    ]
 
 
 def asking(documents: Iterable[Object], username: str) -> list[bool]:
@@ -27,10 +31,10 @@ def asking(documents: Iterable[Object], username: str) -> list[bool]:
     return [
         all(
             environment.compile(condition["expression"]).eval(data={USER: username}).value() is True
-            for condition in each["spec"]["matchConditions"]
+            for condition in document["spec"]["matchConditions"]
         )
-        for each in documents
-        if each["kind"] == "ValidatingAdmissionPolicy"
+        for document in documents
+        if document["kind"] == "ValidatingAdmissionPolicy"
     ]
 
 
@@ -50,10 +54,12 @@ def denied(policy: Object, asked: Mapping[str, Any]) -> list[str]:
     def result(expression: str) -> Any:
         return environment.compile(expression).eval(data=given).plain_value()
 
-    for each in policy["spec"].get("variables", ()):
-        given["variables"][each["name"]] = result(each["expression"])
+    for variable in policy["spec"].get("variables", ()):
+        given["variables"][variable["name"]] = result(variable["expression"])
     return [
-        each["message"] if "message" in each else result(each["messageExpression"])
-        for each in policy["spec"]["validations"]
-        if result(each["expression"]) is not True
+        validation["message"]
+        if "message" in validation
+        else result(validation["messageExpression"])
+        for validation in policy["spec"]["validations"]
+        if result(validation["expression"]) is not True
     ]

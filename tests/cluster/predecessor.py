@@ -25,11 +25,11 @@ class Dranet:
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
     ) -> Mapping[str, Answer]:
         """Answer NodePrepareResources."""
-        return {each.uid: Answer() for each in claims}
+        return {claim.uid: Answer() for claim in claims}
 
     async def unprepare(self, claims: Sequence[ObjectRef]) -> Mapping[str, str]:
         """Answer NodeUnprepareResources."""
-        return {each.uid: "" for each in claims}
+        return {claim.uid: "" for claim in claims}
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ def ours(site: Site, pods: Sequence[Placed]) -> list[Placed]:
     supplies = {pod.node: _supply(site, pod.node) for pod in pods}
     for pod in pods:
         mine = _given(site, pod, supplies[pod.node])
-        taken = [(pod.name, each) for each in mine[1]]
+        taken = [(pod.name, entry) for entry in mine[1]]
         supplies[pod.node] = without(supplies[pod.node], taken)
         found.append(mine[0])
     return found
@@ -46,7 +46,7 @@ def our_refusals(site: Site, claims: Sequence[Object]) -> Iterator[str]:
     A claim that can be met yields nothing.
     """
     others = map(_parsed, site.all_claims())
-    taken = [(claim.name, each) for claim in others for each in claim.taken]
+    taken = [(claim.name, result) for claim in others for result in claim.taken]
     for claim in _wanted(claims):
         reasons: list[str] = []
         for node in site.nodes:
@@ -74,13 +74,13 @@ def _given(site: Site, pod: Placed, supply: Supply) -> tuple[Placed, list[Taken]
         supply,
         new_uid=lambda: f"{pod.name}-{next(numbers)}",
     )
-    devices = tuple((each.request, each.offer) for each in grants)
-    taken = [Taken(each.offer.id, each.share_id, each.consumed) for each in grants]
+    devices = tuple((grant.request, grant.offer) for grant in grants)
+    taken = [Taken(grant.offer.id, grant.share_id, grant.consumed) for grant in grants]
     return replace(pod, devices=devices), taken
 
 
 def _wanted(claims: Sequence[Object]) -> list[Wanted]:
-    return [Wanted(each.name, each.spec) for each in map(_parsed, claims)]
+    return [Wanted(claim.name, claim.spec) for claim in map(_parsed, claims)]
 
 
 def _parsed(document: Object) -> ResourceClaim:

@@ -130,20 +130,22 @@ class Site:
         """Return the namespace's pods once that many have a node, by name."""
 
         def with_node() -> list[Object]:
-            return [each for each in self._pods(namespace) if "nodeName" in each["spec"]]
+            return [pod for pod in self._pods(namespace) if "nodeName" in pod["spec"]]
 
         wait_until(
             f"{number} pods of {namespace} on nodes", lambda: len(with_node()) == number, DEADLINE_S
         )
-        offers = {offer.id: offer for each in self.slices() for offer in each.offers}
+        offers = {
+            offer.id: offer for resource_slice in self.slices() for offer in resource_slice.offers
+        }
         return [self._placed(pod, offers) for pod in with_node()]
 
     def refusal(self, namespace: str, number: int = 1) -> list[str]:
         """Return why so many pods of the namespace have no node, once the scheduler said it."""
 
         def verdicts() -> list[str]:
-            found = [_verdict(each) for each in self._pods(namespace)]
-            return [each for each in found if each]
+            found = [_verdict(pod) for pod in self._pods(namespace)]
+            return [message for message in found if message]
 
         wait_until(
             f"{number} refusals in {namespace}", lambda: len(verdicts()) == number, DEADLINE_S
@@ -153,29 +155,33 @@ class Site:
     def slices(self) -> list[ResourceSlice]:
         """Return the slices of this site's nodes."""
         documents = [
-            parse_document({**each, "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"})
-            for each in self.api.get(SLICES)["items"]
+            parse_document(
+                {**resource_slice, "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
+            )
+            for resource_slice in self.api.get(SLICES)["items"]
         ]
-        found = [each for each in documents if isinstance(each, ResourceSlice)]
-        return [each for each in found if each.node in self.nodes]
+        found = [document for document in documents if isinstance(document, ResourceSlice)]
+        return [resource_slice for resource_slice in found if resource_slice.node in self.nodes]
 
     def classes(self) -> dict[str, DeviceClass]:
         """Return the cluster's classes."""
         found = [
-            parse_document({**each, "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"})
-            for each in self.api.get(CLASSES)["items"]
+            parse_document(
+                {**device_class, "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
+            )
+            for device_class in self.api.get(CLASSES)["items"]
         ]
-        return {each.name: each for each in found if isinstance(each, DeviceClass)}
+        return {document.name: document for document in found if isinstance(document, DeviceClass)}
 
     def claims(self, namespace: str, version: str = "v1") -> list[Object]:
         """Return the namespace's claims, in this version of the API."""
         path = f"/apis/resource.k8s.io/{version}/namespaces/{namespace}/resourceclaims"
         about = {"apiVersion": f"resource.k8s.io/{version}", "kind": "ResourceClaim"}
-        return [{**about, **each} for each in self.api.get(path)["items"]]
+        return [{**about, **document} for document in self.api.get(path)["items"]]
 
     def all_claims(self) -> list[Object]:
         """Return the claims of all of the site's namespaces."""
-        return [each for namespace in self._namespaces for each in self.claims(namespace)]
+        return [claim for namespace in self._namespaces for claim in self.claims(namespace)]
 
     # ------------------------------------------------------------------- parts
 
@@ -185,7 +191,7 @@ class Site:
                 api._versions["resource.k8s.io"] = version
             bench = Bench(api, node)
             both = matching_devices(shared, machine.devices)
-            names = frozenset(each.name for each in both)
+            names = frozenset(ref.name for ref in both)
             async with bench.running():
                 physical = physical_functions(machine.facts)
                 await bench.publish(goods_of(node, machine.devices, names, physical=physical))
@@ -193,15 +199,15 @@ class Site:
 
     def _is_ready(self, node: str) -> bool:
         taints = self.api.get(f"{NODES}/{node}")["spec"].get("taints", [])
-        return not any(each["key"].startswith("node.kubernetes.io/") for each in taints)
+        return not any(taint["key"].startswith("node.kubernetes.io/") for taint in taints)
 
     def _pods(self, namespace: str) -> list[Object]:
         items: list[Object] = self.api.get(f"{NAMESPACES}/{namespace}/pods")["items"]
-        return sorted(items, key=lambda each: str(each["metadata"]["name"]))
+        return sorted(items, key=lambda document: str(document["metadata"]["name"]))
 
     def _placed(self, pod: Object, offers: dict[tuple[str, str, str], Offer]) -> Placed:
         metadata = pod["metadata"]
-        claims = {each["metadata"]["name"]: each for each in self.claims(metadata["namespace"])}
+        claims = {claim["metadata"]["name"]: claim for claim in self.claims(metadata["namespace"])}
         own = tuple(claims[name] for name in _claims_of(pod))
         devices = [
             (result["request"], offers[result["driver"], result["pool"], result["device"]])
@@ -218,16 +224,16 @@ def values(offers: Sequence[Offer], attribute: str) -> list[object]:
 
 def _claims_of(pod: Object) -> Iterator[str]:
     made = {
-        each["name"]: each["resourceClaimName"]
-        for each in pod["status"].get("resourceClaimStatuses", [])
+        status["name"]: status["resourceClaimName"]
+        for status in pod["status"].get("resourceClaimStatuses", [])
     }
-    for each in pod["spec"]["resourceClaims"]:
-        yield each.get("resourceClaimName") or made[each["name"]]
+    for claim in pod["spec"]["resourceClaims"]:
+        yield claim.get("resourceClaimName") or made[claim["name"]]
 
 
 def _verdict(pod: Object) -> str:
     """Return why a pod has no node, "" if it has one or nobody said."""
-    for each in pod["status"].get("conditions", []):
-        if each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable":
-            return str(each["message"])
+    for condition in pod["status"].get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            return str(condition["message"])
     return ""

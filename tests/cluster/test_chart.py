@@ -57,7 +57,7 @@ def said(helm: Path, *words: str) -> tuple[int, str]:
 
 def templated(helm: Path, *flags: str, **values: Any) -> tuple[int, str]:
     """Return how rendering the chart ended and what came of it."""
-    given = (f"--set-json={name}={json.dumps(each)}" for name, each in values.items())
+    given = (f"--set-json={name}={json.dumps(value)}" for name, value in values.items())
     return said(helm, "template", "dranet", str(CHART), "--namespace=kube-system", *flags, *given)
 
 
@@ -73,7 +73,7 @@ def identity(document: Any) -> tuple[str, str]:
 
 
 def daemon_set(documents: list[Any]) -> Any:
-    (found,) = (each for each in documents if each["kind"] == "DaemonSet")
+    (found,) = (document for document in documents if document["kind"] == "DaemonSet")
     return found["spec"]["template"]["spec"]
 
 
@@ -120,7 +120,7 @@ def test_another_kubelet_root_is_mounted_and_told(helm: Path) -> None:
     assert "--kubelet-root-dir=/data/kubelet" in shim["args"]
     assert "/var/lib/kubelet" not in str(pod)
     assert {"/data/kubelet/plugins_registry", "/data/kubelet/plugins/dra.net"} <= {
-        each["mountPath"] for each in shim["volumeMounts"]
+        mount["mountPath"] for mount in shim["volumeMounts"]
     }
 
 
@@ -136,23 +136,25 @@ def test_a_release_of_another_name_is_of_one_piece(helm: Path) -> None:
 @pytest.mark.parametrize(("kubernetes", "version"), SERVED)
 def test_classes_are_of_a_version_that_is_served(helm: Path, kubernetes: str, version: str) -> None:
     documents = rendered(helm, f"--kube-version={kubernetes}")
-    classes = [each for each in documents if each["kind"] == "DeviceClass"]
+    classes = [document for document in documents if document["kind"] == "DeviceClass"]
 
     assert len(classes) == 4
-    assert {each["apiVersion"] for each in classes} == {f"resource.k8s.io/{version}"}
+    assert {device_class["apiVersion"] for device_class in classes} == {
+        f"resource.k8s.io/{version}"
+    }
 
 
 @pytest.mark.parametrize("name", ["nri", "serviceAccount", "args", "podLabels", "resources"])
 def test_what_is_left_empty_is_left_to_the_programs(helm: Path, name: str) -> None:
     containers = daemon_set(rendered(helm, **{name: None}))["containers"]
 
-    assert [each["name"] for each in containers] == ["dranet", "nri"]
-    assert all("null" not in str(each["args"]) for each in containers)
+    assert [container["name"] for container in containers] == ["dranet", "nri"]
+    assert all("null" not in str(container["args"]) for container in containers)
 
 
 def test_labels_and_annotations_are_put_beside_ours(helm: Path) -> None:
     documents = rendered(helm, podLabels={"team": "net"}, podAnnotations={"a/b": "c"})
-    (found,) = (each for each in documents if each["kind"] == "DaemonSet")
+    (found,) = (document for document in documents if document["kind"] == "DaemonSet")
     metadata = found["spec"]["template"]["metadata"]
 
     assert metadata["labels"] == found["metadata"]["labels"] | {"team": "net"}

@@ -85,8 +85,8 @@ def attributes(daemons: Daemons, nic: str) -> Object:
     """Return what a slice says of a NIC."""
     (found,) = [
         device["attributes"]
-        for each in daemons.slices()
-        for device in each["spec"]["devices"]
+        for resource_slice in daemons.slices()
+        for device in resource_slice["spec"]["devices"]
         if device["attributes"]["dra.net/ifName"]["string"] == nic
     ]
     assert isinstance(found, dict)

@@ -86,7 +86,11 @@ def test_the_interface_has_everything_that_it_may_be_given(driver: Driver, pods:
     settings = [f"{conf}/{name}" for name in ("arp_ignore", "arp_announce", "forwarding")]
     assert words(pods, "advanced", "cat", *settings) == ["1", "2", "1"]
     neighbours = words(pods, "advanced", "ip", "neigh", "show", "dev", "fast0")
-    kept = {each.partition(" lladdr")[0] for each in neighbours if each.endswith("PERMANENT")}
+    kept = {
+        neighbour.partition(" lladdr")[0]
+        for neighbour in neighbours
+        if neighbour.endswith("PERMANENT")
+    }
     assert {"10.21.1.1", "fd00:21::1"} <= kept
     offloads = checked(driver.node, "sh", "-c", OFFLOADS)
     assert "tcp-segmentation-offload: off" in offloads
@@ -136,14 +140,14 @@ def test_each_pod_of_a_deployment_has_a_nic_though_no_container_lists_it(
 
     def names() -> list[str]:
         items = pods.api.get(f"{NAMESPACES}/{pods.namespace}/pods")["items"]
-        return [str(each["metadata"]["name"]) for each in items]
+        return [str(document["metadata"]["name"]) for document in items]
 
     wait_until("two pods", lambda: len(names()) == 2)
     first, second = names()
     for pod in (first, second):
         pods.wait_running(pod)
     assert sorted(
-        each for pod in (first, second) for each in links_of(pods, pod) if "nic" in each
+        link for pod in (first, second) for link in links_of(pods, pod) if "nic" in link
     ) == [
         "nic0",
         "nic1",
@@ -197,7 +201,7 @@ def test_a_claim_of_a_gpu_and_a_nic_has_both_and_what_each_driver_tells(
     place = f"{METADATA_ROOT}/resourceclaims/both"
     gpu = _first(pods.say("train", "cat", f"{place}/gpu/{EXAMPLE}-metadata.json"))
     nic = _first(pods.say("train", "cat", f"{place}/nic/dra.net-metadata.json"))
-    assert [each["name"] for each in gpu["requests"][0]["devices"]] == ["gpu-0", "gpu-1"]
+    assert [device["name"] for device in gpu["requests"][0]["devices"]] == ["gpu-0", "gpu-1"]
     assert nic["requests"][0]["devices"][0]["networkData"]["interfaceName"] == "nic1"
     aside = pods.say("train", "env", container="aside")
     assert "DRA_NET_BOTH_NIC_IFNAMES=nic1" in aside

@@ -64,7 +64,7 @@ def test_who_only_looks_needs_room_in_the_counters_while_it_is_scheduled(site: S
 
     looks = [ask(site, f"look-{number}", "eth10v0", adminAccess=True) for number in range(2)]
 
-    assert [given(site, each) for each in looks] == [["eth10v0"]] * 2
+    assert [given(site, look) for look in looks] == [["eth10v0"]] * 2
     given(site, ask(site, "second", "eth10v1"))
     late = ask(site, "late", "eth10v0", adminAccess=True)
     assert "needs 1, 0 is left" in refused(site, late)

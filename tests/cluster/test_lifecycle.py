@@ -82,7 +82,9 @@ def test_a_pod_of_dranet_keeps_its_nic_and_gives_it_back(daemons: Daemons, pods:
     daemons.install()
     daemons.wait_published()
 
-    assert [each["metadata"]["name"] for each in daemons.slices()] == ["box-dra.net-000"]
+    assert [resource_slice["metadata"]["name"] for resource_slice in daemons.slices()] == [
+        "box-dra.net-000"
+    ]
     assert mac_published(daemons, "nic7") == "02:00:00:00:01:07"
     wait_until("the NIC to be ours", lambda: "attached" in row(daemons, "nic7"))
     assert f"{pods.namespace}/train" in row(daemons, "nic7")
@@ -119,7 +121,7 @@ def test_no_container_starts_without_its_nic_while_the_driver_is_updated(
             with traffic.nobody_ends(), begin_in_the_gap(daemons, pods, begun):
                 update()
             for pod in begun:
-                assert any(each in pods.messages(pod) for each in AWAY)
+                assert any(entry in pods.messages(pod) for entry in AWAY)
                 traffic.finish(pod)
             traffic.wait_for_all()
 
@@ -207,8 +209,8 @@ class Traffic:
     def nobody_ends(self) -> Iterator[None]:
         """Let pods begin, and none end: a wire is lost whose namespace goes without a plugin."""
         with ExitStack() as stack:
-            for each in self._ends.values():
-                stack.enter_context(each)
+            for end in self._ends.values():
+                stack.enter_context(end)
             yield
 
     def wait_for_all(self) -> None:
@@ -292,8 +294,12 @@ def slice_of_dranet(node: Node) -> Object:
 
 def mac_published(daemons: Daemons, nic: str) -> str:
     """Return the MAC address of a NIC as the node's slices have it."""
-    devices = [device for each in daemons.slices() for device in each["spec"]["devices"]]
-    (device,) = (each for each in devices if each["name"] == nic)
+    devices = [
+        device
+        for resource_slice in daemons.slices()
+        for device in resource_slice["spec"]["devices"]
+    ]
+    (device,) = (device for device in devices if device["name"] == nic)
     text: str = device["attributes"]["dra.net/mac"]["string"]
     return text
 

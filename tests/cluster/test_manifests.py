@@ -62,11 +62,11 @@ spec:
 def nodes(cluster: ControlPlane) -> Iterator[tuple[Workload, Workload]]:
     """Return two nodes."""
     both = Workload(cluster), Workload(cluster)
-    for each in both:
-        each.create()
+    for document in both:
+        document.create()
     yield both
-    for each in both:
-        each.delete()
+    for document in both:
+        document.delete()
 
 
 @pytest.fixture(scope="module")
@@ -118,18 +118,18 @@ def test_a_daemon_set_of_dranet_is_taken_over_in_place(
 
     pod = installed.daemon_set()["spec"]["template"]["spec"]
     assert "initContainers" not in pod
-    assert [each["name"] for each in pod["containers"]] == ["dranet", "nri"]
+    assert [container["name"] for container in pod["containers"]] == ["dranet", "nri"]
     assert "SYS_MODULE" not in str(pod)
-    assert "db" not in {each["name"] for each in pod["volumes"]}
+    assert "db" not in {volume["name"] for volume in pod["volumes"]}
 
 
 def test_the_policies_are_sound_to_the_server(cluster: ControlPlane, installed: Installed) -> None:
     def warnings() -> list[Any] | None:
         group = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-        policies = [each for each in cluster.api().get(group)["items"] if _is_ours(each)]
-        if any("typeChecking" not in each.get("status", {}) for each in policies):
+        policies = [entry for entry in cluster.api().get(group)["items"] if _is_ours(entry)]
+        if any("typeChecking" not in policy.get("status", {}) for policy in policies):
             return None
-        return [each["status"]["typeChecking"] for each in policies]
+        return [policy["status"]["typeChecking"] for policy in policies]
 
     wait_until("the server to check the policies' types", lambda: warnings() is not None)
     assert warnings() == [{}, {}]
@@ -158,9 +158,11 @@ def test_the_shim_publishes_its_own_node(ours: Shim, nodes: tuple[Workload, Work
 
     assert ours.asks(work) == [1, 2]
     published = [
-        each for each in node.api.get(SLICES)["items"] if each["spec"]["nodeName"] == node.name
+        document
+        for document in node.api.get(SLICES)["items"]
+        if document["spec"]["nodeName"] == node.name
     ]
-    assert [len(each["spec"]["devices"]) for each in published] == [2]
+    assert [len(resource_slice["spec"]["devices"]) for resource_slice in published] == [2]
 
 
 def test_the_shim_reads_claims_and_pods(
@@ -175,7 +177,7 @@ def test_the_shim_reads_claims_and_pods(
 
     found = ours.asks(work)
 
-    assert [each["metadata"]["name"] for each in found] == [claim.name, pod.name]
+    assert [document["metadata"]["name"] for document in found] == [claim.name, pod.name]
 
 
 def test_the_shim_tells_events(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
@@ -257,7 +259,7 @@ def test_the_shim_says_what_became_of_its_nodes_devices(
 
     answer: Any = ours.asks(lambda api: report(api, claim, nodes[0].name))
 
-    assert [each["device"] for each in answer["status"]["devices"]] == ["nic0"]
+    assert [device["device"] for device in answer["status"]["devices"]] == ["nic0"]
 
 
 def test_another_nodes_shim_says_nothing_of_them(
@@ -299,7 +301,7 @@ def test_the_shim_has_the_rights_of_the_table_and_no_others(
     }
 
     assert rights == {
-        (each.resource, each.verb, *((each.name,) if each.name else ())) for each in RIGHTS
+        (right.resource, right.verb, *((right.name,) if right.name else ())) for right in RIGHTS
     }
 
 
@@ -339,7 +341,7 @@ def allocated(workload: Workload, gpu: str = "") -> ObjectRef:
     document = workload.api.get(path)
     document["status"] = {"allocation": allocation(workload.name)}
     results = document["status"]["allocation"]["devices"]["results"]
-    results.extend({**each, "driver": gpu} for each in tuple(results) if gpu)
+    results.extend({**result, "driver": gpu} for result in tuple(results) if gpu)
     workload.api.replace(f"{path}/status", document)
     return claim
 
@@ -370,11 +372,13 @@ def _missing(wanted: Any, kept: Any, path: str = "") -> list[str]:
     """Return the paths of what is wanted and not kept; the server may add."""
     if isinstance(wanted, dict) and isinstance(kept, dict):
         return [
-            each
+            entry
             for key, value in wanted.items()
-            for each in _missing(value, kept.get(key), f"{path}.{key}")
+            for entry in _missing(value, kept.get(key), f"{path}.{key}")
         ]
     if isinstance(wanted, list) and isinstance(kept, list) and len(wanted) == len(kept):
         pairs = enumerate(zip(wanted, kept, strict=True))
-        return [each for n, (one, other) in pairs for each in _missing(one, other, f"{path}[{n}]")]
+        return [
+            entry for n, (one, other) in pairs for entry in _missing(one, other, f"{path}[{n}]")
+        ]
     return [] if wanted == kept else [f"{path}: {wanted!r} became {kept!r}"]

@@ -29,8 +29,8 @@ def test_only_the_node_of_a_claim_tells_and_nobody_allocates(
     old: ControlPlane, tmp_path: Path
 ) -> None:
     here, there = Workload(old), Workload(old)
-    for each in (here, there):
-        each.create()
+    for entry in (here, there):
+        entry.create()
     installed = Installed(old, tmp_path)
     installed.apply()
     ours = installed.shim(here.name)

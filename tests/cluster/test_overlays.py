@@ -27,8 +27,8 @@ patches:
 """
 INSTALLATIONS = [
     ("base",),
-    *((f"overlays/{each.name}",) for each in sorted(MANIFESTS.glob("overlays/*"))),
-    *(("base", f"components/{each.name}") for each in sorted(MANIFESTS.glob("components/*"))),
+    *((f"overlays/{path.name}",) for path in sorted(MANIFESTS.glob("overlays/*"))),
+    *(("base", f"components/{path.name}") for path in sorted(MANIFESTS.glob("components/*"))),
 ]
 
 
@@ -37,7 +37,7 @@ def built(programs: Path, directory: Path, *what: str, **more: str) -> list[Any]
 
     More is what else its user says of all of it: namespace and the like.
     """
-    installation, *components = (f"manifests/{each}" for each in what)
+    installation, *components = (f"manifests/{entry}" for entry in what)
     shutil.copytree(MANIFESTS, directory / "manifests")
     lists = yaml.safe_dump({"resources": [installation], "components": components, **more})
     (directory / "kustomization.yaml").write_text(lists + OF_USERS)
@@ -53,7 +53,7 @@ def built(programs: Path, directory: Path, *what: str, **more: str) -> list[Any]
 
 
 def pod_of(documents: list[Any]) -> Any:
-    (daemon_set,) = (each for each in documents if each["kind"] == "DaemonSet")
+    (daemon_set,) = (document for document in documents if document["kind"] == "DaemonSet")
     return daemon_set["spec"]["template"]["spec"]
 
 
@@ -63,8 +63,10 @@ def test_a_flag_for_the_first_container_is_the_shims(
 ) -> None:
     containers = pod_of(built(programs, tmp_path, *what))["containers"]
 
-    assert [each["name"] for each in containers] == ["dranet", "nri"]
-    assert [each["name"] for each in containers if "--filter=" in each["args"]] == ["dranet"]
+    assert [container["name"] for container in containers] == ["dranet", "nri"]
+    assert [container["name"] for container in containers if "--filter=" in container["args"]] == [
+        "dranet"
+    ]
 
 
 @pytest.mark.parametrize("what", INSTALLATIONS, ids=" ".join)
@@ -99,9 +101,9 @@ def test_namespaces_below_the_state_directory_are_seen_by_the_plugin(
 ) -> None:
     pod = pod_of(built(programs, tmp_path, "base", "components/netns-state-dir"))
     shim, plugin = (
-        {each["name"]: each for each in one["volumeMounts"]} for one in pod["containers"]
+        {mount["name"]: mount for mount in one["volumeMounts"]} for one in pod["containers"]
     )
-    (volume,) = (each for each in pod["volumes"] if each["name"] == NAME)
+    (volume,) = (volume for volume in pod["volumes"] if volume["name"] == NAME)
 
     assert volume["hostPath"]["path"] == WHERE
     assert plugin[NAME] == plugin["netns"] | {"name": NAME, "mountPath": WHERE}

@@ -88,7 +88,9 @@ def ready(pods: Pods, claim: str) -> bool:
         for device in found["status"].get("devices", [])
         for condition in device["conditions"]
     ]
-    return {"Ready"} <= {each["type"] for each in conditions if each["status"] == "True"}
+    return {"Ready"} <= {
+        condition["type"] for condition in conditions if condition["status"] == "True"
+    }
 
 
 def is_there(pods: Pods, path: str) -> bool:

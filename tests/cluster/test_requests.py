@@ -89,7 +89,7 @@ def test_a_pod_gets_the_first_of_a_requests_alternatives_that_there_is(
     assert told(pods, "either", "aside") == []
     file = f"{METADATA_ROOT}/resourceclaims/either/nic/dra.net-metadata.json"
     metadata: Any = json.JSONDecoder().raw_decode(pods.say("either", "cat", file))[0]
-    assert [each["name"] for each in metadata["requests"]] == ["nic/plain"]
+    assert [request["name"] for request in metadata["requests"]] == ["nic/plain"]
     wait_until("the claim's status", lambda: ready(pods, "either"))
     pods.delete("either")
     driver.wait_home()
@@ -100,7 +100,11 @@ def waits(pods: Pods) -> list[str]:
     found = pods.get("extended")
     assert found is not None
     conditions: list[Object] = found["status"].get("conditions", [])
-    return [each.get("reason", "") for each in conditions if each["type"] == "PodScheduled"]
+    return [
+        condition.get("reason", "")
+        for condition in conditions
+        if condition["type"] == "PodScheduled"
+    ]
 
 
 def told(pods: Pods, pod: str, container: str = "main") -> list[str]:

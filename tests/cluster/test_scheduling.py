@@ -45,4 +45,4 @@ def _apply(workload: Workload, name: str) -> None:
 
 def _scheduled(pod: Object) -> Object:
     conditions: list[Object] = pod["status"].get("conditions", [])
-    return next((each for each in conditions if each["type"] == "PodScheduled"), {})
+    return next((condition for condition in conditions if condition["type"] == "PodScheduled"), {})

@@ -32,7 +32,7 @@ def site(cluster: ControlPlane) -> Iterator[Site]:
 
 def decisions(site: Site, number: int, *namespaces: str) -> tuple[list[Placed], list[Placed]]:
     """Return the pods of the namespaces, so many each: as the scheduler has it, as we would."""
-    pods = [pod for each in namespaces for pod in site.placed(each, number)]
+    pods = [pod for namespace in namespaces for pod in site.placed(namespace, number)]
     assert all(confirmed(site, pod) for pod in pods)
     return pods, ours(site, pods)
 
@@ -41,7 +41,7 @@ def refused(site: Site, number: int, namespace: str) -> list[str]:
     """Return the scheduler's words on pods without a node, whose claims we refuse as well."""
     reasons = site.refusal(namespace, number)
     pending = [
-        each for each in site.claims(namespace) if "allocation" not in each.get("status", {})
+        claim for claim in site.claims(namespace) if "allocation" not in claim.get("status", {})
     ]
     assert len([*our_refusals(site, pending)]) == number
     return reasons
@@ -73,7 +73,7 @@ def test_each_worker_has_a_gpu_and_the_nic_beside_it_and_four_jobs_fill_a_server
         assert len({offer.id for pod in workers for _, offer in pod.devices}) == 16
     late = site.namespace()
     site.apply("scale-out", late)
-    assert all(CANNOT in each for each in refused(site, 2, late))
+    assert all(CANNOT in event for event in refused(site, 2, late))
 
 
 def test_explain_tells_what_the_next_worker_would_get(
@@ -110,13 +110,13 @@ def test_where_no_nic_shares_a_root_with_a_gpu_the_workers_wait(site: Site) -> N
 
     site.apply("scale-out", namespace)
 
-    assert all(CANNOT in each for each in refused(site, 2, namespace))
+    assert all(CANNOT in event for event in refused(site, 2, namespace))
 
 
 # --------------------------------------------------------------------------- InfiniBand on AKS
 
 
-@pytest.mark.parametrize("machine", [hb_v4(), nd_h100()], ids=lambda each: each.kind)
+@pytest.mark.parametrize("machine", [hb_v4(), nd_h100()], ids=lambda document: document.kind)
 def test_the_rdma_test_has_an_infiniband_device_on_each_of_two_nodes(
     site: Site, machine: Machine
 ) -> None:
@@ -152,11 +152,11 @@ def test_ipoib_gives_each_pod_an_address_of_its_own_on_a_device_of_its_own(site:
     for pods in decisions(site, 2, namespace):
         assert len({offer.id for pod in pods for offer in pod.of("hca")}) == 2
     given = [config["opaque"]["parameters"] for config in _configs(site, namespace)]
-    assert [each["interface"]["addresses"] for each in given] == [
+    assert [device["interface"]["addresses"] for device in given] == [
         ["192.168.0.2/24"],
         ["192.168.0.1/24"],
     ]
-    assert {each["interface"]["type"] for each in given} == {"IPoIB"}
+    assert {device["interface"]["type"] for device in given} == {"IPoIB"}
 
 
 def test_a_device_that_is_shared_as_the_readme_says_serves_rdma_and_ipoib_at_once(
@@ -173,9 +173,9 @@ def test_a_device_that_is_shared_as_the_readme_says_serves_rdma_and_ipoib_at_onc
     for pods in decisions(site, 4, namespace):
         assert len({offer.id for pod in pods for offer in pod.of("hca")}) == 2
     results = [
-        each["status"]["allocation"]["devices"]["results"] for each in site.claims(namespace)
+        claim["status"]["allocation"]["devices"]["results"] for claim in site.claims(namespace)
     ]
-    assert len({result["shareID"] for each in results for result in each}) == 4
+    assert len({result["shareID"] for entry in results for result in entry}) == 4
 
 
 # --------------------------------------------------------------------------- NUMA
@@ -213,7 +213,7 @@ def test_both_cases_need_the_same_gpus_so_the_second_waits_for_the_first(site: S
     site.placed(first, 2)
     mpi.start_workers(site.api, second, "mfu-unaligned")
 
-    assert all(CANNOT in each for each in refused(site, 2, second))
+    assert all(CANNOT in event for event in refused(site, 2, second))
 
 
 # --------------------------------------------------------------------------- GKE
@@ -286,7 +286,7 @@ def test_claims_as_dranets_users_write_them_are_given_nics(
 
 def _configs(site: Site, namespace: str) -> list[Object]:
     """Return the parameters that the allocator copied into each claim, claims by name."""
-    claims = sorted(site.claims(namespace), key=lambda each: str(each["metadata"]["name"]))
+    claims = sorted(site.claims(namespace), key=lambda claim: str(claim["metadata"]["name"]))
     return [
-        config for each in claims for config in each["status"]["allocation"]["devices"]["config"]
+        config for claim in claims for config in claim["status"]["allocation"]["devices"]["config"]
     ]

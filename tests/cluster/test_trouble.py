@@ -34,8 +34,8 @@ def outlive(driver: Driver, containers: Sequence[str], moved: str) -> None:
     node = driver.node
     node.plugin.restart()
     node.shim.restart()
-    for each in containers:
-        checked(node, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=KILL", each)
+    for container in containers:
+        checked(node, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=KILL", container)
     wait_until("the container of train again", lambda: len(witnessed(node, "train")) == 2, 60)
     assert "nic0" in witnessed(node, "train")[1]
     wait_until("the NIC of a job that ended", lambda: driver.is_on_node("nic1"), 60)

@@ -58,11 +58,11 @@ def apply_rdma(pods: Pods, pod: str, address: str) -> Inside:
         "hca",
         main={
             "securityContext": UNPRIVILEGED,
-            "volumeMounts": [{"name": f"m{i}", "mountPath": each.target} for i, each in numbered],
+            "volumeMounts": [{"name": f"m{i}", "mountPath": hop.target} for i, hop in numbered],
         },
         aside=True,
         securityContext={"runAsUser": 1000},
-        volumes=[{"name": f"m{i}", "hostPath": {"path": each.source}} for i, each in numbered],
+        volumes=[{"name": f"m{i}", "hostPath": {"path": hop.source}} for i, hop in numbered],
     )
     pods.apply(documents.manifest(claim, document))
     return Inside(pods, pod)
@@ -72,14 +72,16 @@ def given(pods: Pods, claim: str) -> list[str]:
     """Return the devices that were allocated to a claim."""
     found = pods.claim(claim)
     assert found is not None
-    return sorted(each["device"] for each in found["status"]["allocation"]["devices"]["results"])
+    return sorted(
+        result["device"] for result in found["status"]["allocation"]["devices"]["results"]
+    )
 
 
 def told(pods: Pods, claim: str) -> dict[str, Any]:
     """Return what the status of a claim tells of each device, by its name."""
     found = pods.claim(claim)
     assert found is not None
-    return {each["device"]: each for each in found["status"].get("devices", [])}
+    return {device["device"]: device for device in found["status"].get("devices", [])}
 
 
 def told_ready(pods: Pods, claim: str) -> list[str]:
@@ -90,4 +92,4 @@ def told_ready(pods: Pods, claim: str) -> list[str]:
 
 def conditions(entry: Any) -> dict[str, str]:
     """Return what is true of a device: type of condition and its status."""
-    return {each["type"]: each["status"] for each in entry.get("conditions", [])}
+    return {condition["type"]: condition["status"] for condition in entry.get("conditions", [])}

@@ -58,9 +58,9 @@ def _link(row: Any, rdma: dict[str, str]) -> Iterator[tuple[str, object]]:
     yield "dra.net/mtu", row["mtu"]
     yield "dra.net/state", row["operstate"].lower()
     cidrs = [
-        f"{each['local']}/{each['prefixlen']}"
-        for each in row["addr_info"]
-        if each["family"] == "inet"
+        f"{address['local']}/{address['prefixlen']}"
+        for address in row["addr_info"]
+        if address["family"] == "inet"
     ]
     yield "dra.net/ipv4", ",".join(cidrs) or None
     yield "dra.net/rdma", row["ifname"] in rdma

@@ -75,7 +75,7 @@ class Machine:
         """Return the devices in the node's slices, with those attributes that `functions` has."""
         asked = {name for facts in self.functions.values() for name in facts}
         return {
-            name: {each: attributes.get(each) for each in asked}
+            name: {request: attributes.get(request) for request in asked}
             for name, attributes in self.devices().items()
         }
 
@@ -86,9 +86,9 @@ class Machine:
             device["name"]: {
                 name: next(iter(value.values())) for name, value in device["attributes"].items()
             }
-            for each in slices
-            if each["spec"].get("nodeName") == self.node.name
-            for device in each["spec"].get("devices", ())
+            for resource_slice in slices
+            if resource_slice["spec"].get("nodeName") == self.node.name
+            for device in resource_slice["spec"].get("devices", ())
         }
 
     def named(self, device: str) -> Any:

@@ -23,17 +23,17 @@ def test_a_pod_gets_two_functions_of_one_numa_node(installed: Machine, pods: Pod
 
     facts = [installed.functions[device] for device in given(pods, "train")]
     assert len(facts) == 2
-    assert len({each[NUMA] for each in facts}) == 1
+    assert len({device[NUMA] for device in facts}) == 1
     links = links_of(pods, "train")
     on_node = checked(installed.node, "ip", "-o", "link")
-    for each in facts:
-        name = str(each["dra.net/ifName"])
+    for fact in facts:
+        name = str(fact["dra.net/ifName"])
         shown = pods.say("train", "ip", "-o", "link", "show", name)
         assert "mtu 1300" in shown
-        assert f"link/ether {each['dra.net/mac']}" in shown
-        assert str(each["dra.net/ipv4"]) in links[name]
+        assert f"link/ether {fact['dra.net/mac']}" in shown
+        assert str(fact["dra.net/ipv4"]) in links[name]
         numa = pods.say("train", "cat", f"/sys/class/net/{name}/device/numa_node")
-        assert int(numa) == each[NUMA]
+        assert int(numa) == fact[NUMA]
         assert f" {name}: " not in on_node
     pods.delete("train")
     installed.wait_home()

@@ -46,4 +46,4 @@ def _is_again(pods: Pods, pod: str) -> bool:
     found = pods.get(pod)
     assert found is not None
     statuses = found["status"]["containerStatuses"]
-    return all("running" in each["state"] and each["restartCount"] >= 1 for each in statuses)
+    return all("running" in status["state"] and status["restartCount"] >= 1 for status in statuses)

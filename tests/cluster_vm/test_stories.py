@@ -53,18 +53,18 @@ class Worker:
     def check(self) -> None:
         """Look whether it has the NICs and GPUs that it was given, and no others."""
         assert f"GPUS_GPU={','.join(sorted(self.gpus))}" in self.say("env").splitlines()
-        rdma = sorted(str(each["dra.net/rdmaDevice"]) for each in self.nics)
+        rdma = sorted(str(nic["dra.net/rdmaDevice"]) for nic in self.nics)
         assert sorted(self.say("ls", "/sys/class/infiniband").split()) == rdma
-        verbs = [each for each in self.say("ls", "/dev/infiniband").split() if "uverbs" in each]
+        verbs = [name for name in self.say("ls", "/dev/infiniband").split() if "uverbs" in name]
         assert len(verbs) == len(rdma)
         links = links_of(self.pods, self.name, self.container)
-        names = [str(each["dra.net/ifName"]) for each in self.nics]
+        names = [str(nic["dra.net/ifName"]) for nic in self.nics]
         assert sorted(links) == sorted(["lo", "eth0", *names])
-        for each in self.nics:
-            name = str(each["dra.net/ifName"])
-            assert each["dra.net/ipv4"] in links[name]
+        for entry in self.nics:
+            name = str(entry["dra.net/ifName"])
+            assert entry["dra.net/ipv4"] in links[name]
             shown = self.say("ip", "-o", "link", "show", name)
-            assert f"mtu {each['dra.net/mtu']} " in shown
+            assert f"mtu {entry['dra.net/mtu']} " in shown
 
 
 class Story:
@@ -79,24 +79,30 @@ class Story:
         """Apply a directory, or the file of a job, with an image that sleeps."""
         path = EXAMPLES / example
         text = self._cluster.kubectl("kustomize", str(path)) if path.is_dir() else path.read_text()
-        documents = [_asleep(each) for each in yaml.safe_load_all(text)]
+        documents = [_asleep(document) for document in yaml.safe_load_all(text)]
         self.pods.apply(yaml.safe_dump_all(documents))
 
     def workers(self, number: int) -> list[Worker]:
         """Return the pods that run, once there are so many."""
 
         def running() -> list[Object]:
-            return [each for each in self._pods() if each["status"]["phase"] == "Running"]
+            return [pod for pod in self._pods() if pod["status"]["phase"] == "Running"]
 
         wait_until(f"{number} workers to run", lambda: len(running()) == number, PATIENCE_S)
-        return [self._worker(each) for each in running()]
+        return [self._worker(pod) for pod in running()]
 
     def waiting(self) -> list[str]:
         """Return why pods have no node, once the scheduler said it of one."""
 
         def verdicts() -> list[str]:
-            conditions = [each for pod in self._pods() for each in pod["status"]["conditions"]]
-            return [each["message"] for each in conditions if each.get("reason") == "Unschedulable"]
+            conditions = [
+                condition for pod in self._pods() for condition in pod["status"]["conditions"]
+            ]
+            return [
+                condition["message"]
+                for condition in conditions
+                if condition.get("reason") == "Unschedulable"
+            ]
 
         wait_until("a pod without a node", verdicts, PATIENCE_S)
         return verdicts()
@@ -117,15 +123,15 @@ class Story:
         found: dict[str, list[str]] = {}
         for status in pod["status"]["resourceClaimStatuses"]:
             claim: Any = self.pods.claim(status["resourceClaimName"])
-            for each in claim["status"]["allocation"]["devices"]["results"]:
-                found.setdefault(each["driver"], []).append(each["device"])
+            for result in claim["status"]["allocation"]["devices"]["results"]:
+                found.setdefault(result["driver"], []).append(result["device"])
         (container,) = pod["spec"]["containers"]
         return Worker(
             self.pods,
             pod["metadata"]["name"],
             container["name"],
             frozenset(found[NVIDIA]),
-            tuple(self._machine.functions[each] for each in found["dra.net"]),
+            tuple(self._machine.functions[device] for device in found["dra.net"]),
         )
 
 
@@ -142,9 +148,9 @@ def test_each_worker_has_a_gpu_and_the_rdma_nic_beside_it(story: Story) -> None:
     story.apply("scale-out")
 
     workers = story.workers(2)
-    for each in workers:
-        each.check()
-        assert (len(each.gpus), len(each.nics)) == (1, 1)
+    for worker in workers:
+        worker.check()
+        assert (len(worker.gpus), len(worker.nics)) == (1, 1)
     assert not workers[0].gpus & workers[1].gpus
     assert workers[0].nics != workers[1].nics
 
@@ -160,8 +166,8 @@ def test_training_across_sockets_has_four_gpus_and_the_other_sockets_nics(story:
     (worker,) = story.workers(1)
     worker.check()
     assert (len(worker.gpus), len(worker.nics)) == (4, 4)
-    for each in worker.nics:
-        place = f"/sys/class/net/{each['dra.net/ifName']}/device/numa_node"
+    for nic in worker.nics:
+        place = f"/sys/class/net/{nic['dra.net/ifName']}/device/numa_node"
         assert worker.say("cat", place).strip() == "1"
     assert "cannot allocate all claims" in story.waiting()[0]
 
@@ -172,7 +178,7 @@ def test_a_pod_has_two_gpus_and_the_two_nics_of_their_root(story: Story) -> None
     (worker,) = story.workers(1)
     worker.check()
     assert (len(worker.gpus), len(worker.nics)) == (2, 2)
-    assert {each[ROOT] for each in worker.nics} == {"pci0000:80"}
+    assert {nic[ROOT] for nic in worker.nics} == {"pci0000:80"}
     assert "anti-affinity" in story.waiting()[0]
 
 

@@ -79,9 +79,9 @@ def slice_of_dranet(node: str, functions: dict[str, Facts]) -> Object:
 
 def delete_slices(daemons: Daemons, pods: Pods) -> None:
     """Delete the node's slices."""
-    for each in daemons.slices():
+    for resource_slice in daemons.slices():
         with suppress(ApiError):  # the kubelet was first
-            pods.api.delete(f"{SLICES}/{each['metadata']['name']}")
+            pods.api.delete(f"{SLICES}/{resource_slice['metadata']['name']}")
 
 
 def row(daemons: Daemons, device: str) -> str:

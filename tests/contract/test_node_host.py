@@ -110,25 +110,35 @@ NOTHING = Insight()
 
 
 def names(facts: HostFacts) -> set[str]:
-    return {each.link.name for each in facts.netdevs} - {"lo"}
+    return {netdev.link.name for netdev in facts.netdevs} - {"lo"}
 
 
 def carriers(facts: HostFacts) -> dict[str, bool]:
-    return {each.link.name: each.link.carrier for each in facts.netdevs if each.link.name != "lo"}
+    return {
+        netdev.link.name: netdev.link.carrier
+        for netdev in facts.netdevs
+        if netdev.link.name != "lo"
+    }
 
 
 def programs(facts: HostFacts) -> dict[str, tuple[str, ...]]:
-    return {each.link.name: each.tcx_programs for each in facts.netdevs if each.link.name != "lo"}
+    return {
+        netdev.link.name: netdev.tcx_programs
+        for netdev in facts.netdevs
+        if netdev.link.name != "lo"
+    }
 
 
 def above(facts: HostFacts) -> dict[str, tuple[str, ...]]:
     return {
-        each.link.name: each.above_elsewhere for each in facts.netdevs if each.link.name != "lo"
+        netdev.link.name: netdev.above_elsewhere
+        for netdev in facts.netdevs
+        if netdev.link.name != "lo"
     }
 
 
 def uplinks(facts: HostFacts) -> set[str]:
-    by_index = {each.link.index: each.link.name for each in facts.netdevs}
+    by_index = {netdev.link.index: netdev.link.name for netdev in facts.netdevs}
     return {by_index[leg] for route in facts.default_routes for leg in route.links}
 
 
@@ -205,7 +215,7 @@ def test_programs_that_are_told_belong_to_their_link_until_they_are_told_no_long
         world.add_nic("a")
         world.add_nic("b")
         facts = await it.until(lambda facts: names(facts) == {"a", "b"})
-        (index,) = [each.link.index for each in facts.netdevs if each.link.name == "a"]
+        (index,) = [netdev.link.index for netdev in facts.netdevs if netdev.link.name == "a"]
         for whole in (False, True):
             seen = Insight({index: ("count", "drop")}, {index: ("macvlan",)})
             told = await it.look(whole=whole, told=seen)

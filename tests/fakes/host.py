@@ -77,11 +77,11 @@ class FakeHost:
             facts,
             netdevs=tuple(
                 replace(
-                    each,
-                    tcx_programs=insight.programs.get(each.link.index, ()),
-                    above_elsewhere=insight.above.get(each.link.index, ()),
+                    netdev,
+                    tcx_programs=insight.programs.get(netdev.link.index, ()),
+                    above_elsewhere=insight.above.get(netdev.link.index, ()),
                 )
-                for each in facts.netdevs
+                for netdev in facts.netdevs
             ),
         )
 
@@ -97,7 +97,7 @@ class FakeHost:
             name: of the link.
             address: of its PCI function, "" for a virtual one.
         """
-        index = 1 + max((each.link.index for each in self.facts.netdevs), default=1)
+        index = 1 + max((netdev.link.index for netdev in self.facts.netdevs), default=1)
         link = Link(index, name, bus="pci" * bool(address), parent=address, up=True, carrier=True)
         netdev = NetDevice(link, pci=address, virtual=not address)
         functions = (PciFunction(address, 2, "ice"),) if address else ()
@@ -107,33 +107,33 @@ class FakeHost:
         """Give a link these addresses in place of those it has."""
         addresses = tuple(map(Address, cidrs))
         self._become(
-            replace(each, addresses=addresses) if each.link.name == name else each
-            for each in self.facts.netdevs
+            replace(netdev, addresses=addresses) if netdev.link.name == name else netdev
+            for netdev in self.facts.netdevs
         )
 
     def take_link(self, name: str) -> None:
         """Take a link away, as a move into a pod does; its PCI function stays."""
-        self._become(each for each in self.facts.netdevs if each.link.name != name)
+        self._become(netdev for netdev in self.facts.netdevs if netdev.link.name != name)
 
     def unplug(self, name: str) -> None:
         """Take a link's carrier away."""
         self._become(
-            replace(each, link=replace(each.link, carrier=False))
-            if each.link.name == name
-            else each
-            for each in self.facts.netdevs
+            replace(netdev, link=replace(netdev.link, carrier=False))
+            if netdev.link.name == name
+            else netdev
+            for netdev in self.facts.netdevs
         )
 
     def remove_function(self, address: str) -> None:
         """Remove a PCI function and its links."""
         self._become(
-            (each for each in self.facts.netdevs if each.pci != address),
-            (each for each in self.facts.functions if each.address != address),
+            (netdev for netdev in self.facts.netdevs if netdev.pci != address),
+            (function for function in self.facts.functions if function.address != address),
         )
 
     def route_through(self, name: str) -> None:
         """Let the default route go through a link; "" for no default route."""
-        indexes = (each.link.index for each in self.facts.netdevs if each.link.name == name)
+        indexes = (netdev.link.index for netdev in self.facts.netdevs if netdev.link.name == name)
         routes = tuple(DefaultRoute(4, 0, (index,)) for index in indexes)
         self.facts = replace(self.facts, default_routes=routes)
         self.announce()

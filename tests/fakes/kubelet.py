@@ -145,9 +145,11 @@ class FakeKubelet:
             self.infos.append(info)
             reason = self._fault(info)
             if not reason:
-                service = next(each for each in info.supported_versions if each in self.services)
+                service = next(
+                    version for version in info.supported_versions if version in self.services
+                )
                 advertised = set(info.supported_versions)
-                health = next((each for each in self.health if each in advertised), "")
+                health = next((state for state in self.health if state in advertised), "")
                 self.plugins[info.name] = Plugin(
                     path, identity, info.endpoint, service, health, _channel(info.endpoint)
                 )
@@ -182,7 +184,7 @@ class FakeKubelet:
             return "empty list of supported gRPC services (aka supported versions)"
         if not set(info.supported_versions) & set(self.services):
             return f"none of services supported by the plugin are supported: {self.services}"
-        if any(each.endpoint == info.endpoint for each in self.plugins.values()):
+        if any(plugin.endpoint == info.endpoint for plugin in self.plugins.values()):
             return f"endpoint {info.endpoint} already registered"
         return self.refusal
 
@@ -200,7 +202,7 @@ class FakeKubelet:
             PrepareError: what the pod's event would say.
         """
         answered = await self._ask("Prepare", claims, driver, timeout_s)
-        given = {uid: list(each.devices) for uid, each in answered.items()}
+        given = {uid: list(answer.devices) for uid, answer in answered.items()}
         for uid, devices in given.items():
             self.checkpoint[uid] = (self.checkpoint.get(uid, []) if self.appends else []) + devices
         return given
@@ -220,14 +222,15 @@ class FakeKubelet:
     ) -> dict[str, Any]:
         answered = await self.answers(verb, claims, driver, timeout_s)
         asked = {claim.uid: claim for claim in claims}
-        for uid, each in answered.items():
+        for uid, answer in answered.items():
             if uid not in asked:
                 raise PrepareError(
                     f"Node{verb}Resources returned result for unknown claim UID {uid}"
                 )
-            if each.error:
+            if answer.error:
                 raise PrepareError(
-                    f"Node{verb}Resources failed for ResourceClaim {asked[uid].name}: {each.error}"
+                    f"Node{verb}Resources failed for ResourceClaim {asked[uid].name}: "
+                    f"{answer.error}"
                 )
         if len(answered) != len(claims):
             missing = len(claims) - len(answered)
@@ -248,8 +251,8 @@ class FakeKubelet:
         messages = _MESSAGES[plugin.service]
         request = getattr(messages, f"Node{verb}ResourcesRequest")(
             claims=[
-                messages.Claim(namespace=each.namespace, uid=each.uid, name=each.name)
-                for each in claims
+                messages.Claim(namespace=claim.namespace, uid=claim.uid, name=claim.name)
+                for claim in claims
             ]
         )
         try:

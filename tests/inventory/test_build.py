@@ -167,6 +167,24 @@ def test_representors_and_subfunctions_do_not_take_the_functions_name() -> None:
     )
 
 
+def test_representors_that_an_old_kernel_numbers_are_left_out() -> None:
+    facts = HostFacts(
+        (function(driver="mlx5_core"),),
+        (nic("eth1-0", 2, port_name="0"), nic("eth1", 4)),
+    )
+
+    inventory = inventory_from_facts(facts)
+
+    assert one(inventory, "pci-0000-8a-00-0").key.name == "eth1"
+    assert inventory.excluded == (("eth1-0", "represents pf0vf0 in the NIC's embedded switch"),)
+
+
+def test_a_port_that_a_driver_numbers_is_offered() -> None:
+    facts = HostFacts((function(),), (nic("eth1", 2, port_name="0"),))
+
+    assert one(inventory_from_facts(facts), "pci-0000-8a-00-0").key.name == "eth1"
+
+
 def test_a_child_interface_of_the_same_parent_is_a_device_of_its_own() -> None:
     child = nic("ib0-8001", 3)
     child = replace(child, link=replace(child.link, kind="ipoib", lower=4))

@@ -70,11 +70,11 @@ class Node:
 
     def names(self) -> list[str]:
         """Return what is offered."""
-        return [each.name for each in self.goods.offers]
+        return [device.name for device in self.goods.offers]
 
     def attribute(self, device: str, name: str) -> object:
         """Return an attribute of what is offered."""
-        (offer,) = (each for each in self.goods.offers if each.name == device)
+        (offer,) = (ref for ref in self.goods.offers if ref.name == device)
         return dict(offer.attributes).get(f"dra.net/{name}")
 
     def add(self, name: str) -> None:
@@ -216,7 +216,9 @@ def test_a_link_in_a_pod_is_offered_as_it_was_and_anew_when_it_is_home(play: Pla
         node.add("other")
         await node.until(lambda: "other" in node.names())
         assert node.attribute("nic0", "ipv4") == "192.0.2.5/24"
-        health = {each.device: each.healthy for each in (await node.devices.health(None)).devices}
+        health = {
+            device.device: device.healthy for device in (await node.devices.health(None)).devices
+        }
         assert health == {"nic0": None, "other": True}
 
         node.bring_home("nic0")

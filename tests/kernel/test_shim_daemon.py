@@ -151,8 +151,8 @@ def nic(name: str) -> Iterator[None]:
 async def offered(place: Site) -> set[str]:
     """Return the devices that are on the server."""
     found: set[str] = set()
-    for each in (await place.api.list(SLICE)).items:
-        spec: Any = each["spec"]
+    for document in (await place.api.list(SLICE)).items:
+        spec: Any = document["spec"]
         found |= {device["name"] for device in spec.get("devices", ())}
     return found
 
@@ -165,7 +165,7 @@ async def allocated(place: Site, name: str, device: str) -> ObjectRef:
     document = claim_document(name, "", [result(device)], users)
     claim: Any = await place.api.create(CLAIM, {**document, "metadata": {"name": name}}, "ai")
     status = document["status"]
-    place.server.alter("resourceclaims", name, lambda each: each.update(status=status), "ai")
+    place.server.alter("resourceclaims", name, lambda entry: entry.update(status=status), "ai")
     return ObjectRef("ai", name, claim["metadata"]["uid"])
 
 
@@ -223,7 +223,7 @@ def test_the_nic_by_which_the_cluster_reaches_the_node_is_not_offered(tmp_path: 
     async def scene() -> None:
         async with site(tmp_path) as place:
             place.server.alter(
-                "nodes", NODE_1, lambda each: each.update(status={"addresses": addresses})
+                "nodes", NODE_1, lambda entry: entry.update(status={"addresses": addresses})
             )
             async with running(place, "--exclude", "nic0") as shim:
                 await shim.until("left out", reason="dropped by --exclude nic0", virtual=1)

@@ -61,5 +61,5 @@ def test_golden_bytes_are_read_and_written(name: str) -> None:
 @pytest.mark.parametrize("service", SERVICES)
 def test_services_have_the_names_that_a_kubelet_calls(service: str) -> None:
     assert service in {
-        each.full_name for each in SERVICES[service].DESCRIPTOR.services_by_name.values()
+        entry.full_name for entry in SERVICES[service].DESCRIPTOR.services_by_name.values()
     }

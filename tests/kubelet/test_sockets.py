@@ -74,7 +74,9 @@ def test_a_long_driver_name_is_shortened_last(
 
 
 def test_short_names_of_instances_differ() -> None:
-    found = {sockets_of(root_of(6), LONG_DRIVER, each).registration.name for each in ("", UID, "x")}
+    found = {
+        sockets_of(root_of(6), LONG_DRIVER, entry).registration.name for entry in ("", UID, "x")
+    }
 
     assert len(found) == 3
 

@@ -12,9 +12,9 @@ from tests.cluster.policies import denied
 from tests.manifests.test_base import MANIFESTS, documents
 
 SLICES, CLAIMS = (
-    each
-    for each in documents(MANIFESTS / "base/admission.yaml")
-    if each["kind"] == "ValidatingAdmissionPolicy"
+    document
+    for document in documents(MANIFESTS / "base/admission.yaml")
+    if document["kind"] == "ValidatingAdmissionPolicy"
 )
 POOL = "in the pool of its name"
 NAME = "whose names begin with"
@@ -49,7 +49,7 @@ def generated(node: str, prefix: str) -> Any:
 def claim_of(*drivers: str) -> Any:
     """Return a claim that was given a NIC of node-1, with what drivers say of their devices."""
     results = [{"driver": "dra.net", "pool": "node-1", "device": "nic0"}]
-    told = [{"driver": each, "pool": "node-1", "device": "0"} for each in drivers]
+    told = [{"driver": driver, "pool": "node-1", "device": "0"} for driver in drivers]
     return {"status": {"allocation": {"devices": {"results": results}}, "devices": told}}
 
 

@@ -30,15 +30,15 @@ def documents(path: Path) -> list[Any]:
 (DAEMON_SET,) = documents(MANIFESTS / "base/daemonset.yaml")
 POD = DAEMON_SET["spec"]["template"]["spec"]
 SHIM, PLUGIN = POD["containers"]
-VOLUMES = {each["name"]: each for each in POD["volumes"]}
+VOLUMES = {volume["name"]: volume for volume in POD["volumes"]}
 
 
 def mounts(container: Any, *, writable: bool) -> dict[str, str]:
     """Return where a container sees what of the host: path inside to path on the host."""
     return {
-        each["mountPath"]: VOLUMES[each["name"]]["hostPath"]["path"]
-        for each in container["volumeMounts"]
-        if "hostPath" in VOLUMES[each["name"]] and each.get("readOnly", False) is not writable
+        mount["mountPath"]: VOLUMES[mount["name"]]["hostPath"]["path"]
+        for mount in container["volumeMounts"]
+        if "hostPath" in VOLUMES[mount["name"]] and mount.get("readOnly", False) is not writable
     }
 
 
@@ -98,8 +98,12 @@ def test_each_reads_what_the_other_writes_and_the_plugin_the_pods_namespaces() -
 
 def test_the_shim_alone_has_a_token() -> None:
     (account, *_) = documents(MANIFESTS / "base/access.yaml")
-    token = next(name for name, each in VOLUMES.items() if "projected" in each)
-    having = [each["name"] for each in POD["containers"] if token in str(each["volumeMounts"])]
+    token = next(name for name, volume in VOLUMES.items() if "projected" in volume)
+    having = [
+        container["name"]
+        for container in POD["containers"]
+        if token in str(container["volumeMounts"])
+    ]
 
     assert having == ["dranet"]
     assert (account["kind"], account["automountServiceAccountToken"]) == ("ServiceAccount", False)
@@ -107,7 +111,7 @@ def test_the_shim_alone_has_a_token() -> None:
 
 
 def test_namespaces_of_pods_that_come_later_are_seen() -> None:
-    (netns,) = (each for each in PLUGIN["volumeMounts"] if each["name"] == "netns")
+    (netns,) = (mount for mount in PLUGIN["volumeMounts"] if mount["name"] == "netns")
 
     assert netns["mountPropagation"] == "HostToContainer"
 
@@ -115,7 +119,7 @@ def test_namespaces_of_pods_that_come_later_are_seen() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        *((*each["command"], *each["args"]) for each in (SHIM, PLUGIN)),
+        *((*container["command"], *container["args"]) for container in (SHIM, PLUGIN)),
         *(tuple(PLUGIN[f"{kind}Probe"]["exec"]["command"]) for kind in ("startup", "readiness")),
     ],
     ids=" ".join,
@@ -150,7 +154,9 @@ def test_names_and_labels_are_dranets() -> None:
 
 
 def test_no_class_of_a_user_is_replaced() -> None:
-    names = {each["metadata"]["name"] for each in documents(MANIFESTS / "base/classes.yaml")}
+    names = {
+        document["metadata"]["name"] for document in documents(MANIFESTS / "base/classes.yaml")
+    }
 
     assert {name.partition(".")[2] for name in names} == {DRIVER_NAME}
 
@@ -170,7 +176,7 @@ def test_snippets_for_runtimes_can_be_read() -> None:
     new = tomllib.loads((MANIFESTS / "node/containerd/config-2.toml").read_text())
     crio = tomllib.loads((MANIFESTS / "node/crio/10-dranet.conf").read_text())
 
-    assert [each["plugins"][nri]["disable"] for each in (old, new)] == [False, False]
+    assert [text["plugins"][nri]["disable"] for text in (old, new)] == [False, False]
     assert old["plugins"]["io.containerd.grpc.v1.cri"]["enable_cdi"] is True
     assert str(CDI) in old["plugins"]["io.containerd.grpc.v1.cri"]["cdi_spec_dirs"]
     assert crio["crio"]["nri"]["enable_nri"] is True
@@ -182,7 +188,7 @@ def test_snippets_for_runtimes_can_be_read() -> None:
     ids=lambda path: path.name,
 )
 def test_no_snippet_takes_nics_by_their_driver_for_it_is_the_uplinks_too(path: Path) -> None:
-    lines = [each for each in path.read_text().splitlines() if not each.startswith("#")]
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
 
     assert len(lines) > 1
     assert "driver" not in str(lines).lower()

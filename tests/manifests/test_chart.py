@@ -35,8 +35,8 @@ def resolved(schema: Any) -> Any:
 
 def known(schema: Any, path: str = "") -> Iterator[str]:
     """Yield the paths of all values that a schema names."""
-    for name, each in schema.get("properties", {}).items():
-        inner = resolved(each)
+    for name, subschema in schema.get("properties", {}).items():
+        inner = resolved(subschema)
         if "properties" in inner:
             yield from known(inner, f"{path}{name}.")
         else:
@@ -47,18 +47,18 @@ def closed(schema: Any) -> bool:
     """Whether a schema refuses what it does not name, all the way down."""
     if "properties" not in schema:
         return True
-    inner = (resolved(each) for each in schema["properties"].values())
+    inner = (resolved(subschema) for subschema in schema["properties"].values())
     return schema.get("additionalProperties") is False and all(map(closed, inner))
 
 
 def given(values: Any, path: str, paths: set[str]) -> Iterator[str]:
     """Yield the paths of values, as deep as the schema names them."""
-    for name, each in values.items():
+    for name, value in values.items():
         here = f"{path}{name}"
         if here in paths:
             yield here
         else:
-            yield from given(each, f"{here}.", paths)
+            yield from given(value, f"{here}.", paths)
 
 
 def test_each_value_is_in_the_schema_and_has_a_default() -> None:

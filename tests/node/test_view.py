@@ -45,8 +45,8 @@ def test_what_is_there_is_offered_by_name() -> None:
     found = view(virtual("b", "a"))
 
     assert list(found.devices) == ["a", "b"]
-    assert [each.name for each in found.goods.offers] == ["a", "b"]
-    assert {each.pool for each in found.goods.offers} == {NODE}
+    assert [device.name for device in found.goods.offers] == ["a", "b"]
+    assert {device.pool for device in found.goods.offers} == {NODE}
     assert found.health == tuple(DeviceHealth(NODE, name, healthy=True) for name in "ab")
     assert found.ills == {}
 
@@ -114,7 +114,7 @@ def test_only_functions_are_remembered_with_the_rdma_device_that_they_had() -> N
 @pytest.mark.parametrize(("port", "ill"), [(0, {}), (1, {PCI: PORT_DOWN})])
 def test_of_two_infiniband_ports_each_has_its_own_state(port: int, ill: dict[str, str]) -> None:
     held = Device(PCI, DeviceKey("pci", PF, "ib0", PF, port=port), (), ("mlx5_0",))
-    up, down = (hca("mlx5_0", each).ports[0] for each in ("ACTIVE", "DOWN"))
+    up, down = (hca("mlx5_0", entry).ports[0] for entry in ("ACTIVE", "DOWN"))
     both = replace(hca("mlx5_0"), ports=(up, replace(down, number=2)))
 
     assert view(HostFacts((function(),), (), (both,)), held).ills == ill
@@ -123,7 +123,9 @@ def test_of_two_infiniband_ports_each_has_its_own_state(port: int, ill: dict[str
 def test_hardware_that_vanished_from_under_a_pod_stays_and_is_tainted() -> None:
     found = view(HostFacts(), HELD)
 
-    assert [(each.name, each.taints[0].value) for each in found.goods.offers] == [(PCI, VANISHED)]
+    assert [(device.name, device.taints[0].value) for device in found.goods.offers] == [
+        (PCI, VANISHED)
+    ]
     assert found.health[0].healthy is False
     assert found.health[0].message == f"Vanished: {WORDS[VANISHED]}"
 
@@ -135,7 +137,9 @@ def test_hardware_whose_driver_is_gone_from_under_a_pod_stays_and_is_tainted(dri
     found = view(bare, HELD)
 
     assert found.devices == {PCI: HELD}
-    assert [(each.name, each.taints[0].value) for each in found.goods.offers] == [(PCI, NO_DRIVER)]
+    assert [(device.name, device.taints[0].value) for device in found.goods.offers] == [
+        (PCI, NO_DRIVER)
+    ]
     assert found.health[0].healthy is False
     assert found.health[0].message == f"NoDriver: {WORDS[NO_DRIVER]}"
     assert found.left_out == ()
@@ -173,7 +177,7 @@ def test_a_nic_without_a_carrier_is_tainted() -> None:
     found = view(HostFacts((function(),), (nic("eth1", carrier=False),)))
 
     assert found.ills == {PCI: NO_CARRIER}
-    assert [each.value for each in found.goods.offers[0].taints] == [NO_CARRIER]
+    assert [taint.value for taint in found.goods.offers[0].taints] == [NO_CARRIER]
     assert found.health[0] == DeviceHealth(
         NODE, PCI, healthy=False, message="NoCarrier: its link is up and has no carrier"
     )
@@ -243,7 +247,10 @@ def test_shared_devices_are_offered_to_several() -> None:
 
     found = view(virtual("a", "b"), choice=choice)
 
-    assert [(each.name, each.shared) for each in found.goods.offers] == [("a", True), ("b", False)]
+    assert [(device.name, device.shared) for device in found.goods.offers] == [
+        ("a", True),
+        ("b", False),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -272,8 +279,8 @@ def test_what_is_excluded_stays_out_also_when_it_is_included() -> None:
     found = view(virtual("a", "b1"), choice=choice)
 
     assert list(found.devices) == ["a"]
-    assert [each.name for each in found.goods.offers] == ["a"]
-    assert [each.device for each in found.health] == ["a"]
+    assert [device.name for device in found.goods.offers] == ["a"]
+    assert [state.device for state in found.health] == ["a"]
     assert found.left_out == (("b1", "dropped by --exclude b*"),)
 
 

@@ -229,9 +229,9 @@ CONFIGS = [
 def test_the_claim_beats_the_class_and_the_subrequest_the_request() -> None:
     wanted = claim(result("a", "nic/fast"), result("b", "nic/slow"), configs=CONFIGS)
 
-    found = [each.config.interface for each in recorded(wanted).devices]
+    found = [device.config.interface for device in recorded(wanted).devices]
 
-    assert [(each.mtu, each.name) for each in found] == [(3000, "net1"), (2000, "net1")]
+    assert [(ref.mtu, ref.name) for ref in found] == [(3000, "net1"), (2000, "net1")]
 
 
 def test_with_dranets_order_the_first_configuration_is_taken_alone() -> None:
@@ -239,7 +239,7 @@ def test_with_dranets_order_the_first_configuration_is_taken_alone() -> None:
 
     devices = recorded(wanted, replace(TERMS, first_valid_config=True)).devices
 
-    assert [each.config for each in devices] == [with_mtu(2000), with_mtu(3000)]
+    assert [device.config for device in devices] == [with_mtu(2000), with_mtu(3000)]
 
 
 def test_who_observes_configures_nothing_not_even_wrongly() -> None:
@@ -344,7 +344,7 @@ def test_a_claim_is_gated_where_each_request_is_listed(listed: list[str], gated:
     record = recorded(
         claim(result("a"), result("b", "second"), result("c", "see", adminAccess=True))
     )
-    record = replace(record, containers=tuple(ContainerClaim("main", each) for each in listed))
+    record = replace(record, containers=tuple(ContainerClaim("main", entry) for entry in listed))
 
     assert is_gated(record) is gated
 

@@ -72,7 +72,9 @@ class Scene:
     ) -> Mapping[str, Answer]:
         """Answer as a preparer does."""
         self.asked.append((claims, devices))
-        return {each.uid: Answer(error=self.error) for each in claims if each.uid not in self.over}
+        return {
+            claim.uid: Answer(error=self.error) for claim in claims if claim.uid not in self.over
+        }
 
     async def add_claim(self, name: str, *results: dict[str, Any], resource: str = "pods") -> str:
         """Add an allocated claim; return its UID."""
@@ -80,7 +82,7 @@ class Scene:
         document = claim_document(name, "", results, users)
         made = await self.api.create(CLAIM, {**document, "metadata": {"name": name}}, "ai")
         status = document["status"]  # which a server takes from those alone who may allocate
-        self.server.alter("resourceclaims", name, lambda each: each.update(status=status), "ai")
+        self.server.alter("resourceclaims", name, lambda entry: entry.update(status=status), "ai")
         metadata: Any = made["metadata"]
         return str(metadata["uid"])
 

@@ -100,12 +100,14 @@ class Bench:
 
     def ailing(self) -> dict[str, str]:
         """Return device → taint of the last offer."""
-        return {each.name: each.taints[0].value for each in self.goods.offers if each.taints}
+        return {
+            device.name: device.taints[0].value for device in self.goods.offers if device.taints
+        }
 
     async def health(self) -> dict[str, bool | None]:
         """Return device → how it is."""
         report = await self.devices.health(None)
-        return {each.device: each.healthy for each in report.devices}
+        return {device.device: device.healthy for device in report.devices}
 
     async def device(self, name: str) -> Device:
         """Return a device that is known."""
@@ -114,7 +116,7 @@ class Bench:
     def allocate(self, *devices: Device, admin_access: bool = False) -> None:
         """Record the claim for its pod."""
         given = tuple(
-            AllocatedDevice("nic", NODE, each, admin_access=admin_access) for each in devices
+            AllocatedDevice("nic", NODE, device, admin_access=admin_access) for device in devices
         )
         with AllocationStore(self.state.allocations) as store:
             store.put(Allocation(CLAIM, POD, given, "k3v9q2", "boot1"))
@@ -128,8 +130,8 @@ class Bench:
         """Record as the plugin does that the pod has devices, or had them."""
         phase = Phase.HOME if home else Phase.ATTACHED
         attached = tuple(
-            AttachedDevice("nic", each, snapshot=SNAPSHOT, snapshot_s=1, home=home)
-            for each in devices
+            AttachedDevice("nic", device, snapshot=SNAPSHOT, snapshot_s=1, home=home)
+            for device in devices
         )
         with AttachmentStore(self.state.attachments) as store:
             store.put(Attachment(CLAIM, POD, "box", NETNS, phase, attached))
@@ -144,16 +146,16 @@ class Bench:
         """Record as the plugin does that it could not bring devices in, or home."""
         lost = tuple(
             AttachedDevice(
-                "nic", each, snapshot=SNAPSHOT, snapshot_s=1, share_id=share_id, home=home
+                "nic", device, snapshot=SNAPSHOT, snapshot_s=1, share_id=share_id, home=home
             )
-            for each in devices
+            for device in devices
         )
         with AttachmentStore(self.state.attachments) as store:
             store.put(Attachment(CLAIM, POD, "box", NETNS, phase, lost, failure=FAILURE))
 
     def _take(self, goods: Goods) -> None:
         self.goods = goods
-        self.offers.append([each.name for each in goods.offers])
+        self.offers.append([device.name for device in goods.offers])
 
 
 def facts_with(name: str) -> HostFacts:

@@ -80,7 +80,7 @@ class Bench:
 
 
 def give_to_another(state: State, *devices: str, share: str = "") -> None:
-    given = tuple(AllocatedDevice("nic", POOL, nic(each), share_id=share) for each in devices)
+    given = tuple(AllocatedDevice("nic", POOL, nic(device), share_id=share) for device in devices)
     with Ledger(state) as ledger:
         ledger.record([Allocation(OTHER, OTHER_POD, given, "n", "boot1")])
 

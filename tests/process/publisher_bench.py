@@ -127,11 +127,13 @@ class Bench:
 
     async def versions(self) -> list[str]:
         """Return the resourceVersion of each slice, by name."""
-        return [each["metadata"]["resourceVersion"] for each in await self.slices()]
+        return [
+            resource_slice["metadata"]["resourceVersion"] for resource_slice in await self.slices()
+        ]
 
     def troubles(self) -> list[tuple[str, float]]:
         """Return what went wrong, and after how many seconds it was tried again."""
-        return [(str(each.error), each.retry_s) for each in self.said(Trouble)]
+        return [(str(notice.error), notice.retry_s) for notice in self.said(Trouble)]
 
 
 @asynccontextmanager
@@ -150,7 +152,7 @@ async def publishing(
 
 def names_of(document: Document) -> list[str]:
     """Return the names of a slice's devices."""
-    return [each["name"] for each in document["spec"].get("devices", [])]
+    return [ref["name"] for ref in document["spec"].get("devices", [])]
 
 
 def plain(*names: str, mtu: int = 1500) -> Goods:

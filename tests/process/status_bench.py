@@ -125,7 +125,11 @@ def ref_of(claim: dict[str, Any]) -> ObjectRef:
 def given(claim: ObjectRef, *devices: str, pod: ObjectRef = POD) -> Allocation:
     """Return the record of a claim that has these devices."""
     return Allocation(
-        claim, pod, tuple(AllocatedDevice("all", NODE, nic(each)) for each in devices), "n0", "b0"
+        claim,
+        pod,
+        tuple(AllocatedDevice("all", NODE, nic(device)) for device in devices),
+        "n0",
+        "b0",
     )
 
 
@@ -135,13 +139,13 @@ def attached(
     """Return the plugin's record of a claim: NICs net0, net1, ... with an address each."""
     devices = tuple(
         AttachedDevice(
-            each.request,
-            each.device,
+            device.request,
+            device.device,
             pod_name=f"net{index}",
             mac=f"02:00:00:00:00:0{index}",
             addresses=(f"10.1.0.{index + 5}/24",),
         )
-        for index, each in enumerate(allocation.devices)
+        for index, device in enumerate(allocation.devices)
     )
     netns = NetnsId("/run/netns/a", 4, 4026532801)
     return Attachment(
@@ -164,9 +168,12 @@ def warned(attachment: Attachment, *warnings: str) -> Attachment:
 def entries(claim: Any, driver: str = "dra.net") -> dict[str, Any]:
     """Return a driver's entries of status.devices, by device."""
     found = claim["status"].get("devices", [])
-    return {each["device"]: each for each in found if each["driver"] == driver}
+    return {result["device"]: result for result in found if result["driver"] == driver}
 
 
 def conditions(entry: Any) -> dict[str, tuple[str, str]]:
     """Return (status, reason) of an entry's conditions, by type."""
-    return {each["type"]: (each["status"], each["reason"]) for each in entry["conditions"]}
+    return {
+        condition["type"]: (condition["status"], condition["reason"])
+        for condition in entry["conditions"]
+    }

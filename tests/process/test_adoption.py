@@ -96,10 +96,10 @@ def test_of_a_large_clusters_claims_a_page_at_a_time_is_looked_at(tmp_path: Path
 
             await stage.run()
 
-            queries = [each.query for each in stage.server.asked if lists_claims(each)]
-            assert [each["limit"] for each in queries] == [str(PAGE)] * 2
+            queries = [request.query for request in stage.server.asked if lists_claims(request)]
+            assert [query["limit"] for query in queries] == [str(PAGE)] * 2
             ((refs, devices),) = stage.asked
-            assert [each.uid for each in refs] == mine
+            assert [ref.uid for ref in refs] == mine
             assert devices.keys() == {"a-first", "z-last"}
 
     finish(scene())

@@ -194,7 +194,7 @@ def test_a_refused_claim_that_no_pod_has_any_more_is_let_go(tmp_path: Path, end:
                 await stage.clock.until_asleep(REFUSED_S)
                 if end == "used by nobody":
                     stage.server.alter(
-                        "resourceclaims", "nics", lambda each: each["status"].clear(), "ai"
+                        "resourceclaims", "nics", lambda entry: entry["status"].clear(), "ai"
                     )
                 else:
                     stage.server.remove("resourceclaims", "nics")

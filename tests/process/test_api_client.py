@@ -60,7 +60,10 @@ def test_a_body_is_sent_again_with_the_new_token(tmp_path: Path) -> None:
 
             await api.create(SLICE, slice_document("s"))
 
-            assert [each["metadata"]["name"] for each in server.objects("resourceslices")] == ["s"]
+            assert [
+                resourceslice["metadata"]["name"]
+                for resourceslice in server.objects("resourceslices")
+            ] == ["s"]
 
     finish(scene())
 
@@ -100,7 +103,9 @@ def test_the_version_is_asked_once_and_again_when_it_is_gone() -> None:
             await api.get(SLICE, "s")
 
             assert (first, second) == ("v1beta2", "v1")
-            discoveries = [each for each in server.asked if each.path == "/apis/resource.k8s.io"]
+            discoveries = [
+                request for request in server.asked if request.path == "/apis/resource.k8s.io"
+            ]
             assert len(discoveries) == 2
 
     finish(scene())

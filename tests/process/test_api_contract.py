@@ -198,7 +198,7 @@ def test_a_watch_goes_on_from_any_event(subject: Subject) -> None:
 
             seen = await watched(api, node, version_of(made), 1)
 
-            assert [(change, devices_of(each)) for change, each in seen] == [
+            assert [(change, devices_of(event)) for change, event in seen] == [
                 (Change.MODIFIED, ["nic-7"])
             ]
 
@@ -312,7 +312,7 @@ async def allocated_claim(api: Api, *devices: str) -> dict[str, Any]:
     requests = [{"name": "all", "exactly": {"deviceClassName": "dranet", "allocationMode": "All"}}]
     document = {"metadata": {"name": unique("claim")}, "spec": {"devices": {"requests": requests}}}
     claim = await api.create(CLAIM, document, "default")
-    pairs = [*(("dra.net", each) for each in devices), ("gpu.example.com", "gpu-0")]
+    pairs = [*(("dra.net", device) for device in devices), ("gpu.example.com", "gpu-0")]
     results = [
         {"request": "all", "driver": driver, "pool": "node-1", "device": device}
         for driver, device in pairs
@@ -346,4 +346,4 @@ async def apply_status(
 
 def devices_in_status(claim: dict[str, Any]) -> list[str]:
     """Return the names of the devices that a claim's status tells of."""
-    return [each["device"] for each in claim["status"]["devices"]]
+    return [device["device"] for device in claim["status"]["devices"]]

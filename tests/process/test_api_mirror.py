@@ -77,8 +77,8 @@ async def bench() -> AsyncIterator[Bench]:
 
 def asked(server: FakeApiServer, *fields: str) -> list[tuple[str | None, ...]]:
     """Return what was asked of the lists and watches that came."""
-    reads = [each for each in server.asked if each.method == "GET"]
-    return [tuple(each.query.get(name) for name in fields) for each in reads]
+    reads = [request for request in server.asked if request.method == "GET"]
+    return [tuple(read.query.get(name) for name in fields) for read in reads]
 
 
 def test_it_has_what_is_there_and_what_comes_and_goes() -> None:

@@ -62,7 +62,7 @@ def test_a_list_comes_in_pages_as_it_was_at_the_first(subject: Subject) -> None:
             assert [len(page.items) for page in pages[:-1]] == [2] * (len(pages) - 1)
             assert 1 <= len(pages[-1].items) <= 2
             assert len({page.version for page in pages}) == 1
-            found = [name_of(each) for page in pages for each in page.items]
+            found = [name_of(document) for page in pages for document in page.items]
             assert [found.count(name) for name in mine] == [1] * len(mine)
             assert late not in found
 
@@ -116,8 +116,8 @@ def test_pages_that_are_too_large_come_in_smaller_ones(monkeypatch: pytest.Monke
         async with talking() as (_, api):
             await add_slices(api, *"abcdefg")
             (whole,) = [page async for page in api.pages(SLICE, 100)]
-            each = len(json.dumps(whole.items[0]))
-            monkeypatch.setattr(client, "MAX_REPLY", 4 * each)  # of three and what is around them
+            length = len(json.dumps(whole.items[0]))
+            monkeypatch.setattr(client, "MAX_REPLY", 4 * length)  # of three and what is around them
             return [list(map(name_of, page.items)) async for page in api.pages(SLICE, 100)]
 
     assert asyncio.run(scene()) == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
@@ -141,8 +141,8 @@ def test_the_largest_answer_that_is_read_takes_bounded_memory() -> None:
         {"name": f"nic-{number}", "attributes": {f"dra.net/{key}": {"bool": True} for key in "abc"}}
         for number in range(1000)
     ]
-    each = json.dumps(item, separators=(",", ":"))
-    items = ",".join([each] * (client.MAX_REPLY // (len(each) + 1) - 1))
+    text = json.dumps(item, separators=(",", ":"))
+    items = ",".join([text] * (client.MAX_REPLY // (len(text) + 1) - 1))
     body = f'{{"metadata":{{"resourceVersion":"1"}},"items":[{items}]}}'.encode()
     assert client.MAX_REPLY * 0.9 < len(body) <= client.MAX_REPLY
 

@@ -36,7 +36,7 @@ class Node:
     """Sees those devices."""
 
     def __init__(self, *devices: Device) -> None:
-        self.seen = {each.name: each for each in devices}
+        self.seen = {device.name: device for device in devices}
 
     async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
         """See DeviceSource."""
@@ -84,11 +84,11 @@ def record(home: Path, claim: dict[str, Any], before: Device, live: Device) -> A
 async def until_it_waits(bench: Bench, work: Coroutine[Any, Any, object]) -> None:
     """Do the work, unless it waits for something."""
     adopting, waiting = (
-        asyncio.ensure_future(each) for each in (work, bench.clock.until_asleep(FIRST_PAUSE_S))
+        asyncio.ensure_future(task) for task in (work, bench.clock.until_asleep(FIRST_PAUSE_S))
     )
     await asyncio.wait((adopting, waiting), return_when=asyncio.FIRST_COMPLETED)
-    for each in (adopting, waiting):
-        each.cancel()
+    for entry in (adopting, waiting):
+        entry.cancel()
 
 
 @pytest.mark.parametrize(

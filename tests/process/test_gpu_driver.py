@@ -71,7 +71,7 @@ def test_a_claim_of_both_drivers_is_prepared_by_each(node: Node, home: Path) -> 
             gpus = (await node.kubelet.prepare(BOTH, driver=NVIDIA))["u1"]
             nics = (await node.kubelet.prepare(BOTH))["u1"]
 
-            assert [(each.device_name, *each.request_names) for each in gpus] == [
+            assert [(gpu.device_name, *gpu.request_names) for gpu in gpus] == [
                 ("gpu-0", "gpu"),
                 ("gpu-1", "gpu"),
             ]
@@ -97,7 +97,7 @@ def test_a_container_is_told_its_gpus_by_environment_and_file(node: Node, home: 
     told = read(Path(mount["hostPath"]))
     assert told["metadata"] == {"name": "both", "namespace": "ai", "uid": "u1"}
     (request,) = told["requests"]
-    assert [each["name"] for each in request["devices"]] == ["gpu-0", "gpu-1"]
+    assert [device["name"] for device in request["devices"]] == ["gpu-0", "gpu-1"]
 
 
 def test_what_was_prepared_is_gone_once_it_is_unprepared(node: Node, home: Path) -> None:
@@ -129,7 +129,7 @@ def test_gpus_are_published_once_and_again_if_they_are_gone(driver: str) -> None
                 await publish_gpus(api, "node-1", server().gpus, driver)
             (document,) = (await api.list(SLICE, {"spec.driver": driver})).items
             spec: Any = document["spec"]
-            assert [each["name"] for each in spec["devices"]] == [f"gpu-{i}" for i in range(8)]
+            assert [device["name"] for device in spec["devices"]] == [f"gpu-{i}" for i in range(8)]
             metadata: Any = document["metadata"]
             await api.delete(SLICE, metadata["name"], metadata["uid"])
             await publish_gpus(api, "node-1", server().gpus, driver)

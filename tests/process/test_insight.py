@@ -136,11 +136,11 @@ def test_trouble_is_said_once_for_each_reason_and_what_was_told_stays(tmp_path: 
         asyncio.run(scene())
 
     assert tcx.load(tmp_path / "run") == SOME
-    assert [(each["log_level"], each["event"]) for each in logs] == [
+    assert [(line["log_level"], line["event"]) for line in logs] == [
         ("warning", "not told to the shim: TCX programs, links of other namespaces")
     ] * 4
     assert "No such file" in logs[0]["reason"]
-    assert [each["reason"] for each in logs[1:]] == [
+    assert [line["reason"] for line in logs[1:]] == [
         *[described(refusal)] * 2,
         described(no_thread),
     ]
@@ -172,9 +172,9 @@ def test_the_shim_goes_by_the_last_that_it_could_read_and_says_so_once(tmp_path:
     assert told.insight() == SOME
     (tmp_path / "facts.json").write_text("{}")
     assert told.insight() == told.insight() == SOME
-    assert [type(each) for each in notices] == [Untold]
+    assert [type(notice) for notice in notices] == [Untold]
     write(tmp_path, Insight())
     assert told.insight() == Insight()
     (tmp_path / "facts.json").write_text("{}")
     told.insight()
-    assert [type(each) for each in notices] == [Untold] * 2
+    assert [type(notice) for notice in notices] == [Untold] * 2

@@ -174,7 +174,7 @@ def test_the_containers_get_each_requests_cdi_id_once(node: Node) -> None:
             assert cdi_devices(devices) == only
             assert cdi_devices(devices, "nic") == only
             assert cdi_devices(devices, "look") == []
-            assert [each.device_name for each in devices] == ["a", "b", "c"]
+            assert [device.device_name for device in devices] == ["a", "b", "c"]
 
     asyncio.run(run())
 
@@ -233,7 +233,7 @@ def test_many_claims_are_prepared_beside_each_other(node: Node) -> None:
             await node.bench.clock.until_asleep(40.0, 20)
             node.bench.cluster.speak()
             found = [(await call)[claim.uid] for call, claim in zip(calls, claims, strict=True)]
-            assert [each[0].device_name for each in found] == [f"d{n}" for n in range(20)]
+            assert [answer[0].device_name for answer in found] == [f"d{n}" for n in range(20)]
             await asyncio.gather(*(node.kubelet.unprepare(claim) for claim in claims))
 
     asyncio.run(run())

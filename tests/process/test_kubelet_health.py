@@ -41,8 +41,8 @@ class Devices:
 
 def told(devices: list[Any]) -> list[tuple[str, str, int, str]]:
     return [
-        (each.device.pool_name, each.device.device_name, each.health, each.message)
-        for each in devices
+        (device.device.pool_name, device.device.device_name, device.health, device.message)
+        for device in devices
     ]
 
 
@@ -73,7 +73,7 @@ def test_every_device_is_told_at_once_and_when_one_changes(home: Path, version: 
                 ("node-1", "b", 2, "link down"),
                 ("node-1", "c", 0, ""),
             ]
-            assert [each.last_updated_time for each in first] == [1_700_000_000] * 3
+            assert [device.last_updated_time for device in first] == [1_700_000_000] * 3
 
             await devices.become(GOOD)
             assert told(await anext(stream)) == [("node-1", "a", 1, "")]
@@ -103,8 +103,8 @@ def test_what_is_known_is_said_again_before_it_is_forgotten(home: Path) -> None:
     async def run() -> None:
         async with node.registered(), listening(node) as stream:
             found = [await anext(stream) for _ in range(3)]
-            assert [told(each) for each in found] == [[("node-1", "a", 1, "")]] * 3
-            times = [each[0].last_updated_time for each in found]
+            assert [told(device) for device in found] == [[("node-1", "a", 1, "")]] * 3
+            times = [device[0].last_updated_time for device in found]
             assert times == sorted(set(times))
 
     asyncio.run(run())

@@ -41,12 +41,12 @@ async def answers(node: Node) -> str:
 
 def forgotten(node: Node) -> list[bool]:
     """Return of each socket made anew whether the kubelet had to register us again."""
-    return [each.forgotten for each in node.notices if isinstance(each, SocketReplaced)]
+    return [notice.forgotten for notice in node.notices if isinstance(notice, SocketReplaced)]
 
 
 def replaced(node: Node) -> list[str]:
     """Return the reasons for which sockets were made anew."""
-    return [each.reason for each in node.notices if isinstance(each, SocketReplaced)]
+    return [notice.reason for notice in node.notices if isinstance(notice, SocketReplaced)]
 
 
 # --------------------------------------------------------------------------- wiped

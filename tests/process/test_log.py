@@ -56,8 +56,8 @@ def pipe() -> Iterator[tuple[int, int]]:
     ends = os.pipe()
     fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, 4096)
     yield ends
-    for each in ends:
-        os.close(each)
+    for end in ends:
+        os.close(end)
 
 
 def until(source: int, text: bytes, found: bytes = b"") -> list[bytes]:
@@ -149,7 +149,7 @@ def test_the_last_words_of_a_process_come_out() -> None:
     done = run(500, "logger('test').error('the end')")
 
     *lines, last = (json.loads(line) for line in done.stderr.splitlines())
-    assert [each["number"] for each in lines] == list(range(500))
+    assert [line["number"] for line in lines] == list(range(500))
     assert (last["event"], last["level"], done.returncode) == ("the end", "error", 0)
 
 
@@ -181,7 +181,7 @@ def test_what_others_write_goes_the_same_way_and_a_gap_is_a_line_of_the_log() ->
         process.stdin.flush()
         rest = process.stderr.read()
 
-    assert [each["number"] for each in kept] == list(range(len(kept)))
+    assert [line["number"] for line in kept] == list(range(len(kept)))
     assert told["event"] == "log lines lost, nobody took them"
     assert (told["level"], told["lines"]) == ("warning", 20_000 - len(kept))
     assert "beside" in rest

@@ -46,7 +46,7 @@ def test_everything_is_offered_at_once_and_told_by_name(bench: Bench) -> None:
 def test_programs_that_the_plugin_tells_of_are_published(bench: Bench) -> None:
     bench.host.add_nic("a")
     bench.host.add_nic("b")
-    (index, _) = [each.link.index for each in bench.host.facts.netdevs]
+    (index, _) = [netdev.link.index for netdev in bench.host.facts.netdevs]
     bench.state.run.mkdir()
 
     async def scene() -> None:
@@ -309,19 +309,19 @@ def test_health_is_said_at_once_and_again_only_when_it_is_another(bench: Bench) 
         assert await bench.devices.health(None) == HealthReport(0, ())
         async with bench.running():
             first = await bench.devices.health(0)
-            assert [(each.pool, each.device, each.healthy) for each in first.devices] == [
+            assert [(device.pool, device.device, device.healthy) for device in first.devices] == [
                 ("node-1", PCI, True)
             ]
             waiting = [asyncio.create_task(bench.devices.health(first.number)) for _ in range(3)]
             bench.host.announce()
             await bench.settle()
             assert (await bench.devices.health(None)) == first
-            assert not any(each.done() for each in waiting)
+            assert not any(task.done() for task in waiting)
 
             bench.host.unplug("eth1")
             await bench.settle()
-            for each in waiting:
-                report = await each
+            for pod in waiting:
+                report = await pod
                 assert report.number == first.number + 1
                 assert report.devices[0].healthy is False
 

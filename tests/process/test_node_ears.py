@@ -80,7 +80,7 @@ class Listener:
         self._stirred.clear()
 
     def functions(self) -> list[str]:
-        return [each.address for each in self.scanner.scan(whole=False).functions]
+        return [function.address for function in self.scanner.scan(whole=False).functions]
 
 
 def test_what_matters_stirs_and_is_read_next(tmp_path: Path, source: Told) -> None:

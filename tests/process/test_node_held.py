@@ -66,12 +66,12 @@ def test_a_virtual_device_in_a_pod_is_offered_until_its_record_is_gone(bench: Be
 def test_who_only_looks_at_a_device_keeps_neither_it_nor_its_facts(bench: Bench) -> None:
     async def scene() -> None:
         async with bench.running():
-            here = [await bench.device(each) for each in ("a", PCI)]
+            here = [await bench.device(entry) for entry in ("a", PCI)]
             bench.allocate(
-                *(replace(each, rdma_devices=("mlx5_0",)) for each in here), admin_access=True
+                *(replace(entry, rdma_devices=("mlx5_0",)) for entry in here), admin_access=True
             )
             await bench.settle()
-            assert [(await bench.device(each)) for each in ("a", PCI)] == here
+            assert [(await bench.device(entry)) for entry in ("a", PCI)] == here
 
             bench.host.take_link("a")
             bench.host.remove_function(PF)
@@ -113,7 +113,11 @@ def test_a_device_that_its_pod_lost_is_ill_until_the_plugin_has_brought_it_in_ag
             bench.fail(here)
             await bench.settle()
             report = await bench.devices.health(None)
-            told = {each.device: each.message for each in report.devices if each.healthy is False}
+            told = {
+                device.device: device.message
+                for device in report.devices
+                if device.healthy is False
+            }
             assert told == {PCI: FAILURE.message}
 
             bench.attach(here)

@@ -55,7 +55,7 @@ def test_a_claim_is_recorded_for_its_pod_and_its_devices_are_answered(bench: Ben
     assert record is not None
     assert (record.pod, record.boot_id) == (POD, "boot1")
     assert record.containers == (ContainerClaim("main"),)
-    assert [each.device for each in record.devices] == [nic("a"), nic("b")]
+    assert [device.device for device in record.devices] == [nic("a"), nic("b")]
     assert answer == Answer(
         (
             PreparedDevice("nic", POOL, "a", (f"dra.net/nic=ai_nics_nic_{record.nonce}",)),
@@ -104,7 +104,7 @@ def test_a_claim_that_was_allocated_anew_is_recorded_anew(bench: Bench) -> None:
 
     record = bench.record(claim)
     assert record is not None
-    assert [each.device.name for each in record.devices] == ["b"]
+    assert [device.device.name for device in record.devices] == ["b"]
 
 
 def test_no_claims_are_prepared_at_once(bench: Bench) -> None:
@@ -185,7 +185,7 @@ def test_addresses_of_a_range_are_leased_and_kept(bench: Bench) -> None:
 
     found = [bench.record(claim) for claim in claims[:2]]
 
-    assert [each and each.devices[0].config.interface.addresses for each in found] == [
+    assert [answer and answer.devices[0].config.interface.addresses for answer in found] == [
         ("10.0.0.1/24",),
         ("10.0.0.2/24",),
     ]
@@ -245,7 +245,7 @@ def test_what_is_wrong_with_one_claim_fails_no_other(bench: Bench) -> None:
     assert (first.error, len(first.devices)) == ("", 1)
     assert second.error.startswith("claim spec.devices.config[0].opaque.parameters.interface.mtu: ")
     assert third.error == "claim ai/gone: does not exist any more; delete the pod"
-    assert [type(each) for each in bench.notices].count(PrepareFailed) == 2
+    assert [type(notice) for notice in bench.notices].count(PrepareFailed) == 2
     assert bench.record(bad) is None
 
 
@@ -331,7 +331,7 @@ def test_a_record_that_cannot_be_removed_fails_its_claim_alone(bench: Bench) -> 
     first, second = unprepare(bench, stuck, claim)
 
     assert (bool(first), second) == (True, "")
-    assert [each for each in bench.notices if isinstance(each, UnprepareFailed)] == [
+    assert [notice for notice in bench.notices if isinstance(notice, UnprepareFailed)] == [
         UnprepareFailed(stuck, first, kind="io")
     ]
 

@@ -23,7 +23,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def adopt(bench: Bench, *claims: ObjectRef) -> dict[str, str]:
     """Return the errors by claim UID."""
     answers = asyncio.run(bench.preparer.adopt(claims, bench.cluster))
-    return {uid: each.error for uid, each in answers.items()}
+    return {uid: answer.error for uid, answer in answers.items()}
 
 
 def test_what_was_unprepared_since_claims_were_listed_gets_no_record(bench: Bench) -> None:
@@ -37,7 +37,7 @@ def test_what_was_unprepared_since_claims_were_listed_gets_no_record(bench: Benc
         assert adopt(bench, ended) == {}, "as often as it is tried"
     assert bench.record(ended) is None
     assert bench.record(other) is not None
-    assert [each for each in bench.notices if isinstance(each, Unprepared)] == []
+    assert [notice for notice in bench.notices if isinstance(notice, Unprepared)] == []
 
 
 def test_a_kubelet_may_prepare_again_what_it_unprepared(bench: Bench) -> None:
@@ -87,7 +87,7 @@ def test_devices_from_elsewhere_change_nothing_about_whose_turn_it_is(bench: Ben
         async def devices(self, names: Collection[str]) -> Mapping[str, Device]:
             self.asked.set()
             await self.go_on.wait()
-            return {each: nic(each) for each in names}
+            return {name: nic(name) for name in names}
 
     claim = bench.cluster.add("nics", "u1", "nowhere-1")
     other = bench.cluster.add("more", "u2", "nowhere-2")

@@ -126,7 +126,7 @@ def test_shares_go_together_and_with_nothing_else(
 
     (answer,) = bench.prepare(claim) if free else bench.end_of_patience(claim)
 
-    assert [each.share_id for each in answer.devices] == ([ours] if free else [])
+    assert [device.share_id for device in answer.devices] == ([ours] if free else [])
     assert answer.error == (
         "" if free else "device hca: in use by claim ai/other of pod ai/inference"
     )
@@ -322,9 +322,9 @@ def test_of_many_claims_for_one_device_one_gets_it(bench: Bench) -> None:
 
     answers = bench.end_of_patience(*claims, waiting=7)
 
-    winners = [claim for claim, each in zip(claims, answers, strict=True) if each.devices]
+    winners = [claim for claim, answer in zip(claims, answers, strict=True) if answer.devices]
     assert len(winners) == 1
-    losers = [each.error for each in answers if each.error]
+    losers = [answer.error for answer in answers if answer.error]
     assert len(losers) == 7
     assert set(losers) == {
         f"device a: in use by claim {winners[0]} of pod ai/train; "

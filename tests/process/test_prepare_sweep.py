@@ -56,7 +56,7 @@ class SweepBench(Bench):
 
     def remember(self, *pods: ObjectRef) -> None:
         """Let the kubelet have the claim for these pods in its checkpoint."""
-        entry = {"ClaimUID": self.claim.uid, "PodUIDs": {each.uid: {} for each in pods}}
+        entry = {"ClaimUID": self.claim.uid, "PodUIDs": {pod.uid: {} for pod in pods}}
         known = json.dumps({"kind": "DRACheckpoint", "ClaimInfoStateList": [entry]})
         self.checkpoint.write_text(json.dumps({"Data": known, "Checksum": 1}))
 
@@ -179,7 +179,7 @@ def test_a_claim_that_cannot_be_read_keeps_its_own_record_alone(
 
     assert not bench.is_kept()
     assert bench.record(odd) is not None
-    told = [each.claim for each in bench.notices if isinstance(each, SweepFailed)]
+    told = [notice.claim for notice in bench.notices if isinstance(notice, SweepFailed)]
     assert told == [odd, odd]
 
 

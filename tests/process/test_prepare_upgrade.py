@@ -33,5 +33,5 @@ def test_a_record_of_the_version_before_is_answered_and_kept(tmp_path: Path) -> 
         again = bench.prepare(claim)
 
         assert again == now
-        assert [each.error for each in again] == [""]
+        assert [answer.error for answer in again] == [""]
         assert json.loads(path.read_text()) == older

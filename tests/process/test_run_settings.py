@@ -103,7 +103,7 @@ def test_a_wish_that_is_no_truth_is_refused() -> None:
 
 
 def test_flags_of_dranets_logging_library_are_taken_and_named() -> None:
-    flags = [each if "std" in each else f"{each}=1" for each in KLOG]
+    flags = [entry if "std" in entry else f"{entry}=1" for entry in KLOG]
 
     assert [name for name, _ in parsed("-v", "2", *flags).ignored] == list(KLOG)
     assert parsed("--log_dir", "/var/log", "--skip_headers").ignored[0][0] == "--log_dir"

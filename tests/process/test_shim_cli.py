@@ -89,7 +89,7 @@ def test_release_says_that_a_torn_record_is_moved_aside_once_and_then_where_it_i
     other = shim.release("--pod", "p1")
 
     kept = "bytes kept in state/allocations/quarantine/u9.json.1; remove it when its pod is gone"
-    assert [each.returncode for each in (first, again, other)] == [0, 0, 0]
+    assert [result.returncode for result in (first, again, other)] == [0, 0, 0]
     assert first.stdout.startswith("moved aside the record of claim u9: $: 5 bytes, not JSON")
     assert again.stdout.startswith(
         "nothing to release: the record of claim u9 was moved aside: $: 5 bytes, not JSON"
@@ -97,7 +97,7 @@ def test_release_says_that_a_torn_record_is_moved_aside_once_and_then_where_it_i
     assert kept in first.stdout
     assert kept in again.stdout
     assert (other.stdout, other.stderr) == ("nothing to release: pod p1 has no allocation\n", "")
-    assert [each.name for each in (allocations / "quarantine").iterdir()] == ["u9.json.1"]
+    assert [path.name for path in (allocations / "quarantine").iterdir()] == ["u9.json.1"]
 
 
 def test_release_says_of_another_claims_torn_record_that_it_was_moved_aside(

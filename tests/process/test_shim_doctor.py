@@ -43,12 +43,12 @@ T = TypeVar("T")
 
 
 async def all_of(findings: AsyncIterator[T]) -> list[T]:
-    return [each async for each in findings]
+    return [finding async for finding in findings]
 
 
 def slice_of(name: str, *devices: str) -> dict[str, Any]:
     pool = {"name": NODE_1, "generation": 1, "resourceSliceCount": 1}
-    listed = [{"name": each} for each in devices]
+    listed = [{"name": device} for device in devices]
     spec = {"driver": "dra.net", "nodeName": NODE_1, "pool": pool, "devices": listed}
     return {"metadata": {"name": name}, "spec": spec}
 
@@ -109,7 +109,9 @@ def test_slices_that_may_not_be_listed() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             await api.create(NODE, {"metadata": {"name": NODE_1}})
-            server.fail(Told(403, b"", {}), lambda each: each.path.endswith("/resourceslices"))
+            server.fail(
+                Told(403, b"", {}), lambda request: request.path.endswith("/resourceslices")
+            )
 
             *_, finding = await all_of(server_findings(api, NODE_1))
 
@@ -126,7 +128,7 @@ def test_rights_that_are_missing_are_named_with_what_fails() -> None:
             missing = await all_of(right_findings(api))
 
         assert whole == [Finding("rights", Grade.OK, f"all {len(RIGHTS)} that are needed")]
-        assert [(each.grade, each.text.partition(";")[0]) for each in missing] == [
+        assert [(finding.grade, finding.text.partition(";")[0]) for finding in missing] == [
             (Grade.BAD, "may not get pods: no claim can be prepared"),
             (
                 Grade.WARNING,
@@ -273,8 +275,8 @@ def test_both_records_of_a_claim_are_told(state: State) -> None:
 
     found = list(record_findings(state))
 
-    assert [each.grade for each in found] == [Grade.BAD, Grade.BAD]
-    assert all(str(path) in each.text for path, each in zip(paths, found, strict=True))
+    assert [finding.grade for finding in found] == [Grade.BAD, Grade.BAD]
+    assert all(str(path) in entry.text for path, entry in zip(paths, found, strict=True))
 
 
 def test_a_claim_whose_record_cannot_be_used_is_not_called_unprepared(state: State) -> None:
@@ -299,9 +301,9 @@ def test_the_verb_says_all_of_it_and_fails_where_something_is_bad(
         monkeypatch.delenv(name)
     runs = [called(main, *words, *flags, home=tmp_path) for flags in ((), ("--output", "json"))]
     table, document = runs
-    assert [each.returncode for each in runs] == [1, 1], table.stderr
-    found = [Finding(**each) for each in json.loads(document.stdout)["findings"]]
-    assert [(each.subject, each.grade) for each in found] == [
+    assert [run.returncode for run in runs] == [1, 1], table.stderr
+    found = [Finding(**finding) for finding in json.loads(document.stdout)["findings"]]
+    assert [(finding.subject, finding.grade) for finding in found] == [
         ("API server", Grade.BAD),
         ("shim", Grade.WARNING),
         ("kubelet", Grade.BAD),

@@ -39,7 +39,7 @@ async def serving(made: Mapping[str, MakePage]) -> AsyncIterator[Address]:
 
 async def found(address: Address, answer_s: float = 60.0) -> list[Finding]:
     """Return what is said of the shim at an address."""
-    return [each async for each in shim_findings(address, answer_s)]
+    return [finding async for finding in shim_findings(address, answer_s)]
 
 
 def of_page(page: Page) -> list[Finding]:
@@ -176,7 +176,9 @@ def test_a_registered_shim_below_another_directory_is_told_from_none(
     with ready_shim() as address:
         main(["doctor", "--output=json", f"--bind-address={address}", *places])
 
-    said = {each["subject"]: each for each in json.loads(capsys.readouterr().out)["findings"]}
+    said = {
+        finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]
+    }
     assert said["shim"]["grade"] == Grade.OK
     assert said["kubelet"]["grade"] == Grade.WARNING
     assert f"{tmp_path} is not its --kubelet-root-dir" in said["kubelet"]["text"]

@@ -186,8 +186,8 @@ def test_scripts_read_the_same_as_json(shim: Shim) -> None:
         "device": "pci-0000-11-00-0", "adminAccess": False, "shareID": "", "consumedCapacity": {},
         "config": {"interface": {"mtu": 4000}},
     }  # fmt: skip
-    assert [each["request"] for each in found["requests"]] == ["gpu", "nic"]
-    gpu = next(each for each in found["requests"][0]["devices"] if each["device"] == "gpu-0")
+    assert [request["request"] for request in found["requests"]] == ["gpu", "nic"]
+    gpu = next(device for device in found["requests"][0]["devices"] if device["device"] == "gpu-0")
     assert gpu["chosen"]
     assert gpu["checks"][2] == {
         "check": "matchAttribute resource.kubernetes.io/pcieRoot",
@@ -287,7 +287,7 @@ def test_an_inventory_stands_in_for_our_driver_s_slices(shim: Shim) -> None:
                         "inventory.json", "--output", "json")  # fmt: skip
 
     found = json.loads(done.stdout)
-    assert {(each["driver"], each["pool"]) for each in found["requests"][0]["devices"]} == {
+    assert {(device["driver"], device["pool"]) for device in found["requests"][0]["devices"]} == {
         ("dra.net", "gke-a4-0"), ("gpu.nvidia.com", "gke-a4-0"),
     }  # fmt: skip
     assert found["decision"][0]["device"] == "eth1"

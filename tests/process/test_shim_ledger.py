@@ -43,7 +43,7 @@ def device(name: str) -> Device:
 
 
 def allocation(name: str, uid: str, *devices: str, pod: ObjectRef = POD) -> Allocation:
-    given = tuple(AllocatedDevice("nic", "node", device(each)) for each in devices)
+    given = tuple(AllocatedDevice("nic", "node", device(name)) for name in devices)
     return Allocation(ObjectRef("default", name, uid), pod, given, "abc", "boot")
 
 
@@ -55,12 +55,12 @@ def shares(
         AllocatedDevice(
             "nic",
             "node",
-            device(each),
+            device(entry),
             admin_access=admin_access,
-            share_id=f"{uid}-{each}",
+            share_id=f"{uid}-{entry}",
             consumed=(Consumed("x", amount), Consumed("y", 1)),
         )
-        for each, amount in amounts
+        for entry, amount in amounts
     )
     return replace(allocation(name, uid), devices=tuple(given))
 
@@ -90,7 +90,7 @@ def test_several_records_are_written_together(state: State) -> None:
             "d1": "claim default/a of pod default/train",
             "d2": "claim default/b of pod default/train",
         }
-        assert [each.name for each in ledger.known_devices()] == ["d1", "d2"]
+        assert [name.name for name in ledger.known_devices()] == ["d1", "d2"]
     assert names(state) == {"u1.json", "u2.json"}
 
 
@@ -189,7 +189,7 @@ def test_a_signal_waits_until_the_records_are_whole(state: State) -> None:
         with pytest.raises(KeyboardInterrupt):
             ledger.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
 
-        assert {each.claim.uid for each in ledger.of_pod("p1")} == {"u1", "u2"}
+        assert {record.claim.uid for record in ledger.of_pod("p1")} == {"u1", "u2"}
 
 
 def test_the_same_pod_finds_its_record_by_uid_or_name(state: State) -> None:
@@ -349,7 +349,7 @@ def test_a_ledger_that_is_kept_stays_open_between_transactions(state: State) -> 
     for number in range(2):
         with ledger:
             ledger.record([allocation(f"c{number}", f"u{number}", f"d{number}")])
-            assert [each.claim.name for each in ledger.records()] == ["c0", "c1"][: number + 1]
+            assert [record.claim.name for record in ledger.records()] == ["c0", "c1"][: number + 1]
             assert not ledger.holds("u0")
         assert watches() == before + 2
     ledger.close()

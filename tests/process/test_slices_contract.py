@@ -65,12 +65,14 @@ def rich(node: str) -> Goods:
 
 async def seen(bench: Bench) -> tuple[tuple[Offer, ...], int]:
     """Return what a scheduler sees of the node's pool, and of which generation."""
-    slices = [parse_document(each) for each in await bench.slices()]
-    found = [each for each in slices if isinstance(each, ResourceSlice)]
+    slices = [parse_document(resource_slice) for resource_slice in await bench.slices()]
+    found = [
+        resource_slice for resource_slice in slices if isinstance(resource_slice, ResourceSlice)
+    ]
     (pool,) = pools_of(found, bench.node)
     assert pool.problem == ""
-    offers = tuple(sorted(pool.offers, key=lambda each: each.name))
-    return offers, max(each.generation for each in found)
+    offers = tuple(sorted(pool.offers, key=lambda ref: ref.name))
+    return offers, max(resource_slice.generation for resource_slice in found)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
@@ -142,7 +144,11 @@ def test_many_devices_are_several_slices_of_one_generation(subject: Subject) -> 
 
             assert told == Published(devices=300, slices=3, writes=3)
             assert await seen(it) == (goods.offers, 1)
-            assert [len(names_of(each)) for each in await it.slices()] == [128, 128, 44]
+            assert [len(names_of(resource_slice)) for resource_slice in await it.slices()] == [
+                128,
+                128,
+                44,
+            ]
 
     finish(scene())
 
@@ -159,7 +165,10 @@ def test_taints_make_slices_smaller_and_their_end_moves_nothing(subject: Subject
             healed = await it.publish(goods_of(it.node, devices))
 
             assert (tainted.writes, healed.writes) == (2, 1)
-            assert [len(names_of(each)) for each in await it.slices()] == [64, 36]
+            assert [len(names_of(resource_slice)) for resource_slice in await it.slices()] == [
+                64,
+                36,
+            ]
             assert (await seen(it))[1] == 2
 
     finish(scene())
@@ -249,8 +258,8 @@ def test_a_kubelet_that_starts_takes_all_slices_and_they_come_back(subject: Subj
             await it.publish(goods)
             for attempt in range(2):
                 await it.until_at_ease()
-                for each in await it.slices():
-                    await api.delete(SLICE, name_of(each), uid_of(each))
+                for resource_slice in await it.slices():
+                    await api.delete(SLICE, name_of(resource_slice), uid_of(resource_slice))
                 await it.rest(REPAIR_S)
                 await it.until_said(Published, 2 + attempt)
 
@@ -277,7 +286,9 @@ def test_slices_of_an_older_driver_are_replaced(subject: Subject) -> None:
 
             await it.publish(goods)
 
-            assert [name_of(each) for each in await it.slices()] == [slice_name(it.node, 0)]
+            assert [name_of(resource_slice) for resource_slice in await it.slices()] == [
+                slice_name(it.node, 0)
+            ]
             assert await seen(it) == (goods.offers, 8)
             await it.until_at_ease()
 

@@ -39,7 +39,7 @@ def test_a_server_without_taints_gets_none_and_no_restart_writes() -> None:
             assert (again.writes, restarted.writes) == (0, 0)
             assert it.said(FeaturesMissing) == [FeaturesMissing(frozenset({Feature.TAINTS}))]
             assert "taints" not in str(await it.slices())
-            assert len([each for each in server.asked if each.query.get("dryRun")]) == 2
+            assert len([request for request in server.asked if request.query.get("dryRun")]) == 2
 
     finish(scene())
 
@@ -58,7 +58,7 @@ def test_a_feature_that_came_is_used_with_the_first_news_after_an_hour() -> None
 
             assert (early.writes, told.writes) == (0, 1)
             assert "NoCarrier" in str(await it.slices())
-            missing = [each.features for each in it.said(FeaturesMissing)]
+            missing = [notice.features for notice in it.said(FeaturesMissing)]
             assert missing == [{Feature.TAINTS}, frozenset()]
 
     finish(scene())
@@ -89,7 +89,7 @@ def test_a_server_that_has_all_features_is_asked_once() -> None:
             it.clock.pass_time(PROBE_S)
             await it.publish(ill("b"))
 
-            assert len([each for each in server.asked if each.query.get("dryRun")]) == 1
+            assert len([request for request in server.asked if request.query.get("dryRun")]) == 1
 
     finish(scene())
 
@@ -102,7 +102,9 @@ def test_a_server_without_counters_gets_devices_alone() -> None:
             told = await it.publish(goods_of(NODE_1, card, physical={VF: PF}))
 
             assert (told.devices, told.writes) == (2, 1)
-            assert "ounters" not in str([each["spec"] for each in await it.slices()])
+            assert "ounters" not in str(
+                [resource_slice["spec"] for resource_slice in await it.slices()]
+            )
 
     finish(scene())
 
@@ -112,14 +114,16 @@ def test_a_server_that_refuses_our_counters_gets_devices_alone() -> None:
         async with publishing() as (server, it):
             field = "spec.devices[0].consumesCounters[0].counterSet"
             refusal = {"code": 422, "message": "no", "details": {"causes": [{"field": field}]}}
-            server.fail(Told(422, refusal), lambda each: writing(each) and not each.query)
+            server.fail(Told(422, refusal), lambda entry: writing(entry) and not entry.query)
             card = [device("pf", PF, "eth0"), device("vf", VF)]
             told = await it.publish(goods_of(NODE_1, card, physical={VF: PF}))
 
             assert told.devices == 2
             assert it.said(DeviceRefused) == []
             assert it.said(FeaturesMissing) == [FeaturesMissing(frozenset({Feature.COUNTERS}))]
-            assert "ounters" not in str([each["spec"] for each in await it.slices()])
+            assert "ounters" not in str(
+                [resource_slice["spec"] for resource_slice in await it.slices()]
+            )
 
     finish(scene())
 
@@ -131,7 +135,7 @@ def test_a_server_that_cannot_share_gets_no_shared_devices() -> None:
             goods = goods_of(NODE_1, [device("a"), device("b")], frozenset({"b"}))
             await it.publish(goods)
 
-            assert [names_of(each) for each in await it.slices()] == [["a"]]
+            assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
 
     finish(scene())
 
@@ -146,7 +150,7 @@ def test_a_probe_that_is_refused_tells_what_it_can(status: int, missing: int) ->
         async with publishing() as (server, it):
             causes = [{"field": "spec.devices[0].taints[0].effect"}]
             refusal = {"code": status, "message": "no", "details": {"causes": causes}}
-            server.fail(Told(status, refusal), lambda each: "dryRun" in each.query)
+            server.fail(Told(status, refusal), lambda entry: "dryRun" in entry.query)
             await it.publish(ill("a"))
 
             assert len(it.said(FeaturesMissing)) == missing
@@ -160,7 +164,7 @@ def test_plain_devices_need_no_probe() -> None:
         async with publishing() as (server, it):
             await it.publish(plain("a"))
 
-            assert not [each for each in server.asked if each.query.get("dryRun")]
+            assert not [request for request in server.asked if request.query.get("dryRun")]
 
     finish(scene())
 
@@ -171,7 +175,7 @@ def test_what_was_refused_is_tried_again_by_other_gates() -> None:
             server.features = frozenset(FEATURES) - {"taints"}
             causes = [{"field": "spec.devices[0].name", "message": "not with these gates"}]
             refusal = {"code": 422, "message": "no", "details": {"causes": causes}}
-            server.fail(Told(422, refusal), lambda each: writing(each) and not each.query)
+            server.fail(Told(422, refusal), lambda entry: writing(entry) and not entry.query)
             first = await it.publish(ill("b"))
             await it.until_at_ease()
             it.clock.pass_time(PROBE_S)
@@ -182,7 +186,7 @@ def test_what_was_refused_is_tried_again_by_other_gates() -> None:
             other = await it.publish(ill("b"))
 
             assert (first.devices, same.devices, other.devices) == (1, 1, 2)
-            assert [each.device for each in it.said(DeviceRefused)] == ["a"]
+            assert [notice.device for notice in it.said(DeviceRefused)] == ["a"]
 
     finish(scene())
 
@@ -203,8 +207,8 @@ class Meddling(FakeApiServer):
     """A server with a webhook that takes the attributes off each device."""
 
     def answer(self, asked: Asked) -> Told | Watching | Silence | None:
-        for each in asked.body.get("spec", {}).get("devices", ()):
-            each.pop("attributes", None)
+        for entry in asked.body.get("spec", {}).get("devices", ()):
+            entry.pop("attributes", None)
         return super().answer(asked)
 
 
@@ -223,7 +227,7 @@ def test_a_shared_nic_is_withdrawn_when_the_gate_is_gone(wipe: bool) -> None:  #
             else:
                 await it.publish(goods(9000))
 
-            assert [names_of(each) for each in await it.slices()] == [["a"]]
+            assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
             assert it.said(FeaturesMissing) == [FeaturesMissing(frozenset({Feature.SHARING}))]
             assert it.said(FieldsDropped) == []
             assert it.said(Published)[-1].devices == 1
@@ -287,7 +291,9 @@ def test_servers_that_differ_are_written_to_once_an_hour() -> None:
             assert first.writes == 1
             assert len(server.asked) > 240
             assert server.writes[before:] == []
-            assert len([each for each in server.asked if writing(each)]) == 4, "two are probes"
+            assert len([request for request in server.asked if writing(request)]) == 4, (
+                "two are probes"
+            )
 
     finish(scene())
 
@@ -304,7 +310,7 @@ def test_fields_that_are_dropped_for_another_reason_are_told_and_left_at_that() 
 
             dropped = FieldsDropped(FIRST, frozenset({"attributes"}))
             assert it.said(FieldsDropped) == [dropped]
-            assert [each.split()[0] for each in server.writes] == ["create", "update"]
+            assert [write.split()[0] for write in server.writes] == ["create", "update"]
             assert changed.writes == 1
 
     finish(scene())

@@ -29,7 +29,7 @@ def test_a_server_is_asked_for_lists_where_they_are_wanted(
 
     async def scene() -> None:
         async with publishing() as (server, it):
-            server.features = frozenset(FEATURES) - {gates[each] for each in off}
+            server.features = frozenset(FEATURES) - {gates[entry] for entry in off}
             goods = goods_of(NODE_1, [on_node(1)], ills={"a": "NoCarrier"}, near={1: (1, 0)})
             await it.publish(goods)
 
@@ -39,7 +39,9 @@ def test_a_server_is_asked_for_lists_where_they_are_wanted(
             assert body["attributes"] == {NUMA_NODE: value}
             assert ("taints" in body) == (Feature.TAINTS not in off)
             assert it.said(FeaturesMissing) == ([FeaturesMissing(frozenset(off))] if off else [])
-            assert len([each for each in server.asked if each.query.get("dryRun")]) == probes
+            assert (
+                len([request for request in server.asked if request.query.get("dryRun")]) == probes
+            )
 
     finish(scene())
 
@@ -77,7 +79,7 @@ def test_nics_stay_published_when_the_gate_is_gone_and_have_lists_again_with_it(
             assert "'int': 1" in str(without)
             assert "'ints': [1, 0]" in str(after)
             assert it.said(DeviceRefused) == []
-            missing = [each.features for each in it.said(FeaturesMissing)]
+            missing = [notice.features for notice in it.said(FeaturesMissing)]
             assert missing == [{Feature.LISTS}, frozenset()]
 
     finish(scene())

@@ -124,12 +124,14 @@ def test_what_changes_while_it_writes_is_written_next() -> None:
         async with publishing() as (server, it):
             it.publisher.offer(plain("a"))
             await it.rest(GATHER_S)
-            await server.until(lambda: any(writing(each) for each in server.asked))
+            await server.until(lambda: any(writing(request) for request in server.asked))
             it.publisher.offer(plain("a", "b"))
             await it.rest(REST_S)
             await it.until_said(Published, 2)
 
-            assert [names_of(each) for each in await it.slices()] == [["a", "b"]]
+            assert [names_of(resource_slice) for resource_slice in await it.slices()] == [
+                ["a", "b"]
+            ]
 
     finish(scene())
 
@@ -157,12 +159,14 @@ def test_somebody_elses_change_that_came_right_is_not_repaired() -> None:
             await it.publish(plain("a"))
             await it.until_at_ease()
             right = server.objects("resourceslices")[0]["spec"]
-            server.alter("resourceslices", FIRST, lambda each: each["spec"].update(devices=[]))
+            server.alter(
+                "resourceslices", FIRST, lambda document: document["spec"].update(devices=[])
+            )
             await it.clock.until_asleep(REPAIR_S)
-            server.alter("resourceslices", FIRST, lambda each: each.update(spec=right))
+            server.alter("resourceslices", FIRST, lambda entry: entry.update(spec=right))
             await it.until_at_ease()
 
-            assert [each.split()[0] for each in server.writes] == ["create", "alter", "alter"]
+            assert [write.split()[0] for write in server.writes] == ["create", "alter", "alter"]
 
     finish(scene())
 
@@ -174,7 +178,9 @@ def test_what_others_write_beside_the_spec_is_theirs(what: str) -> None:
             await it.publish(plain("a"))
             await it.until_at_ease()
             server.alter(
-                "resourceslices", FIRST, lambda each: each["metadata"].update({what: {"a": "b"}})
+                "resourceslices",
+                FIRST,
+                lambda document: document["metadata"].update({what: {"a": "b"}}),
             )
             await it.until_at_ease()
             await it.rest_over(1)
@@ -193,7 +199,9 @@ def test_a_slice_that_somebody_takes_from_the_node_is_given_back() -> None:
             await it.until_at_ease()
             owners = server.objects("resourceslices")[0]["metadata"]["ownerReferences"]
             server.alter(
-                "resourceslices", FIRST, lambda each: each["metadata"].update(ownerReferences=[])
+                "resourceslices",
+                FIRST,
+                lambda document: document["metadata"].update(ownerReferences=[]),
             )
             await it.rest(REPAIR_S)
             await it.until_said(Published, 2)
@@ -231,7 +239,7 @@ def test_a_slice_that_somebody_adds_to_the_pool_is_removed() -> None:
             await it.rest(REPAIR_S)
             await it.until_said(Published, 2)
 
-            assert [names_of(each) for each in await it.slices()] == [["a"]]
+            assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
 
     finish(scene())
 
@@ -247,6 +255,6 @@ def test_a_change_that_the_node_is_another_is_written_with_the_next_news() -> No
             await it.publish(plain("a", "b"))
 
             (document,) = await it.slices()
-            assert [each["uid"] for each in document["metadata"]["ownerReferences"]] == [uid]
+            assert [owner["uid"] for owner in document["metadata"]["ownerReferences"]] == [uid]
 
     finish(scene())

@@ -30,7 +30,7 @@ def test_refused_devices_are_told_and_not_tried_again_as_they_are() -> None:
         async with publishing() as (server, it):
             names = many(150)
             first = await it.publish(with_bad(plain(*names), "a-bad", "z-bad"))
-            refused = [each.device for each in it.said(DeviceRefused)]
+            refused = [notice.device for notice in it.said(DeviceRefused)]
             await it.rest_over(4)
             second = await it.publish(with_bad(plain(*names, "zz"), "a-bad", "z-bad"))
 
@@ -53,7 +53,7 @@ def test_a_refused_device_is_tried_again_when_it_changed() -> None:
             told = await it.publish(with_bad(plain("a"), "b", alias="short"))
 
             assert (still.devices, told.devices) == (1, 2)
-            assert [each.device for each in it.said(DeviceRefused)] == ["b", "b"]
+            assert [notice.device for notice in it.said(DeviceRefused)] == ["b", "b"]
 
     finish(scene())
 

@@ -59,7 +59,7 @@ def test_a_write_that_fails_is_tried_again(told: Told | None, pause_s: float) ->
             await it.until_said(Published)
 
             assert [pause for _, pause in it.troubles()] == [pause_s]
-            assert [names_of(each) for each in await it.slices()] == [["a"]]
+            assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
 
     finish(scene())
 
@@ -80,7 +80,9 @@ def test_slices_that_a_restore_took_or_made_stale_are_written_again() -> None:
                 await it.until_said(Published, count)
                 await it.until_at_ease()
 
-                assert [names_of(each) for each in await it.slices()] == [["a", "b", "c"]]
+                assert [names_of(resource_slice) for resource_slice in await it.slices()] == [
+                    ["a", "b", "c"]
+                ]
 
     finish(scene())
 
@@ -115,7 +117,7 @@ def test_what_was_offered_is_published_when_it_is_begun_anew() -> None:
                 await it.rest(GATHER_S)
                 await it.until_said(Published)
 
-            assert [names_of(each) for each in await it.slices()] == [["a"]]
+            assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
 
     finish(scene())
 
@@ -175,7 +177,7 @@ def test_who_may_not_watch_publishes_nevertheless() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             refusal = {"code": 403, "message": "no"}
-            server.fail(Told(403, refusal), lambda each: "watch" in each.query, times=99)
+            server.fail(Told(403, refusal), lambda entry: "watch" in entry.query, times=99)
             told = await it.publish(plain("a"))
 
             assert told.writes == 1
@@ -188,7 +190,7 @@ def test_what_cannot_be_seen_is_not_repaired() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             refusal = Told(403, {"code": 403, "message": "no"})
-            server.fail(refusal, lambda each: each.query.get("resourceVersion") == "0", times=99)
+            server.fail(refusal, lambda entry: entry.query.get("resourceVersion") == "0", times=99)
             await it.clock.until_asleep(0.5)
             await it.publish(plain("a"))
             it.clock.pass_time(0.5 - GATHER_S)
@@ -213,7 +215,9 @@ def test_a_server_that_was_upgraded_is_spoken_to_in_its_own_version() -> None:
             told = await it.until_said(Published, 2)
 
             assert told.writes == 1
-            assert [names_of(each) for each in server.objects("resourceslices")] == [["a", "b"]]
+            assert [
+                names_of(resourceslice) for resourceslice in server.objects("resourceslices")
+            ] == [["a", "b"]]
 
     finish(scene())
 
@@ -229,7 +233,7 @@ def test_a_slice_that_goes_while_it_is_removed_is_gone() -> None:
                 "message": "gone",
                 "details": {"name": "x"},
             }
-            server.fail(Told(404, missing), lambda each: each.method == "DELETE")
+            server.fail(Told(404, missing), lambda request: request.method == "DELETE")
             told = await it.publish(plain(*many(10)))
 
             assert told.slices == 1

@@ -27,7 +27,7 @@ def test_claims_and_pods_are_read_as_they_are_now() -> None:
             await api.create(POD, {"metadata": {"name": "fast"}, "spec": {"x": 1}}, "ai")
 
             claim, pod = await claims.claim(REF), await pods.pod(REF)
-            server.alter("pods", "fast", lambda each: each["spec"].update(x=2), "ai")
+            server.alter("pods", "fast", lambda document: document["spec"].update(x=2), "ai")
             changed = await pods.pod(REF)
 
             assert claim is not None
@@ -51,7 +51,9 @@ def test_what_is_not_there_is_none() -> None:
 def test_a_server_that_cannot_answer_is_asked_again_when_it_said() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
-            server.fail(Told(429, b"", {"Retry-After": "4"}), lambda each: "pods" in each.path)
+            server.fail(
+                Told(429, b"", {"Retry-After": "4"}), lambda request: "pods" in request.path
+            )
             with pytest.raises(UnavailableError, match="get Pod ai/fast: ") as caught:
                 await ServerSource(api).pod(REF)
             assert caught.value.after_s == 4.0
@@ -64,7 +66,7 @@ def test_a_server_that_will_not_answer_yet_says_why(status: int) -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             refusal = {"code": status, "message": "not yours"}
-            server.fail(Told(status, refusal), lambda each: "pods" in each.path)
+            server.fail(Told(status, refusal), lambda request: "pods" in request.path)
             with pytest.raises(NotYetError, match="get Pod ai/fast: not yours; "):
                 await ServerSource(api).pod(REF)
 
@@ -84,7 +86,9 @@ def test_a_server_without_claims_says_what_it_lacks() -> None:
 def test_what_a_server_does_not_take_at_all_is_said_at_once() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
-            server.fail(Told(400, {"code": 400, "message": "no"}), lambda each: "pods" in each.path)
+            server.fail(
+                Told(400, {"code": 400, "message": "no"}), lambda request: "pods" in request.path
+            )
             with pytest.raises(RefusedError, match="get Pod ai/fast: no"):
                 await ServerSource(api).pod(REF)
 
@@ -153,7 +157,7 @@ def test_a_node_that_does_not_exist_may_come() -> None:
 def test_a_silent_server_keeps_nobody_waiting_for_addresses() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
-            server.fail(Silence(), lambda each: "nodes" in each.path)
+            server.fail(Silence(), lambda request: "nodes" in request.path)
             with pytest.raises(UnavailableError, match=r"get Node node-1: no answer in 0\.05 s"):
                 await ServerSource(api, addresses_s=0.05).addresses("node-1")
 

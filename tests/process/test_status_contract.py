@@ -190,7 +190,7 @@ def test_a_status_that_changes_has_the_time_of_its_change(subject: Subject, tmp_
 
             def told(entry: Any) -> set[tuple[str, str]]:
                 return {
-                    (each["status"], each["lastTransitionTime"]) for each in entry["conditions"]
+                    (item["status"], item["lastTransitionTime"]) for item in entry["conditions"]
                 }
 
             assert same["conditions"][0]["message"] == "second"
@@ -345,7 +345,7 @@ def test_a_pod_without_a_gate_is_told_once(subject: Subject, tmp_path: Path) -> 
                 it.reporter.tell(PrepareFailed(ref, str(uuid4())))
                 while not (posted := it.said(Posted)) or posted[-1].reason == "ClaimNotGated":
                     await it.until_said(Posted, len(posted) + 1)
-                told.append([each.reason for each in posted])
+                told.append([event.reason for event in posted])
         assert told == [["ClaimNotGated", "ClaimPrepareFailed"], ["ClaimPrepareFailed"]]
 
     finish(scene())

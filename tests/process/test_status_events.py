@@ -31,7 +31,7 @@ def test_an_event_waits_for_its_server(tmp_path: Path, refused: Told | None) -> 
                 await it.rest(trouble.retry_s)
             posted = await it.until_said(Posted)
 
-            pauses = [each.retry_s for each in it.said(Trouble)]
+            pauses = [notice.retry_s for notice in it.said(Trouble)]
             assert pauses == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S]
             (event,) = server.objects("events")
             assert (posted.count, event["count"]) == (2, 2), "the first try and one a second later"
@@ -61,8 +61,8 @@ def test_an_event_that_always_fails_keeps_no_other_waiting_and_is_lost(
             await it.until_said(Posted, 2)
 
             assert lost.reason.startswith(f"tried {MAX_TRIES} times: create Event")
-            assert {each["message"] for each in server.objects("events")} == {"two", "three"}
-            assert len([each for each in server.asked if in_ill(each)]) == MAX_TRIES
+            assert {event["message"] for event in server.objects("events")} == {"two", "three"}
+            assert len([request for request in server.asked if in_ill(request)]) == MAX_TRIES
 
     finish(scene())
 
@@ -78,7 +78,7 @@ def test_an_event_that_makes_no_sense_to_the_server_is_lost_and_told(tmp_path: P
             (lost,) = it.said(EventLost)
             assert lost.reason.startswith("create Event")
             assert it.said(Trouble) == []
-            assert [each["message"] for each in server.objects("events")] == ["two"]
+            assert [event["message"] for event in server.objects("events")] == ["two"]
 
     finish(scene())
 
@@ -99,7 +99,7 @@ def test_an_event_of_a_namespace_that_is_gone_is_nobodys(tmp_path: Path, refused
             it.reporter.tell(PrepareFailed(CLAIM, "two"))
             await it.until_said(Posted)
 
-            assert [each["message"] for each in server.objects("events")] == ["two"]
+            assert [event["message"] for event in server.objects("events")] == ["two"]
             assert it.said(EventLost) == []
 
     finish(scene())
@@ -148,10 +148,10 @@ def test_a_restart_does_not_tell_of_a_failure_again(tmp_path: Path) -> None:
             it.attachments.put(failed(given(ref, "nic-0"), "no"))
             await it.until_said(Posted)
         async with reporting(tmp_path, server) as (_, again):
-            await server.until(lambda: any(counting(each) for each in server.asked))
+            await server.until(lambda: any(counting(request) for request in server.asked))
             again.reporter.tell(PrepareFailed(CLAIM, "one"))
             await again.until_said(Posted)
 
-            assert [each["count"] for each in server.objects("events")] == [1, 1]
+            assert [event["count"] for event in server.objects("events")] == [1, 1]
 
     finish(scene())

@@ -37,7 +37,7 @@ def test_a_claim_that_is_not_attached_in_time_is_told(tmp_path: Path) -> None:
         async with reporting(tmp_path) as (server, it):
             ref = await prepared(it, "nic-0")
             await it.clock.until_asleep(SLOW_S)
-            assert [each for each in server.asked if applying(each)] == []
+            assert [request for request in server.asked if applying(request)] == []
             it.clock.pass_time(SLOW_S)
             await it.rest()
             await it.until_said(Applied)
@@ -138,11 +138,11 @@ def test_a_reporter_that_was_stopped_goes_on(tmp_path: Path) -> None:
                 record = failed(given(ref, "nic-0"), "no")
                 bench.attachments.put(record)
                 await bench.rest()
-                await server.until(lambda: len([each for each in server.asked if applying(each)]) == 2)  # fmt: skip # noqa: E501
+                await server.until(lambda: len([request for request in server.asked if applying(request)]) == 2)  # fmt: skip # noqa: E501
             released.set()
             count = len(server.asked)
             async with bench.at_work():
-                await server.until(lambda: any(ref.name in each.path for each in server.asked[count:]))  # fmt: skip # noqa: E501
+                await server.until(lambda: any(ref.name in request.path for request in server.asked[count:]))  # fmt: skip # noqa: E501
             bench.allocations.remove(ref.uid)
             bench.attachments.remove(ref.uid)
             async with bench.running():
@@ -180,8 +180,10 @@ def test_what_another_node_tells_is_left_alone(tmp_path: Path, *, stale: bool) -
                 await it.rest(DEPARTURE_S)
                 await it.until_said(ClaimGone)
 
-                read = [each for each in server.asked[count:] if ref.name in each.path]
-                assert [each.method for each in read] == ["GET"] * 3, "by us, for it, for the other"
+                read = [request for request in server.asked[count:] if ref.name in request.path]
+                assert [request.method for request in read] == ["GET"] * 3, (
+                    "by us, for it, for the other"
+                )
                 assert await it.claim(ref) == before
                 assert it.said(Applied) == []
 
@@ -230,7 +232,7 @@ def test_a_claim_whose_pod_never_began_is_told_of_when_another_waits_for_it(
             it.clock.pass_time(2 * SLOW_S)
 
             assert await reason_of(it, ref) == "ClaimHeldByEndedPod"
-            assert [each.reason for each in it.said(Posted)] == ["ClaimHeldByEndedPod"]
+            assert [notice.reason for notice in it.said(Posted)] == ["ClaimHeldByEndedPod"]
 
     finish(scene())
 

@@ -35,10 +35,12 @@ def test_a_server_that_is_away_for_minutes_costs_nothing(tmp_path: Path) -> None
             await it.until_said(Applied, 2)
 
             assert max(pauses) <= 60.0
-            for each in (ref, other):
-                (entry,) = entries(await it.claim(each)).values()
+            for claim_ref in (ref, other):
+                (entry,) = entries(await it.claim(claim_ref)).values()
                 assert conditions(entry)["Ready"] == ("True", "NetworkDeviceReady")
-            assert len([each for each in server.asked if applying(each)]) == 2, "the last state"
+            assert len([request for request in server.asked if applying(request)]) == 2, (
+                "the last state"
+            )
             it.clock.pass_time(60.0)
             server.fail(None, applying)
             it.attachments.put(failed(given(ref, "nic-0"), "second"))
@@ -81,7 +83,7 @@ def test_an_answer_that_was_lost_is_found_written(tmp_path: Path) -> None:
             await it.rest()
             await it.until_said(Applied)
 
-            assert [each for each in server.writes[writes:] if ref.name in each] == []
+            assert [write for write in server.writes[writes:] if ref.name in write] == []
 
     finish(scene())
 
@@ -107,7 +109,7 @@ def test_a_right_that_is_missing_is_told_and_asked_for_slowly(
             await it.until_said(Applied, 2)
 
             told = it.said(Trouble)
-            assert [each.retry_s for each in told] == [FIRST_LASTING_S, 2 * FIRST_LASTING_S]
+            assert [event.retry_s for event in told] == [FIRST_LASTING_S, 2 * FIRST_LASTING_S]
             assert "grant" in str(told[0].error)
             assert "on resourceclaims/" in str(told[0].error)
 
@@ -140,7 +142,7 @@ def test_a_claim_that_cannot_be_read_is_told_once(tmp_path: Path) -> None:
             server.alter(
                 "resourceclaims",
                 ref.name,
-                lambda each: each["status"]["allocation"]["devices"].update(results="?"),
+                lambda status: status["status"]["allocation"]["devices"].update(results="?"),
                 "default",
             )
             it.attachments.put(attached(given(ref, "nic-0")))
@@ -194,7 +196,7 @@ def test_a_server_that_drops_the_status_is_not_fought(tmp_path: Path) -> None:
             it.attachments.put(attached(given(other, "nic-1")))
             await it.rest()
             await it.clock.until_asleep(PROBE_S - 0.2)
-            before = len([each for each in server.asked if applying(each)])
+            before = len([request for request in server.asked if applying(request)])
             server.features |= {DEVICE_STATUS}
             it.clock.pass_time(PROBE_S)
             await it.until_said(Applied, 2)
@@ -218,7 +220,7 @@ def test_records_that_change_all_the_time_are_a_write_in_5_seconds(tmp_path: Pat
                 await it.rest(REST_S if turn else 0.2)
                 await it.until_said(Applied, turn + 1)
 
-            assert len([each for each in server.asked if applying(each)]) == 4
+            assert len([request for request in server.asked if applying(request)]) == 4
 
     finish(scene())
 
@@ -239,6 +241,6 @@ def test_a_pod_that_ends_with_its_claim_costs_no_write(tmp_path: Path) -> None:
             await it.rest(DEPARTURE_S)
             await it.until_said(ClaimGone)
 
-            assert len([each for each in server.asked if applying(each)]) == 1
+            assert len([request for request in server.asked if applying(request)]) == 1
 
     finish(scene())

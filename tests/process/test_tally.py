@@ -123,9 +123,33 @@ def test_a_tier_fails_that_takes_half_as_much_cpu_time_again_as_its_budget(
 
     status, lines = tally(tmp_path, *budgets(tmp_path, "pure = 100\n"))
 
-    line = "over budget pure: 150 s of CPU, more than 1.5 times its budget of 100 s"
+    line = (
+        "over budget pure: 150 s of CPU, more than 1.5 times its budget of 100 s "
+        "(this machine is 1.00 times slower)"
+    )
     assert (line in lines) is failed
     assert lines[-1] == f"1 passed, {int(failed)} failed, 0 skipped"
+    assert status == int(failed)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "failed"), [("299.9", False), ("300.1", True)], ids=["within", "above"]
+)
+def test_on_a_slow_machine_the_budgets_are_scaled_by_the_median_of_the_tiers(
+    tmp_path: Path, cpu: str, *, failed: bool
+) -> None:
+    report(tmp_path, "pure", WELL)
+    for tier, cost in (("a", "100"), ("b", "200"), ("c", "200"), ("d", "210"), ("pure", cpu)):
+        (tmp_path / f"{tier}.cost").write_text(f"1.0 {cost}\n")
+    table = "".join(f"{tier} = 100\n" for tier in ("a", "b", "c", "d", "pure"))
+
+    status, lines = tally(tmp_path, *budgets(tmp_path, table))
+
+    line = (
+        "over budget pure: 300 s of CPU, more than 1.5 times its budget of 100 s "
+        "(this machine is 2.00 times slower)"
+    )
+    assert (line in lines) is failed
     assert status == int(failed)
 
 

@@ -159,7 +159,7 @@ def test_why_a_page_failed_is_told_to_us_and_to_nobody_who_asks() -> None:
 
     assert "oops" not in answer.text
     assert "RuntimeError" not in answer.text
-    ((path, cause),) = [(each.path, each.cause) for each in failed]
+    ((path, cause),) = [(request.path, request.cause) for request in failed]
     assert path == "/broken"
     assert str(cause) == "oops"
 
@@ -226,7 +226,7 @@ def test_one_too_many_takes_the_place_of_who_asked_nothing_for_longest() -> None
             others = await asyncio.gather(
                 *(hello_of(stream) for stream in (held[0], *held[2:])), return_exceptions=True
             )
-            assert [each for each in others if isinstance(each, BaseException)] == []
+            assert [other for other in others if isinstance(other, BaseException)] == []
             hung_up_on = await held[1][0].read()
             for _, writer in (*held, newcomer):
                 writer.close()
@@ -253,8 +253,8 @@ def test_one_too_many_is_turned_away_while_all_wait_for_their_answers() -> None:
                 turned_away = b""
             ANSWER.set()
             served_still = await held[-1][0].readuntil(b"hello\n")
-            for _, each in (*held, (reader, writer)):
-                each.close()
+            for _, talk in (*held, (reader, writer)):
+                talk.close()
             return turned_away, served_still
 
     turned_away, served_still = asyncio.run(scene())

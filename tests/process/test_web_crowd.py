@@ -131,7 +131,7 @@ def test_who_asks_for_a_verdict_meanwhile_gets_the_same_and_who_asks_later_a_new
         gone.cancel()  # its client hung up
         await asyncio.sleep(0)
         answer.set()
-        return [(await each).text for each in (first, second, asyncio.ensure_future(ask()))]
+        return [(await answer).text for answer in (first, second, asyncio.ensure_future(ask()))]
 
     first, second, later = asyncio.run(scene())
 

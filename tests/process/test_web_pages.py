@@ -264,7 +264,7 @@ def test_a_feature_that_came_is_missed_no_longer(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("notice", "name", "labels", "value"), TOLD, ids=lambda each: type(each).__name__
+    ("notice", "name", "labels", "value"), TOLD, ids=lambda entry: type(entry).__name__
 )
 def test_what_rooms_tell_is_counted(
     site: Site, notice: object, name: str, labels: dict[str, str], value: float

@@ -354,7 +354,7 @@ _RDMA: Final = (
     Break(
         "an RDMA device under another one's index is taken for it",
         _PLAN_RDMA,
-        "            and (each.node_guid == link.node_guid or each.name == link.name)\n",
+        "            and (device.node_guid == link.node_guid or device.name == link.name)\n",
         "",
         f"{_TEST_PLAN}::test_a_device_that_is_nowhere_is_refused_with_a_remedy",
     ),

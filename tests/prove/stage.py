@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -103,12 +104,20 @@ def differences(wanted: looks.Facts, found: looks.Facts) -> str:
 
 def _changed(before: dict[str, object], part: dict[str, object]) -> str:
     return "; ".join(
-        f"{kind}: {differences(frozenset(_rows(before[kind])), frozenset(_rows(now)))}"
+        f"{kind}: {differences(frozenset(_rows(kind, before)), frozenset(_rows(kind, part)))}"
         for kind, now in part.items()
         if before[kind] != now
     )
 
 
-def _rows(dumped: object) -> list[str]:
+def _rows(kind: str, state: dict[str, object]) -> list[str]:
+    """Return the rows of one kind; of sysctls, a row for each number of the kernel's arrays."""
+    dumped = state[kind]
     assert isinstance(dumped, list)
-    return dumped
+    if kind != "sysctls":
+        return dumped
+    return [
+        json.dumps([name, family, number, value])
+        for name, family, values in map(json.loads, dumped)
+        for number, value in enumerate(values)
+    ]

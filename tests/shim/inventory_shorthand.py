@@ -54,7 +54,7 @@ def wanted(
 
 
 def names(results: Sequence[Sequence[object]]) -> list[list[tuple[str, str]]]:
-    return [[(each.request, each.device.name) for each in result] for result in results]  # type: ignore[attr-defined]
+    return [[(device.request, device.device.name) for device in result] for result in results]  # type: ignore[attr-defined]
 
 
 def refused(

@@ -67,7 +67,7 @@ def grants(stock: Supply, *claims: Wanted) -> tuple[Grant, ...]:
 
 
 def given(stock: Supply, *claims: Wanted) -> list[tuple[str, str]]:
-    return [(each.request, each.offer.name) for each in grants(stock, *claims)]
+    return [(grant.request, grant.offer.name) for grant in grants(stock, *claims)]
 
 
 def refused(stock: Supply, *claims: Wanted) -> tuple[str, ...]:

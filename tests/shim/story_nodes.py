@@ -25,10 +25,21 @@ def supply(machine: Machine, version: str = "v1") -> Supply:
         {**about, **new_document(pool, part, spec_of(pool, part, 1, len(parts)))} for part in parts
     ]
     documents = [*ours, gpu_slice(_NODE, machine.gpus, version=version)]
-    slices = [parse_document(each) for each in documents]
-    return Supply(pools_of([each for each in slices if isinstance(each, ResourceSlice)], _NODE))
+    slices = [parse_document(document) for document in documents]
+    return Supply(
+        pools_of(
+            [
+                resource_slice
+                for resource_slice in slices
+                if isinstance(resource_slice, ResourceSlice)
+            ],
+            _NODE,
+        )
+    )
 
 
 def example(*names: str) -> list[Document]:
     """Return the documents of files of the examples."""
-    return [each for name in names for each in parse_manifests((EXAMPLES / name).read_text())]
+    return [
+        manifest for name in names for manifest in parse_manifests((EXAMPLES / name).read_text())
+    ]

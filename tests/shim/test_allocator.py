@@ -46,7 +46,7 @@ def test_devices_are_given_in_inventory_order_to_requests_in_claim_order() -> No
     results = allocate([wanted(request("x", 2), request("y", 1))], CLASSES, stock, "node-1")
 
     assert names(results) == [[("x", "a"), ("x", "b"), ("y", "c")]]
-    assert {each.pool for each in results[0]} == {"node-1"}
+    assert {result.pool for result in results[0]} == {"node-1"}
 
 
 def test_claims_of_one_pod_never_share_a_device() -> None:
@@ -149,10 +149,10 @@ def test_each_request_gets_its_merged_configuration() -> None:
     (result,) = allocate([claim], classes, stock, "n")
     (by_class,) = allocate([claim], classes, stock, "n", first_valid_config=True)
 
-    assert [each.config.interface for each in result] == [
+    assert [item.config.interface for item in result] == [
         InterfaceConfig(mtu=9000), InterfaceConfig(), InterfaceConfig(mtu=1400),
     ]  # fmt: skip
-    assert [each.config.interface.mtu for each in by_class] == [9000, None, 9000]
+    assert [result.config.interface.mtu for result in by_class] == [9000, None, 9000]
 
 
 def test_a_broken_configuration_of_the_class_names_the_class() -> None:
@@ -268,7 +268,8 @@ def brute_force(
         [
             combination
             for combination in combinations(free, count)
-            if p is None or all(each.attribute("dra.net/p") == p for each in combination)
+            if p is None
+            or all(constraint.attribute("dra.net/p") == p for constraint in combination)
         ]
         for count, p in requests
     ]

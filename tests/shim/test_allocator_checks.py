@@ -59,9 +59,9 @@ def test_every_selector_is_shown_with_the_values_it_saw() -> None:
         "1 device of class nic",
         "",
     )
-    assert [each.chosen for each in one.devices] == [True, False, False]
+    assert [device.chosen for device in one.devices] == [True, False, False]
     assert ([grant.offer.name for grant in got], why) == (["a"], ())
-    first, second, third = (each.checks[1] for each in one.devices)
+    first, second, third = (device.checks[1] for device in one.devices)
     assert (first.outcome, first.saw) == (
         "passed",
         (
@@ -75,7 +75,7 @@ def test_every_selector_is_shown_with_the_values_it_saw() -> None:
     assert second.text.startswith(expression)
     assert 'the device has no "rail"; guard it' in second.text
     assert third.saw[2] == ("x.y/m", "missing")
-    assert [each.checks[2].outcome for each in one.devices] == ["passed"] * 3
+    assert [device.checks[2].outcome for device in one.devices] == ["passed"] * 3
 
 
 def test_a_decision_shows_why_the_others_were_passed_over() -> None:

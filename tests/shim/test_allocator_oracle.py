@@ -131,7 +131,7 @@ def test_the_answer_is_the_oracle_s_first_and_there_is_none_where_it_finds_none(
     except AllocationError:
         assert expected is None
     else:
-        assert [(each.claim, each.request, each.offer.name) for each in grants] == expected
+        assert [(grant.claim, grant.request, grant.offer.name) for grant in grants] == expected
 
 
 # --------------------------------------------------------------------------- the oracle
@@ -247,8 +247,8 @@ def wanted(case: Case) -> list[Wanted]:
                     Request(
                         f"r{r}",
                         tuple(
-                            device_request(title(case, c, r, a), each)
-                            for a, each in enumerate(ways)
+                            device_request(title(case, c, r, a), way)
+                            for a, way in enumerate(ways)
                         ),
                     )
                     for r, ways in enumerate(requests)
@@ -261,7 +261,7 @@ def wanted(case: Case) -> list[Wanted]:
 
 
 def constraint(rule: Rule, number: int, index: int) -> Constraint:
-    names = tuple(f"r{each}" for each in rule.requests if each < number)
+    names = tuple(f"r{request}" for request in rule.requests if request < number)
     return Constraint(f"{DRIVER}/{rule.attribute}", names, distinct=rule.distinct, path=str(index))
 
 

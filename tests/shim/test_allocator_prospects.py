@@ -35,10 +35,10 @@ def told(stock: Supply, *claims: Wanted) -> dict[tuple[str, str], tuple[str, str
 
 def outcomes(stock: Supply, constraint: Constraint, *requests: Request) -> str:
     """Return the first letters of the outcomes for the first request, device by device."""
-    bound = Constraint(RAIL, tuple(each.name for each in requests), constraint.distinct)
+    bound = Constraint(RAIL, tuple(request.name for request in requests), constraint.distinct)
     found = told(stock, claim(*requests, HOPELESS, constraints=(bound,)))
     first = requests[0].alternatives[0].name
-    return "".join(each[0] for (name, _), (each, _) in found.items() if name == first)
+    return "".join(entry[0] for (name, _), (entry, _) in found.items() if name == first)
 
 
 def rails(*values: object) -> Supply:
@@ -113,7 +113,9 @@ def ways(left: tuple[int, ...], numbers: tuple[int, ...]) -> Iterator[tuple[tupl
         yield ()
         return
     for some in combinations(left, numbers[0]):
-        for more in ways(tuple(each for each in left if each not in some), numbers[1:]):
+        for more in ways(
+            tuple(candidate for candidate in left if candidate not in some), numbers[1:]
+        ):
             yield (some, *more)
 
 
@@ -123,7 +125,7 @@ def possible(
     """Whether a way that gives one to the first request meets the constraint."""
     for way in ways(tuple(range(len(offers))), numbers):
         if one in way[0]:
-            values = [offers[each].attribute(RAIL) for some in way for each in some]
+            values = [offers[candidate].attribute(RAIL) for some in way for candidate in some]
             if len(set(values)) == (len(values) if distinct else 1):
                 return True
     return False

@@ -139,7 +139,7 @@ def test_a_shared_device_serves_claims_until_its_capacity_is_used_up() -> None:
 
     found = grants(stock, *claims)
 
-    assert [(each.offer.name, each.share_id, each.consumed) for each in found] == [
+    assert [(entry.offer.name, entry.share_id, entry.consumed) for entry in found] == [
         ("a", "share-1", (("bandwidth", Fraction(50)),)),
         ("a", "share-2", (("bandwidth", Fraction(50)),)),
         ("b", "share-3", (("bandwidth", Fraction(50)),)),

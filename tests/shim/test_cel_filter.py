@@ -86,7 +86,7 @@ def test_a_filter_tells_true_from_1_also_of_devices_that_are_alike_otherwise() -
     flag, number = device(x=True), device(x=1)
     assert flag == number
 
-    assert [filter_devices(expression, [each]) for each in (flag, number)] == [(flag,), ()]
+    assert [filter_devices(expression, [entry]) for entry in (flag, number)] == [(flag,), ()]
 
 
 def test_a_filter_that_cannot_be_compiled_is_refused() -> None:

@@ -212,7 +212,7 @@ def test_other_objects_are_named_and_not_looked_into() -> None:
 def test_a_list_is_taken_apart() -> None:
     items: Json = {"apiVersion": "v1", "kind": "List", "items": [claim(), device_class()]}
 
-    kinds = [type(each) for each in parse_manifests(json.dumps(items))]
+    kinds = [type(manifest) for manifest in parse_manifests(json.dumps(items))]
 
     assert kinds == [ResourceClaim, DeviceClass]
 

@@ -27,20 +27,20 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
     """Yield every object within a document, from outside in."""
     if isinstance(value, dict):
         yield value
-        for each in value.values():
-            yield from objects(each)
+        for entry in value.values():
+            yield from objects(entry)
     elif isinstance(value, list):
-        for each in value:
-            yield from objects(each)
+        for element in value:
+            yield from objects(element)
 
 
 def all_objects(directory: Path) -> list[dict[str, Any]]:
     """Return every object in the files of a directory and those below."""
     return [
-        each
+        object_
         for path in sorted(directory.rglob("*.yaml"))
         for document in load_manifests(path.read_text())
-        for each in objects(document)
+        for object_ in objects(document)
     ]
 
 
@@ -55,8 +55,8 @@ def test_every_manifest_is_valid(path: Path) -> None:
 
 def test_images_are_pinned_and_name_no_registry() -> None:
     every = all_objects(EXAMPLES)
-    tagged = {each["name"] for each in every if "newTag" in each}
-    images = {each["image"] for each in every if isinstance(each.get("image"), str)}
+    tagged = {container["name"] for container in every if "newTag" in container}
+    images = {container["image"] for container in every if isinstance(container.get("image"), str)}
 
     assert images
     for image in images:
@@ -65,24 +65,28 @@ def test_images_are_pinned_and_name_no_registry() -> None:
         assert ":" in image or image in tagged, image
 
 
-@pytest.mark.parametrize("story", sorted(each for each in EXAMPLES.iterdir() if each.is_dir()))
+@pytest.mark.parametrize("story", sorted(path for path in EXAMPLES.iterdir() if path.is_dir()))
 def test_pods_name_claims_that_are_there_and_containers_name_the_pods(story: Path) -> None:
     every = all_objects(story)
-    known = {each["metadata"]["name"] for each in every if "Resource" in each.get("kind", "")}
-    for pod in (each for each in every if "resourceClaims" in each):
+    known = {
+        container["metadata"]["name"]
+        for container in every
+        if "Resource" in container.get("kind", "")
+    }
+    for pod in (container for container in every if "resourceClaims" in container):
         names = {entry["name"] for entry in pod["resourceClaims"]}
         for entry in pod["resourceClaims"]:
             assert {entry.get("resourceClaimName"), entry.get("resourceClaimTemplateName")} & known
         for container in pod["containers"]:
             listed = container.get("resources", {}).get("claims", [])
-            assert {each["name"] for each in listed} <= names
+            assert {ref["name"] for ref in listed} <= names
 
 
 def test_both_versions_of_the_gke_templates_say_the_same() -> None:
     texts = []
     for version in ("v1", "v1beta1"):
         found = example(f"gke-nccl/{version}/templates.yaml")
-        specs = [each.spec for each in found if isinstance(each, ResourceClaimTemplate)]
+        specs = [document.spec for document in found if isinstance(document, ResourceClaimTemplate)]
         texts.append(re.sub(r"path='[^']*'", "", str(specs)))
 
     assert texts[0] == texts[1]

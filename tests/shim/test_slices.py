@@ -183,7 +183,7 @@ def test_a_broken_slice_is_told_with_path_value_and_rule(document: Json, line: s
     with pytest.raises(ConfigError) as caught:
         parse_document(document)
 
-    assert any(line in each for each in caught.value.violations), caught.value.violations
+    assert any(line in violation for violation in caught.value.violations), caught.value.violations
 
 
 NEWER: Json = {

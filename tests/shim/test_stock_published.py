@@ -82,7 +82,7 @@ def test_without_facts_no_device_is_ill_or_part_of_another() -> None:
     (pool,) = supply_of(stock, "node-1").pools
 
     assert pool.counters == ()
-    assert [(each.taints, each.counters) for each in pool.offers] == [((), ())] * 3
+    assert [(entry.taints, entry.counters) for entry in pool.offers] == [((), ())] * 3
 
 
 def test_the_list_of_a_numa_node_is_what_would_be_published() -> None:

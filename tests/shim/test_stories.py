@@ -26,9 +26,9 @@ def given(
 ) -> list[list[str]]:
     """Return the devices of each pod with a claim of this template, one pod after the other."""
     (found,) = [
-        each
-        for each in documents
-        if isinstance(each, ResourceClaimTemplate) and each.name == template
+        document
+        for document in documents
+        if isinstance(document, ResourceClaimTemplate) and document.name == template
     ]
     classes = classes_of([*documents, parse_document(gpu_class())])
     devices = []
@@ -107,9 +107,9 @@ def test_a_gpu_selector_in_a_class_without_a_driver_guard_stops_the_scheduler() 
     unguarded = DeviceClass("gpu.nvidia.com")
     documents = [unguarded, *GKE["v1"]]
     (template,) = [
-        each
-        for each in documents
-        if isinstance(each, ResourceClaimTemplate) and each.name == "2-gpu"
+        document
+        for document in documents
+        if isinstance(document, ResourceClaimTemplate) and document.name == "2-gpu"
     ]
 
     with pytest.raises(SelectorError, match='the device has no "index"'):

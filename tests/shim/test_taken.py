@@ -74,7 +74,7 @@ def test_a_status_that_no_server_writes_is_refused_with_the_place() -> None:
 
 
 def left(stock: Supply, *taken: Taken) -> Supply:
-    return without(stock, [("claim q", each) for each in taken])
+    return without(stock, [("claim q", result) for result in taken])
 
 
 def test_a_device_that_another_claim_has_is_in_use_by_it() -> None:

@@ -27,7 +27,7 @@ def device(
 ) -> Device:
     """Return a device; attributes are of dra.net."""
     key = DeviceKey(bus if address else "", address, ifname, address)
-    named = sorted((f"dra.net/{each}", value) for each, value in attributes.items())
+    named = sorted((f"dra.net/{attribute}", value) for attribute, value in attributes.items())
     return Device(name, key, tuple(named))
 
 
@@ -122,7 +122,7 @@ class Server:
 
     def published(self) -> list[Published]:
         """Return what there is."""
-        return [read_published(each) for each in self.slices.values()]
+        return [read_published(resource_slice) for resource_slice in self.slices.values()]
 
     def bring(self, parts: Sequence[Part], most: int | None = None) -> None:
         """Plan and do it, or only so many steps of it."""
@@ -147,4 +147,7 @@ class Server:
 
     def generations(self) -> list[int]:
         """Return the generation of each slice, by name."""
-        return [each.generation for each in sorted(self.published(), key=lambda one: one.name)]
+        return [
+            resource_slice.generation
+            for resource_slice in sorted(self.published(), key=lambda one: one.name)
+        ]

@@ -13,7 +13,7 @@ PART = Part("s-0", offers("a", "b", "c"))
 
 
 def found(*causes: tuple[str, str]) -> Faults:
-    return faults_of(InvalidError("s", "no", causes=[Cause(*each) for each in causes]), PART)
+    return faults_of(InvalidError("s", "no", causes=[Cause(*cause) for cause in causes]), PART)
 
 
 def test_a_device_is_found_by_its_index_and_told_with_the_rule() -> None:

@@ -25,13 +25,11 @@ CARD = [
 
 
 def offered(goods: Goods, name: str) -> Offer:
-    return next(each for each in goods.offers if each.name == name)
+    return next(ref for ref in goods.offers if ref.name == name)
 
 
 def consumed(goods: Goods) -> dict[str, list[tuple[str, int]]]:
-    return {
-        each.name: [(one.set, int(one.value)) for one in each.counters] for each in goods.offers
-    }
+    return {ref.name: [(one.set, int(one.value)) for one in ref.counters] for ref in goods.offers}
 
 
 def test_devices_are_offered_by_name_as_they_are() -> None:
@@ -49,7 +47,7 @@ def test_devices_are_offered_by_name_as_they_are() -> None:
 def test_what_is_not_well_is_tainted_and_never_evicted() -> None:
     goods = goods_of(NODE, [device("a"), device("b")], ills={"b": "NoCarrier"})
 
-    assert [each.taints for each in goods.offers] == [
+    assert [entry.taints for entry in goods.offers] == [
         (),
         (Taint("dra.net/unhealthy", "NoCarrier", "NoSchedule"),),
     ]
@@ -74,8 +72,8 @@ def test_without_taints_what_cannot_be_attached_is_not_offered(
 
     offers = without(goods, frozenset({Feature.TAINTS})).offers
 
-    assert [each.name for each in offers] == offered_without
-    assert not any(each.taints for each in offers)
+    assert [ref.name for ref in offers] == offered_without
+    assert not any(entry.taints for entry in offers)
 
 
 def test_a_shared_device_has_its_speed_to_share() -> None:
@@ -134,7 +132,7 @@ def test_the_scheduler_gives_a_pf_or_its_vfs() -> None:
 
     def asked(*names: str) -> Wanted:
         return claim(
-            *(exactly(each, 1, f'device.attributes["dra.net"].n == "{each}"') for each in names)
+            *(exactly(name, 1, f'device.attributes["dra.net"].n == "{name}"') for name in names)
         )
 
     assert given(supply, asked("vf-0", "vf-1")) == [("vf-0", "vf-0"), ("vf-1", "vf-1")]
@@ -210,7 +208,7 @@ def test_cards_do_not_mix_and_devices_without_one_are_left_alone() -> None:
 
     goods = goods_of(NODE, devices, physical={**PHYSICAL, "0000:8b:00.1": other})
 
-    assert [(each.set, int(each.value)) for each in goods.counters] == [
+    assert [(counter.set, int(counter.value)) for counter in goods.counters] == [
         ("pci-0000-8a-00-0", 2),
         ("pci-0000-8b-00-0", 1),
     ]
@@ -230,7 +228,7 @@ def test_a_server_without_features_gets_what_it_can_take() -> None:
 
     assert without(full, frozenset()) == full
     assert not without(full, frozenset(Feature)).features
-    assert [each.name for each in without(full, frozenset({Feature.SHARING})).offers] == [
+    assert [ref.name for ref in without(full, frozenset({Feature.SHARING})).offers] == [
         "pf",
         "vf-0",
     ]

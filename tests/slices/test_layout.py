@@ -43,7 +43,7 @@ def test_a_long_node_name_is_cut_and_stays_unlike_others(length: int) -> None:
     node = node[: length - 1] + "x"
     other = node[:-1] + "y"
 
-    names = {each(one, 999) for one in (node, other) for each in (slice_name, counters_name)}
+    names = {entry(one, 999) for one in (node, other) for entry in (slice_name, counters_name)}
 
     assert len(names) == 4
     assert all(parse_subdomain(name) for name in names)
@@ -73,7 +73,7 @@ def test_a_pool_is_as_few_slices_as_its_devices_allow(
 
     assert [size for _, size in contents(parts)] == slices
     assert [part.name for part in parts] == [slice_name(NODE, i) for i in range(len(slices))]
-    assert [each.name for part in parts for each in part.offers] == names
+    assert [device.name for part in parts for device in part.offers] == names
 
 
 def test_devices_that_draw_on_counters_are_advanced_too() -> None:
@@ -175,7 +175,7 @@ def test_counters_have_slices_of_their_own(sets: int, slices: list[int]) -> None
 
     held = parts[1:]
     assert [part.name for part in held] == [counters_name(NODE, i) for i in range(len(slices))]
-    assert [len({each.set for each in part.counters}) for part in held] == slices
+    assert [len({counter.set for counter in part.counters}) for part in held] == slices
     assert sum(len(part.counters) for part in held) == 2 * sets
     assert all(not part.offers for part in held)
 
@@ -198,7 +198,7 @@ def test_whatever_happens_each_device_is_in_one_slice_within_its_limit(
         assert all(part == sorted(part) for part in before.values())
         assert laid_out(NODE, goods(*names, taints=ills), before) == parts
         for part in parts:
-            limit = MAX_ADVANCED if any(each.taints for each in part.offers) else MAX_DEVICES
+            limit = MAX_ADVANCED if any(device.taints for device in part.offers) else MAX_DEVICES
             assert len(part.offers) <= limit
         assert len(parts) <= max(1, -(-len(names) // MAX_ADVANCED))
 

@@ -156,4 +156,4 @@ def test_however_things_flap_there_are_12_writes_a_minute_at_most(
             pace.ended(now, writes)
 
     for start in written:
-        assert sum(start <= each < start + 60 for each in written) <= 12 + 5
+        assert sum(start <= entry < start + 60 for entry in written) <= 12 + 5

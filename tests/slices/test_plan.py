@@ -23,11 +23,13 @@ BIG = many(200)
 def bring(server: Server, wanted: Goods, most: int | None = None) -> list[str]:
     """Bring the server to what is wanted, or only part of the way; return what was written."""
     server.writes.clear()
-    published = {each.name: each.devices for each in server.published()}
+    published = {
+        resource_slice.name: resource_slice.devices for resource_slice in server.published()
+    }
     parts = laid_out(NODE, wanted, server.layout or published)
     server.bring(parts, most)
     if most is None:
-        server.layout = {part.name: [each.name for each in part.offers] for part in parts}
+        server.layout = {part.name: [device.name for device in part.offers] for part in parts}
     return server.writes
 
 
@@ -36,7 +38,7 @@ def consumed(server: Server) -> Goods:
     slices = [parsed(document) for document in server.slices.values()]
     (pool,) = pools_of(slices, NODE)
     assert pool.problem == ""
-    return Goods(tuple(sorted(pool.offers, key=lambda each: each.name)), pool.counters)
+    return Goods(tuple(sorted(pool.offers, key=lambda device: device.name)), pool.counters)
 
 
 @pytest.fixture

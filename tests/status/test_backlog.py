@@ -25,7 +25,7 @@ class Book:
         self.full += 1
 
     def add(self, *occurrences: Occurrence) -> list[bool]:
-        return [self.backlog.add(each) for each in occurrences]
+        return [self.backlog.add(event) for event in occurrences]
 
     def taken(self, now: float) -> list[Waiting]:
         found = []
@@ -135,9 +135,9 @@ def test_a_flood_is_not_kept(book: Book) -> None:
 
 
 def test_what_was_told_long_ago_may_be_told_again(book: Book) -> None:
-    for each in (FAILED, *numbered(MAX_KNOWN)):
-        book.add(each)
-        book.taken(1e9 * each.at)
+    for event in (FAILED, *numbered(MAX_KNOWN)):
+        book.add(event)
+        book.taken(1e9 * event.at)
         book.backlog._waiting.clear()
 
     assert book.add(FAILED) == [True]

@@ -48,7 +48,7 @@ def status_of(allocation: Allocation, record: Attachment | None) -> DeviceStatus
 
 
 def said(status: DeviceStatus) -> dict[str, tuple[bool, str]]:
-    return {each.type: (each.true, each.reason) for each in status.conditions}
+    return {condition.type: (condition.true, condition.reason) for condition in status.conditions}
 
 
 def test_a_nic_in_its_pod_is_ready() -> None:
@@ -71,7 +71,7 @@ def test_a_nic_in_its_pod_whose_gate_is_shut_is_not_ready_for_that_reason() -> N
     status = status_of(given(), attachment(failure=shut))
 
     assert said(status)["Ready"] == (False, "NetworkDeviceGateClosed")
-    assert {each.message for each in status.conditions} == {shut.message}
+    assert {condition.message for condition in status.conditions} == {shut.message}
 
 
 def test_what_else_is_said_of_a_nic_in_its_pod_does_not_make_it_unready() -> None:
@@ -146,7 +146,9 @@ def test_a_failure_is_said_of_all_that_should_be_ready(phase: Phase) -> None:
     assert said(status) == dict.fromkeys(
         ("Ready", "NetworkReady", "RDMALinkReady"), (False, "NetworkDeviceAttachFailed")
     )
-    assert {each.message for each in status.conditions} == {"eth0: MTU 9000 is above 1500"}
+    assert {condition.message for condition in status.conditions} == {
+        "eth0: MTU 9000 is above 1500"
+    }
     assert status.network is None
 
 
@@ -218,8 +220,8 @@ def test_only_what_would_be_in_the_pod_has_no_network_yet(
 
     status = status_of(allocation, None)
 
-    assert [each.type for each in status.conditions] == types
-    assert {each.reason for each in status.conditions} == {"NetworkDeviceAttachPending"}
+    assert [condition.type for condition in status.conditions] == types
+    assert {condition.reason for condition in status.conditions} == {"NetworkDeviceAttachPending"}
     assert "the sandbox of pod ai/train has not started" in status.conditions[0].message
 
 
@@ -307,7 +309,7 @@ def test_two_shares_of_one_device_are_two() -> None:
 
     found = device_statuses(allocation, record)
 
-    assert [(each.share_id, each.network) for each in found] == [
+    assert [(device_status.share_id, device_status.network) for device_status in found] == [
         ("s-1", NetworkData("net1", "02:00:00:00:00:05", ("10.1.0.5/24",))),
         ("s-2", NetworkData("net2", "02:00:00:00:00:05", ("10.1.0.5/24",))),
     ]
@@ -365,7 +367,7 @@ def test_a_device_that_a_pod_waits_for_in_vain_is_not_called_back(
     (status,) = device_statuses(given(), record, (OTHER_POD, third))
 
     assert said(status) == dict.fromkeys(("Ready", "NetworkReady"), (False, "ClaimHeldByEndedPod"))
-    assert {each.message for each in status.conditions} == {
+    assert {condition.message for condition in status.conditions} == {
         "was prepared for pod ai/train, which has ended, and the kubelet asks nothing for pod"
         " ai/gone, ai/third, so it never gets the devices; delete it, its controller makes a new"
         " one; if that one is told the same, scale the controller to 0 until no pod has the claim"

@@ -21,7 +21,7 @@ GPU = {"driver": "gpu.example.com", "pool": "node-1", "device": "nic-0"}
 
 def claim(*devices: str, **status: Any) -> dict[str, Any]:
     """Return a claim that has these devices."""
-    made = claim_of("fast", "claim-1", [result(each) for each in devices], [])
+    made = claim_of("fast", "claim-1", [result(device) for device in devices], [])
     made["metadata"]["generation"] = 1
     made["status"].update(status)
     return made
@@ -111,7 +111,9 @@ def test_a_time_changes_with_its_status_alone() -> None:
 
     (entry,) = document["status"]["devices"]
     assert network.true
-    assert [(each["type"], each["lastTransitionTime"]) for each in entry["conditions"]] == [
+    assert [
+        (condition["type"], condition["lastTransitionTime"]) for condition in entry["conditions"]
+    ] == [
         ("NetworkReady", LATER),
         ("Ready", STAMP),
     ]
@@ -147,7 +149,7 @@ def test_nothing_is_withdrawn_where_nothing_is() -> None:
 @pytest.mark.parametrize("stale", [False, True], ids=["nothing to say", "a record of before"])
 def test_what_another_node_says_of_a_claim_that_went_there_is_left_alone(*, stale: bool) -> None:
     there = claim("nic-0", devices=applied(NICS))
-    of_before = tuple(replace(each, pool="node-0") for each in NICS)
+    of_before = tuple(replace(entry, pool="node-0") for entry in NICS)
 
     assert claim_document(there, of_before if stale else (), LATER, "node-0") is None
     assert claim_document(there, NICS if stale else (), LATER, "node-0") is None

@@ -23,20 +23,20 @@ def paired(allocation: Allocation, attachment: Attachment) -> Attachment:
     """Return the attachment as one of the same claim, pod and devices, with much to be told."""
     devices = tuple(
         replace(
-            each,
+            device,
             request=given_to.request,
             device=given_to.device,
-            addresses=(*ODD, *each.addresses),
-            warnings=(*each.warnings, "ä\n" * 3000),
+            addresses=(*ODD, *device.addresses),
+            warnings=(*device.warnings, "ä\n" * 3000),
         )
-        for each, given_to in zip(attachment.devices, allocation.devices, strict=False)
+        for device, given_to in zip(attachment.devices, allocation.devices, strict=False)
     )
     return replace(attachment, claim=allocation.claim, pod=allocation.pod, devices=devices)
 
 
 def observed_too(allocation: Allocation) -> Allocation:
     """Return the allocation with each device given to somebody who looks on as well."""
-    looks_on = (replace(each, admin_access=True) for each in allocation.devices)
+    looks_on = (replace(device, admin_access=True) for device in allocation.devices)
     return replace(allocation, devices=(*looks_on, *allocation.devices))
 
 
@@ -54,9 +54,9 @@ def test_whatever_is_told_is_as_the_api_takes_it(records: Standing, age_s: float
     found = verdict(records, age_s, NOW)
 
     devices = found.devices or ()
-    assert len({each.key for each in devices}) == len(devices)
+    assert len({device.key for device in devices}) == len(devices)
     for device in devices:
-        types = [each.type for each in device.conditions]
+        types = [condition.type for condition in device.conditions]
         assert TYPES.issuperset(types)
         assert len(set(types)) == len(types)
         for condition in device.conditions:
@@ -64,11 +64,11 @@ def test_whatever_is_told_is_as_the_api_takes_it(records: Standing, age_s: float
             assert len(condition.message.encode()) <= MAX_MESSAGE
         addresses = device.network.addresses if device.network else ()
         assert len(set(addresses)) == len(addresses) <= MAX_IPS
-        assert all(str(ip_interface(each)) == each for each in addresses)
-    for each in found.occurrences:
-        event: Any = new_event(each, 1, "v1", "node-1")
-        assert reason_of(each.reason) == each.reason
-        assert len(each.message.encode()) <= MAX_EVENT
+        assert all(str(ip_interface(address)) == address for address in addresses)
+    for entry in found.occurrences:
+        event: Any = new_event(entry, 1, "v1", "node-1")
+        assert reason_of(entry.reason) == entry.reason
+        assert len(entry.message.encode()) <= MAX_EVENT
         assert len(event["metadata"]["name"]) <= MAX_NAME
 
 
@@ -77,13 +77,13 @@ def test_whatever_is_told_is_as_the_api_takes_it(records: Standing, age_s: float
 def test_what_was_applied_is_not_applied_again(
     allocation: Allocation, attachment: Attachment
 ) -> None:
-    here = tuple(replace(each, pool="node-1") for each in allocation.devices)
+    here = tuple(replace(device, pool="node-1") for device in allocation.devices)
     allocation = replace(allocation, devices=here)
     wanted = device_statuses(allocation, paired(allocation, attachment))
     results = [
-        {"request": "r", "driver": "dra.net", "pool": each.pool, "device": each.device}
-        | ({"shareID": each.share_id} if each.share_id else {})
-        for each in wanted
+        {"request": "r", "driver": "dra.net", "pool": result.pool, "device": result.device}
+        | ({"shareID": result.share_id} if result.share_id else {})
+        for result in wanted
     ]
     claim = claim_of("fast", "claim-1", results, [])
     document: Any = claim_document(claim, wanted, STAMP, "node-1")

@@ -114,8 +114,8 @@ def test_each_pod_that_waits_in_vain_is_told_what_to_do() -> None:
         " that one is told the same, scale the controller to 0 until no pod has the claim"
     )
     assert told == tuple(
-        Occurrence("Pod", each, "ClaimHeldByEndedPod", text, int(NOW), once=True)
-        for each in (OTHER_POD, third)
+        Occurrence("Pod", pod, "ClaimHeldByEndedPod", text, int(NOW), once=True)
+        for pod in (OTHER_POD, third)
     )
 
 

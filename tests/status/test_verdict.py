@@ -55,7 +55,7 @@ def test_what_should_have_passed_is_told(record: Attachment | None, events: int)
     found = verdict(Standing(given(), record), SLOW_S, NOW)
 
     assert found.devices == device_statuses(given(), record)
-    assert [each.reason for each in found.occurrences] == ["NetworkDeviceAttachPending"] * events
+    assert [event.reason for event in found.occurrences] == ["NetworkDeviceAttachPending"] * events
     assert found.again_s == inf
 
 
@@ -77,7 +77,7 @@ def test_what_keeps_a_device_from_home_is_told_without_an_allocation() -> None:
     found = verdict(Standing(None, record), 0.0, NOW)
 
     assert found.devices == ()
-    assert [each.message for each in found.occurrences] == ["claim fast: eth0: EBUSY"]
+    assert [event.message for event in found.occurrences] == ["claim fast: eth0: EBUSY"]
 
 
 def test_an_old_failure_is_no_news() -> None:
@@ -86,7 +86,7 @@ def test_an_old_failure_is_no_news() -> None:
 
     found = verdict(Standing(given(), record), 0.0, NOW)
 
-    assert [each.reason for each in found.occurrences] == ["NetworkDeviceWarning"]
+    assert [event.reason for event in found.occurrences] == ["NetworkDeviceWarning"]
 
 
 @pytest.mark.parametrize("record", [None, attachment(phase=Phase.HOME)])

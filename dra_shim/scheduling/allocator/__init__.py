@@ -213,8 +213,8 @@ def config_for(
         ConfigError: it is not valid.
     """
     users: dict[str, list[str]] = {}
-    for each in claim.spec.requests:
-        for part in each.alternatives:
+    for asked in claim.spec.requests:
+        for part in asked.alternatives:
             users.setdefault(part.device_class, []).append(part.name)
     entries: list[ConfigEntry] = [
         replace(entry, requests=tuple(requests), path=f"class {name} {entry.path}")

@@ -136,21 +136,23 @@ def _part(
     supply: Supply,
 ) -> Part:
     candidates = _candidates(request, cls, supply)
-    bound = tuple(each for each in constraints if each.covers(request.name))
+    bound = tuple(constraint for constraint in constraints if constraint.covers(request.name))
     if not request.every:
-        free = tuple(each for each in candidates if not each.why_not)
+        free = tuple(candidate for candidate in candidates if not candidate.why_not)
         return Part(*owner, request, candidates, bound, free, request.count)
-    selected = tuple(each for each in candidates if not each.reason)
-    chosen = tuple(each for each in selected if each.failure or not each.share.refusal)
+    selected = tuple(candidate for candidate in candidates if not candidate.reason)
+    chosen = tuple(
+        candidate for candidate in selected if candidate.failure or not candidate.share.refusal
+    )
     blocked = next((pool.problem for pool in supply.pools if pool.problem), "")
     if not chosen:
         none = "the selectors choose no device"
         blocked = blocked or (f"{none} with the capacity that is asked for" if selected else none)
     if len(chosen) > MAX_DEVICES:
         blocked = blocked or f"a claim holds at most {MAX_DEVICES} devices"
-    for each in chosen:
-        if each.why_not:
-            blocked = blocked or f"device {each.offer.name}: {each.why_not}"
+    for entry in chosen:
+        if entry.why_not:
+            blocked = blocked or f"device {entry.offer.name}: {entry.why_not}"
     return Part(*owner, request, candidates, bound, chosen, len(chosen), blocked)
 
 
@@ -204,7 +206,7 @@ def _holder(offer: Offer, request: DeviceRequest, supply: Supply) -> str:
 def _taints(offer: Offer, request: DeviceRequest) -> str:
     for taint in offer.taints:
         blocks = taint.effect in {"NoSchedule", "NoExecute"}
-        if blocks and not any(each.covers(taint) for each in request.tolerations):
+        if blocks and not any(toleration.covers(taint) for toleration in request.tolerations):
             return f"tainted {taint}, which the request does not tolerate; add a toleration"
     return ""
 

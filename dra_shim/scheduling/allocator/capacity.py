@@ -41,7 +41,7 @@ def share_of(offer: Offer, asked: tuple[tuple[str, Fraction], ...]) -> Share:
 
 def _lack(offer: Offer, name: str) -> str:
     """Say that the device has no such capacity, "" if it has. Whole names are compared."""
-    known = {each.name for each in offer.capacity}
+    known = {amount.name for amount in offer.capacity}
     if name in known:
         return ""
     full = f"{offer.driver}/{name}"

@@ -31,12 +31,12 @@ def can_meet(
     others = [
         want.parts
         for want in wants
-        if want.claim == part.claim and all(each is not part for each in want.parts)
+        if want.claim == part.claim and all(sibling is not part for sibling in want.parts)
     ]
     if prod(map(len, others)) > MAX_WAYS:
         return None
     found = {
-        _can_meet((part, *(each for each in way if constraint in each.constraints)),
+        _can_meet((part, *(peer for peer in way if constraint in peer.constraints)),
                   candidate, constraint)
         for way in product(*others)
     }  # fmt: skip
@@ -49,7 +49,7 @@ def _can_meet(parts: Sequence[Part], candidate: Candidate, constraint: Constrain
     own = values_of(candidate.offer, constraint.attribute)
     options = [_options(part, candidate, first=not index) for index, part in enumerate(parts)]
     numbers = [number for _, number in options]
-    sure = [[each for each in some if _is_plain(each, constraint)] for some, _ in options]
+    sure = [[option for option in some if _is_plain(option, constraint)] for some, _ in options]
     if _meets(sure, numbers, own, constraint):
         return True
     return None if _meets([some for some, _ in options], numbers, own, constraint) else False
@@ -64,7 +64,9 @@ def _is_plain(option: Candidate, constraint: Constraint) -> bool:
 def _options(part: Part, candidate: Candidate, *, first: bool) -> tuple[list[Candidate], int]:
     """Return what a part may have beside the device, and how many it still wants of it."""
     others = [
-        each for each in part.options if each.offer.shared or each.offer.id != candidate.offer.id
+        option
+        for option in part.options
+        if option.offer.shared or option.offer.id != candidate.offer.id
     ]
     extra = part.request.every and candidate not in part.options
     return others, part.count - (first and not extra)
@@ -78,8 +80,8 @@ def _meets(
 ) -> bool:
     if constraint.distinct:
         return _all_placed([
-            [value for each in some
-             if own.isdisjoint(values := values_of(each.offer, constraint.attribute))
+            [value for option in some
+             if own.isdisjoint(values := values_of(option.offer, constraint.attribute))
              for value in values]
             for some, number in zip(options, numbers, strict=True)
             for _ in range(number)
@@ -97,8 +99,8 @@ def _sharing(
 ) -> Slots:
     """Return the slots of devices with a value; a shared device has a token for each."""
     return [
-        [(each.offer.id, (which, turn) if each.offer.shared else ()) for each in some
-         if value in values_of(each.offer, attribute)]
+        [(option.offer.id, (which, turn) if option.offer.shared else ()) for option in some
+         if value in values_of(option.offer, attribute)]
         for which, (some, number) in enumerate(zip(options, numbers, strict=True))
         for turn in range(number)
     ]  # fmt: skip

@@ -51,12 +51,12 @@ def without(supply: Supply, taken: Iterable[tuple[str, Taken]]) -> Supply:
     """
     in_use = dict(supply.in_use)
     shares = {device: dict(amounts) for device, amounts in supply.shares.items()}
-    for who, each in taken:
-        if not each.share_id:
-            in_use.setdefault(each.device, who)
+    for who, result in taken:
+        if not result.share_id:
+            in_use.setdefault(result.device, who)
             continue
-        amounts = shares.setdefault(each.device, {})
-        for name, amount in each.consumed:
+        amounts = shares.setdefault(result.device, {})
+        for name, amount in result.consumed:
             amounts[name] = amounts.get(name, Fraction()) + amount
     return replace(supply, in_use=in_use, shares=shares)
 
@@ -69,7 +69,9 @@ def supply_of(stock: Stock, node: str) -> Supply:
         {(DRIVER_NAME, node, name): who for name, who in stock.in_use.items()},
         stock.excluded,
         {
-            (DRIVER_NAME, node, name): {each: Fraction(value) for each, value in amounts.items()}
+            (DRIVER_NAME, node, name): {
+                capacity: Fraction(value) for capacity, value in amounts.items()
+            }
             for name, amounts in stock.given.items()
         },
     )
@@ -82,19 +84,26 @@ def pools_of(slices: Iterable[ResourceSlice], node: str) -> tuple[Pool, ...]:
     nodeSelector is taken to be for the node.
     """
     members: dict[tuple[str, str], list[ResourceSlice]] = {}
-    for each in sorted(dict.fromkeys(slices), key=lambda one: (one.driver, one.pool, one.name)):
-        members.setdefault((each.driver, each.pool), []).append(each)
+    for entry in sorted(dict.fromkeys(slices), key=lambda one: (one.driver, one.pool, one.name)):
+        members.setdefault((entry.driver, entry.pool), []).append(entry)
     pools: list[Pool] = []
     for (driver, name), found in members.items():
-        newest = max(each.generation for each in found)
-        current = [each for each in found if each.generation == newest]
-        here = [each for each in current if each.node in {"", node}]
+        newest = max(resource_slice.generation for resource_slice in found)
+        current = [
+            resource_slice for resource_slice in found if resource_slice.generation == newest
+        ]
+        here = [resource_slice for resource_slice in current if resource_slice.node in {"", node}]
         if not here:
             continue
         offers = [
-            offer for each in here for offer in each.offers if offer.node in {"", node}
-        ]  # fmt: skip
-        counters = tuple(counter for each in current for counter in each.counters)
+            offer
+            for resource_slice in here
+            for offer in resource_slice.offers
+            if offer.node in {"", node}
+        ]
+        counters = tuple(
+            counter for resource_slice in current for counter in resource_slice.counters
+        )
         pools.append(Pool(driver, name, tuple(offers), counters, _problem(current, counters)))
     return tuple(pools)
 
@@ -102,20 +111,20 @@ def pools_of(slices: Iterable[ResourceSlice], node: str) -> tuple[Pool, ...]:
 def _problem(slices: Sequence[ResourceSlice], counters: Sequence[Counter]) -> str:
     """Return why a generation is not usable as the scheduler sees it."""
     title = f"pool {slices[0].driver}/{slices[0].pool}"
-    counts = {each.count for each in slices}
+    counts = {resource_slice.count for resource_slice in slices}
     if counts != {len(slices)}:
         of = " or ".join(map(str, sorted(counts)))
         return (
             f"{title} is incomplete: {len(slices)} of {of} slices of generation "
             f"{slices[0].generation} are there; wait for its driver, or give the missing ones"
         )
-    names = Tally(offer.name for each in slices for offer in each.offers)
+    names = Tally(offer.name for resource_slice in slices for offer in resource_slice.offers)
     repeated = [name for name, number in names.items() if number > 1]
     if repeated:
         return f"{title} is invalid: device {repeated[0]} is listed twice; correct its driver"
-    known = {(each.set, each.name) for each in counters}
-    for each in slices:
-        for offer in each.offers:
+    known = {(counter.set, counter.name) for counter in counters}
+    for entry in slices:
+        for offer in entry.offers:
             for used in offer.counters:
                 if (used.set, used.name) not in known:
                     return (

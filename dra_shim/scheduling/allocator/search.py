@@ -94,7 +94,7 @@ class Search:
         if not self._has(part, start, part.count - len(self.chosen[index])):
             return False
         return all(
-            any(not each.blocked and self._has(each, 0, each.count) for each in later.parts)
+            any(not part.blocked and self._has(part, 0, part.count) for part in later.parts)
             for later in self._wants[index + 1 :]
         )
 

@@ -60,7 +60,7 @@ class Books:
         if candidate.offer.shared:
             return ""
         if part.request.admin_access:
-            takers = [each for each in takers if each.claim == part.claim]
+            takers = [taker for taker in takers if taker.claim == part.claim]
         return (
             f"given to claim {takers[0].label} request {takers[0].request.name}" if takers else ""
         )
@@ -91,7 +91,7 @@ class Books:
             return f"{constraint.kind} {constraint.attribute}: the device has no such attribute"
         others = self._compared.get((part.claim, constraint), [])
         if constraint.distinct:
-            common = next((each & values for each in others if each & values), None)
+            common = next((other & values for other in others if other & values), None)
             if common:
                 shown = _shown(common)
                 return f"{constraint.kind} {constraint.attribute}: another device has {shown} too"
@@ -154,9 +154,9 @@ def values_of(offer: Offer, name: str) -> Values:
     if value is None:
         return frozenset()
     several = value if isinstance(value, tuple) else (value,)
-    return frozenset((type(each).__name__, each) for each in several)
+    return frozenset((type(entry).__name__, entry) for entry in several)
 
 
 def _shown(values: Values) -> str:
-    several = tuple(sorted((each for _, each in values), key=show_attribute))
+    several = tuple(sorted((value for _, value in values), key=show_attribute))
     return show_attribute(several if len(several) > 1 else several[0])

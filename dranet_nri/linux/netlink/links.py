@@ -137,9 +137,9 @@ def _attributes(body: bytes) -> dict[int, bytes]:
     """
     if len(body) <= _MOST_LEN:
         return attributes(body, INFO.size)
-    before = list(takewhile(lambda each: each[0] != IFLA_PROP_LIST, walk(body, INFO.size)))
+    before = list(takewhile(lambda attr: attr[0] != IFLA_PROP_LIST, walk(body, INFO.size)))
     start = INFO.size + _length(before) + ATTRIBUTE.size
-    names = takewhile(lambda each: each[0] == IFLA_ALT_IFNAME, walk(body, start))
+    names = takewhile(lambda attr: attr[0] == IFLA_ALT_IFNAME, walk(body, start))
     end = start + _length(names)
     return dict(before) | {IFLA_PROP_LIST: body[start:end]} | attributes(body, end)
 
@@ -317,7 +317,7 @@ def _ipoib(data: bytes) -> IpoibState | None:
     told = attributes(data)
     if IFLA_IPOIB_MODE not in told or IFLA_IPOIB_UMCAST not in told:
         return None
-    (mode,), (umcast,) = (fixed(_U16, told[each]) for each in (IFLA_IPOIB_MODE, IFLA_IPOIB_UMCAST))
+    (mode,), (umcast,) = (fixed(_U16, told[kind]) for kind in (IFLA_IPOIB_MODE, IFLA_IPOIB_UMCAST))
     return IpoibState(mode == IPOIB_MODE_CONNECTED, bool(umcast))
 
 

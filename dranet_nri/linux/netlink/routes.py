@@ -104,7 +104,7 @@ def _nexthop_legs(netlink: Rtnetlink) -> dict[int, tuple[int, ...]]:
             whole = len(values[2]) // _GROUP_ENTRY.size * _GROUP_ENTRY.size
             groups[number] = [entry[0] for entry in _GROUP_ENTRY.iter_unpack(values[2][:whole])]
     members = {
-        number: tuple(sorted(leg for one in ids for leg in single.get(one, ())))
+        number: tuple(sorted(leg for hop_id in ids for leg in single.get(hop_id, ())))
         for number, ids in groups.items()
     }
     return single | members
