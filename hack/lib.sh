@@ -200,3 +200,12 @@ pure_test_dirs() {
         ! -name process ! -name kernel ! -name contract ! -name host ! -name host_crio ! -name vm ! -name vm_pair \
         ! -name cluster ! -name cluster_vm | sort
 }
+
+# machine_of ARCHITECTURE: print the kernel's name of an architecture that Debian calls amd64 or arm64.
+machine_of() {
+    case $1 in
+    amd64) echo x86_64 ;;
+    arm64) echo aarch64 ;;
+    *) die "no image for the architecture '$1'" "one of: amd64 arm64" ;;
+    esac
+}

@@ -27,6 +27,7 @@ _TABLE: Final = (
     ("check process", "Containerfile"),
     ("check", "hack/bench hack/check hack/demo hack/gen-protos hack/lock hack/prove"),
     ("check pure", "hack/cover hack/fuzz hack/golden"),
+    ("check cluster", "hack/release"),
     (
         "check process",
         "hack/box/changed.py hack/box/measure.py hack/box/tally.py hack/budgets.toml",

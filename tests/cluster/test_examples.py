@@ -53,7 +53,7 @@ def apply(pods: Pods, name: str) -> None:
     """Apply an example and its class, with an image that the node has."""
     for file in ("class.yaml", f"{name}.yaml"):
         text = (EXAMPLES / "dranet-style" / file).read_text()
-        pods.apply(text.replace("busybox:1.37", "IMAGE"))
+        pods.apply(text.replace("docker.io/library/busybox:1.37", "IMAGE"))
 
 
 def words(pods: Pods, pod: str, *command: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 PACKAGES = {"dra-shim": "dra_shim", "dranet-nri": "dranet_nri"}
+IMAGE = re.compile(r"^ *(?:- )?image: *(\S+)", re.MULTILINE)
+FULL_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+(?:/[\w-]+)+:[\w.-]+")  # registry, path and tag
 MIB = {"Mi": 1, "Gi": 1024}
 
 
@@ -168,6 +171,14 @@ def test_images_are_of_this_version_and_none_is_the_latest() -> None:
     assert [
         path for path in MANIFESTS.rglob("*.yaml") if ":latest" in path.read_text()
     ] == []  # fmt: skip
+
+
+def test_images_of_examples_have_full_names() -> None:
+    examples = [*MANIFESTS.glob("examples/**/*.yaml"), ROOT / "README.md"]
+    images = {image for path in examples for image in IMAGE.findall(path.read_text())}
+
+    assert len(images) >= 4
+    assert [image for image in images if not FULL_NAME.fullmatch(image)] == []
 
 
 def test_snippets_for_runtimes_can_be_read() -> None:

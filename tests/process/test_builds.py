@@ -50,6 +50,10 @@ BUILDS = {
         "make-image trixie etcd-server extract true /keys",
         ("mmdebstrap * starts", "mmdebstrap * mounted", RENAME),
     ),
+    "foreign-image": Build(
+        "make-foreign-image trixie arm64 python3",
+        ("mmdebstrap * starts", "mmdebstrap * mounted", RENAME),
+    ),
     "rxe": Build("make-rxe ROOT BIN/python", ("python * starts", "chroot *make* starts", RENAME)),
     "uml-kernel": Build(
         "uml/make-kernel ROOT /dev/null", ("chroot * starts", "chroot * ends", RENAME)
@@ -68,8 +72,12 @@ BUILDS = {
     "crio": Build("make-crio BIN/go ROOT", ("go mod * starts", "gcc * ends", RENAME)),
     "helm": Build("make-helm BIN/go ROOT", ("go build * starts", "go build * ends", RENAME)),
     "site": Build("make-site ROOT BIN/python", ("python * starts", "ld-linux* ends", RENAME)),
-    "oci-layer": Build("make-oci-layer ROOT", ("python * starts", "python *oci.py* ends", RENAME)),
-    "oci": Build("make-oci ROOT ROOT", ("ld-linux* starts", "python *oci.py image* ends", RENAME)),
+    "oci-layer": Build(
+        "make-oci-layer ROOT amd64 ROOT", ("python * starts", "python *oci.py* ends", RENAME)
+    ),
+    "oci": Build(
+        "make-oci ROOT amd64 ROOT", ("ld-linux* starts", "python *oci.py image* ends", RENAME)
+    ),
     "venv": Build(
         "BIN/python", ("python *venv* starts", "pip * starts", "pip * ends"), ENVIRONMENT
     ),

@@ -37,10 +37,13 @@ def layer(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def image(layer: Path, tmp_path: Path) -> dict[str, bytes]:
-    """Return the members of an image of that layer."""
-    run("image", "1.2.3", tmp_path / "image.tar", layer)
+    """Return the members of an image with that layer, of two architectures."""
+    project = 'name = "nic"\ndescription = "NICs"\nversion = "1.2.3"\nlicense = "MIT"\n'
+    (tmp_path / "pyproject.toml").write_text(f"[project]\n{project}")
+    parts = ("amd64", layer, "arm64", layer)
+    run("image", tmp_path / "pyproject.toml", tmp_path / "image.tar", layer, *parts)
     with tarfile.open(tmp_path / "image.tar") as tar:
-        files = {each.name: tar.extractfile(each) for each in tar}
+        files = {member.name: tar.extractfile(member) for member in tar}
         return {name: file.read() for name, file in files.items() if file}
 
 
@@ -54,27 +57,45 @@ def blob(image: dict[str, bytes], described: Any) -> bytes:
 
 def test_an_image_is_found_by_its_name_and_hangs_together(image: dict[str, bytes]) -> None:
     (entry,) = json.loads(image["index.json"])["manifests"]
-    manifest = json.loads(blob(image, entry))
-    config = json.loads(blob(image, manifest["config"]))
-    (packed,) = (blob(image, each) for each in manifest["layers"])
+    images = json.loads(blob(image, entry))["manifests"]
 
     assert entry["annotations"]["io.containerd.image.name"] == "localhost/dranet-nri:1.2.3"
     assert json.loads(image["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
-    digest = hashlib.sha256(gzip.decompress(packed)).hexdigest()
-    assert config["rootfs"] == {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
+    assert [described["platform"]["architecture"] for described in images] == ["amd64", "arm64"]
+    for described in images:
+        manifest = json.loads(blob(image, described))
+        config = json.loads(blob(image, manifest["config"]))
+        layers = [gzip.decompress(blob(image, layer)) for layer in manifest["layers"]]
+        digests = [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers]
+        assert config["rootfs"] == {"type": "layers", "diff_ids": digests}
+        assert config["architecture"] == described["platform"]["architecture"]
+        assert config["config"]["Labels"]["org.opencontainers.image.version"] == "1.2.3"
+
+
+def test_the_digest_and_a_file_are_read_from_an_archive(
+    image: dict[str, bytes], tmp_path: Path
+) -> None:
+    def read(*words: str | Path) -> bytes:
+        return subprocess.run((sys.executable, SCRIPT, *words), check=True, stdout=-1).stdout
+
+    (entry,) = json.loads(image["index.json"])["manifests"]
+
+    assert read("digest", tmp_path / "image.tar").decode().strip() == entry["digest"]
+    program = read("file", tmp_path / "image.tar", "arm64", "usr/bin/program")
+    assert program == b"#!/usr/bin/python3\n"
 
 
 def test_a_layer_has_files_modes_and_links_and_nobodys_name(layer: Path) -> None:
     packed = gzip.decompress((layer / "layer.tar.gz").read_bytes())
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-        members = {each.name: each for each in tar}
+        members = {member.name: member for member in tar}
 
     assert [*members] == ["bin", "usr", "usr/bin", "usr/bin/program"]
     assert members["bin"].linkname == "usr/bin"
     assert members["usr/bin/program"].mode & 0o777 == 0o755
-    assert {(each.uid, each.gid, each.uname, each.mtime) for each in members.values()} == {
-        (0, 0, "", 0)
-    }
+    assert {
+        (member.uid, member.gid, member.uname, member.mtime) for member in members.values()
+    } == {(0, 0, "", 0)}
 
 
 def test_the_same_directory_is_the_same_layer(layer: Path, tmp_path: Path) -> None:

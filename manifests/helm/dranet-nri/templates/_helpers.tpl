@@ -19,7 +19,9 @@ k8s-app: dranet
 {{- end -}}
 
 {{- define "dranet.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- with .Values.image }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
 {{- end -}}
 
 {{- /* What has a value is a flag, false and "" included. */ -}}
