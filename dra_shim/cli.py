@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from dranet_nri.component.cli import Program
-from dranet_nri.component.findings import say
-from dranet_nri.errors import DranetError
 
 PROGRAM: Final = Program(
     name="dra-shim",
@@ -16,12 +14,10 @@ PROGRAM: Final = Program(
         ("run", "serve a node of a Kubernetes cluster until stopped"),
         ("validate", "check claims, templates, classes and network configurations"),
         ("allocate", "give a pod the devices its claims ask for, and record it; changes the node"),
-        ("explain", "say for each device why a claim can or cannot have it; changes nothing"),
+        ("explain", "show whether claims can be met, with which devices, and why not others"),
         ("doctor", "say what of this node keeps claims from pods; changes nothing"),
         ("release", "take an allocation back; changes the node"),
     ),
-    epilog="Exit status: 0 done, 1 refused or failed (one line each on standard error), "
-    "2 the command line is wrong, 130 interrupted.",
 )
 
 
@@ -32,13 +28,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         from dra_shim.settings.run import without_dranet  # as late as the verb itself
 
         words[1:] = without_dranet(words[1:])
-    verb, args = PROGRAM.parse(words)
-    try:
-        return verb.main(args)
-    except KeyboardInterrupt:
-        say("dra-shim: interrupted", to=sys.stderr)
-        return 130
-    except (DranetError, OSError) as error:
-        for line in error.lines if isinstance(error, DranetError) else (str(error),):
-            say(f"dra-shim: {' '.join(line.splitlines())}", to=sys.stderr)
-        return 1
+    return PROGRAM.main(words)

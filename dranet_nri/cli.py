@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from dranet_nri.component.cli import Program
-from dranet_nri.component.findings import say
-from dranet_nri.errors import DranetError
 
 PROGRAM: Final = Program(
     name="dranet-nri",
@@ -22,7 +20,6 @@ PROGRAM: Final = Program(
         ("healthz", "say whether the plugin on this node is alive, for exec probes"),
         ("run", "serve as the node's NRI plugin"),
     ),
-    epilog="Exit status: 0 done, 1 the request failed, 2 the command line is wrong.",
 )
 
 
@@ -30,12 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit status; without arguments, that of this process."""
     if argv is None:
         _leave_out_openssl()
-    verb, args = PROGRAM.parse(sys.argv[1:] if argv is None else argv)
-    try:
-        return verb.main(args)
-    except (DranetError, OSError) as error:
-        say(*f"dranet-nri: {error}".split("\n"), to=sys.stderr)
-        return 1
+    return PROGRAM.main(sys.argv[1:] if argv is None else argv)
 
 
 def _leave_out_openssl() -> None:

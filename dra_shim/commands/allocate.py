@@ -1,11 +1,11 @@
 """The verb `allocate`: allocates the devices of a pod's claims, without a cluster."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 from dra_shim.checkpoint.transaction import Ledger, nonce_for, writing
@@ -30,7 +30,7 @@ from dra_shim.settings.common import (
     uid,
 )
 from dranet_nri.cdi.edits import cdi_ids
-from dranet_nri.component.findings import say, table
+from dranet_nri.component.output import add_output_flag, say, show_document, show_table
 from dranet_nri.config import lease_addresses, network_config_to_object
 from dranet_nri.errors import RefusedError
 from dranet_nri.facts.host import boot_id, node_name
@@ -38,6 +38,10 @@ from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.model import AllocatedDevice, Allocation, ObjectRef
 from dranet_nri.state.lock import PluginLock
 
+EXAMPLES: Final = (
+    "allocate --claim claim.yaml --class class.yaml --pod UID --pod-name ml/train \\\n"
+    "      --container main=fast",
+)
 _COLUMNS = ("CLAIM", "REQUEST", "DEVICE", "INTERFACE", "CDI DEVICE")
 
 
@@ -102,7 +106,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="dranet's order: the first configuration alone, so the class beats the claim",
     )
-    add("--output", choices=("table", "json"), default="table", help="form")
+    add_output_flag(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -130,7 +134,8 @@ def main(args: argparse.Namespace) -> int:
         ledger.record([new for new, old in zip(records, before, strict=True) if new != old])
     for claim, record, old in zip(claims, records, before, strict=True):
         _warn_about(claim, record, old)
-    _show(records, as_json=args.output == "json")
+    if not show_document(args.output, lambda: {"claims": [_document(each) for each in records]}):
+        show_table([_COLUMNS, *(row for record in records for row in _rows(record))])
     return 0
 
 
@@ -229,13 +234,6 @@ def _warn_about(claim: PodClaim, record: Allocation, old: Allocation | None) -> 
             "listed by none, so nothing holds the containers back until its devices are there; "
             f"add --container NAME={claim.known_as}"
         )
-
-
-def _show(records: Sequence[Allocation], *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"claims": [_document(record) for record in records]}, indent=2))
-        return
-    say(*table([_COLUMNS, *(row for record in records for row in _rows(record))]))
 
 
 def _rows(record: Allocation) -> list[tuple[str, ...]]:

@@ -2,23 +2,28 @@
 
 import argparse
 import asyncio
-import json
 import os
-from dataclasses import asdict
+from typing import Final
 
 from dra_shim.settings.common import state_from
 from dra_shim.settings.run import add_access_flags, add_address_flag
-from dranet_nri.component.findings import Finding, Grade, lines_of, say
+from dranet_nri.component.findings import Finding, Grade, show_findings
+from dranet_nri.component.output import add_output_flag
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
 from dranet_nri.model import DRIVER_NAME
+
+EXAMPLES: Final = (
+    "doctor",
+    "doctor --kubeconfig /etc/kubernetes/admin.conf --output yaml",
+)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     add_access_flags(parser)
     add_address_flag(parser, "where the running shim serves /readyz")
-    parser.add_argument("--output", choices=("table", "json"), default="table", help="form")
+    add_output_flag(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -27,12 +32,7 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         InvalidValueError: the kubelet's directory makes too long a path for a socket.
     """
-    found = asyncio.run(_findings(args))
-    if args.output == "json":
-        print(json.dumps({"findings": [asdict(each) for each in found]}, indent=2))
-    else:
-        say(*lines_of(found))
-    return 1 if any(each.grade is Grade.BAD for each in found) else 0
+    return show_findings(args.output, asyncio.run(_findings(args)))
 
 
 async def _findings(args: argparse.Namespace) -> list[Finding]:

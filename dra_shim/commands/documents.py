@@ -3,11 +3,37 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from dra_shim.resourceapi import Document, parse_manifests
 from dranet_nri.errors import ConfigError
 
-STDIN = "-"
+STDIN: Final = "-"
+SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
+
+
+def files_below(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the files, each once; a directory stands for the manifests below it.
+
+    Raises:
+        ConfigError: a directory has none.
+    """
+    found: list[str] = []
+    for name in names:
+        if name == STDIN or not Path(name).is_dir():
+            found.append(name)
+            continue
+        below = sorted(path for path in Path(name).rglob("*") if path.suffix in SUFFIXES)
+        if not below:
+            kinds = ", ".join(sorted(SUFFIXES))
+            raise ConfigError([f"{name}: no manifest ({kinds}) is below it; check the path"])
+        found += map(str, below)
+    return tuple(dict.fromkeys(found))
+
+
+def title_of_file(name: str) -> str:
+    """Return what messages call a file."""
+    return "standard input" if name == STDIN else name
 
 
 def read_text(name: str) -> str:

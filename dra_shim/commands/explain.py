@@ -1,22 +1,31 @@
-"""The verb `explain`: for each device, why a claim can or cannot have it. Changes nothing."""
+"""The verb `explain`: whether claims can be met, and why a device is or is not chosen.
+
+It changes nothing.
+"""
 
 import argparse
-import json
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from dra_shim.cel.values import show_amount
 from dra_shim.checkpoint.transaction import observe
-from dra_shim.commands.documents import read_files
+from dra_shim.commands.cluster import add_cluster_flags, read_cluster
+from dra_shim.commands.documents import files_below, read_files
+from dra_shim.commands.explanation import Explanation, document_of, lines_of
+from dra_shim.commands.together import title_of
 from dra_shim.pool import near_in, stock_of
-from dra_shim.resourceapi import DeviceClass, Document, ResourceClaim, ResourceClaimTemplate
+from dra_shim.resourceapi import (
+    DeviceClass,
+    Document,
+    PodClaimEntry,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    Workload,
+)
 from dra_shim.scheduling.allocator import (
-    Check,
     Grant,
-    Outcome,
     PartReport,
     Supply,
     Wanted,
@@ -36,45 +45,38 @@ from dra_shim.settings.common import (
     add_state_flags,
     state_from,
 )
-from dranet_nri.component.findings import say
-from dranet_nri.config import Configured, clashes, network_config_to_object
+from dranet_nri.component.output import add_output_flag, say, show_document
+from dranet_nri.config import Configured, clashes, did_you_mean, network_config_to_object
 from dranet_nri.errors import ConfigError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.model import DRIVER_NAME
 
-_SAME_ROOT: Final = "matchAttribute resource.kubernetes.io/pcieRoot"
-_ROOT_REMEDY: Final = (
-    "devices that sit side by side need not have one PCIe root: with Data Direct (ConnectX-8) the "
-    "NIC's is another than the GPU's, and some virtual machines show none in common; match "
-    "resource.kubernetes.io/numaNode instead"
+Claim = ResourceClaim | ResourceClaimTemplate
+
+EXAMPLES: Final = (
+    "explain job.yaml --class classes.yaml",
+    "explain --claim claim.yaml --inventory inventory.json --filter '' --verbose",
+    "explain manifests/ --cluster --node gpu-7",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The result of an explanation.
-
-    Attributes:
-        parts: every check of every device.
-        grants: (what is given, how messages call its claim, its configuration).
-        why: why the claims cannot be met, empty if they can.
-    """
-
-    parts: tuple[PartReport, ...]
-    grants: tuple[tuple[Grant, str, object], ...]
-    why: tuple[str, ...]
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="ResourceClaims or ResourceClaimTemplates of one pod, or Pods, Jobs and others that "
+        "make pods, each explained as if it came first; with their claims and classes; - for "
+        "standard input, a directory for the manifests below it",
+    )
+    parser.add_argument(
         "--claim",
         action="append",
-        required=True,
+        default=[],
         metavar="FILE",
-        help="ResourceClaims or ResourceClaimTemplates of one pod; - for standard input; may be "
-        "given several times, as --class, --slices and --claims",
+        help="the same as FILE; may be given several times, as --class, --slices and --claims",
     )
     parser.add_argument(
         "--class", dest="classes", action="append", default=[], metavar="FILE", help="DeviceClasses"
@@ -96,8 +98,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "they have is taken, as is what claims among the --class and --slices files have",
     )
     _add_node_flags(parser)
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="form")
-    add_state_flags(parser)  # fmt: skip
+    add_cluster_flags(parser)
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="show every check of every device"
+    )
+    add_output_flag(parser)
+    add_state_flags(parser)
 
 
 def _add_node_flags(parser: argparse.ArgumentParser) -> None:
@@ -127,52 +133,145 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print every check and the decision; return 0 if the claims can be met, else 1.
+    """Print the decision and its reasons; return 0 if the claims can be met, else 1.
 
     Raises:
-        DranetError: says what is wrong with the files.
+        DranetError: says what is wrong with the files, or with the cluster.
         OSError: the records or the inventory cannot be read.
     """
-    files = read_files([*args.claim, *args.classes, *args.slices], args.claims)
-    asked = tuple(each for name in dict.fromkeys(args.claim) for each in files.pop(name))
-    others = tuple(each for documents in files.values() for each in documents)
-    claims = _claims(asked)
-    classes = classes_of((*asked, *others))
-    holders = {_label(each): each.taken for each in _holders(others, asked)}
-    supply = without(
-        _supply(args, (*asked, *others), holders),
-        ((f"claim {label}", each) for label, taken in holders.items() for each in taken),
-    )
-    parts, grants, why = explained(claims, classes, supply, new_uid=lambda: str(uuid4()))
-    found = _configured(parts, grants, why, claims, classes)
-    if args.output == "json":
-        print(json.dumps(_document(found), indent=2))
-    else:
-        say(*_lines(found))
-    return 1 if found.why else 0
-
-
-def _claims(documents: Sequence[Document]) -> list[Wanted]:
-    claims = [
-        Wanted(_label(each), each.spec)
-        for each in documents
-        if isinstance(each, ResourceClaim | ResourceClaimTemplate)
+    given = files_below([*args.files, *args.claim])
+    if not given:
+        raise ConfigError(["FILE: none is given; name the manifests of the claims, or of a pod"])
+    files = read_files([*given, *args.classes, *args.slices], args.claims)
+    asked = tuple(document for name in given for document in files.pop(name))
+    others = tuple(document for documents in files.values() for document in documents)
+    if args.cluster:
+        others = _beside(asked, others, read_cluster(args.kubeconfig))
+    documents = (*asked, *others)
+    found = [
+        _explained(args, title, claims, documents) for title, claims in _pods(asked, documents)
     ]
+    if not show_document(args.output, lambda: _document(found)):
+        for explanation in found:
+            say(*lines_of(explanation, verbose=args.verbose))
+    return 0 if all(explanation.met for explanation in found) else 1
+
+
+def _document(found: Sequence[Explanation]) -> dict[str, object]:
+    first, *rest = map(document_of, found)
+    return {"items": [first, *rest]} if rest else first
+
+
+def _beside(
+    asked: Sequence[Document], others: Sequence[Document], cluster: Sequence[Document]
+) -> tuple[Document, ...]:
+    """Return the documents besides those that are asked about; a file counts before the cluster."""
+    known = {_identity(document) for document in (*asked, *others)} - {None}
+    return (*others, *(document for document in cluster if _identity(document) not in known))
+
+
+def _identity(document: Document) -> tuple[type, str] | None:
+    match document:
+        case ResourceClaim() | ResourceClaimTemplate():
+            return type(document), _label(document)
+        case DeviceClass(name):
+            return type(document), name
+    return None
+
+
+# --------------------------------------------------------------------------- what is asked
+
+
+def _pods(
+    asked: Sequence[Document], documents: Sequence[Document]
+) -> list[tuple[str, tuple[Wanted, ...]]]:
+    """Return title and claims of each pod that is asked about; without a pod, of the claims."""
+    workloads = [document for document in asked if isinstance(document, Workload)]
+    if not workloads:
+        return [("", _claims(asked))]
+    known = {identity: document for document in documents if (identity := _identity(document))}
+    found: list[tuple[str, tuple[Wanted, ...]]] = []
+    violations: list[str] = []
+    for workload in workloads:
+        several = len(workload.pods) > 1
+        for pod in workload.pods:
+            title = title_of(workload) + (f" {pod.path}" if several else "")
+            try:
+                claims = tuple(_wanted(workload, entry, known) for entry in pod.claims)
+            except ConfigError as error:
+                violations += (f"{title}: {line}" for line in error.violations)
+            else:
+                found.append((title, claims))
+    if violations:
+        raise ConfigError(violations)
+    return found
+
+
+def _wanted(
+    workload: Workload, entry: PodClaimEntry, known: Mapping[tuple[type, str], Document]
+) -> Wanted:
+    """Return the claim of a pod's entry.
+
+    Raises:
+        ConfigError: it is not among the documents.
+    """
+    kind = ResourceClaimTemplate if entry.template else ResourceClaim
+    label = f"{workload.namespace or DEFAULT_NAMESPACE}/{entry.template or entry.claim}"
+    document = known.get((kind, label))
+    if isinstance(document, ResourceClaim | ResourceClaimTemplate):
+        return Wanted(label, document.spec)
+    hint = did_you_mean(label, [name for of_kind, name in known if of_kind is kind])
+    raise ConfigError(
+        [
+            f"resourceClaims {entry.name}: no {kind.__name__} {label} among the files{hint}; "
+            "add its file, or read the cluster with --cluster"
+        ]
+    )
+
+
+def _claims(documents: Sequence[Document]) -> tuple[Wanted, ...]:
+    claims = tuple(
+        Wanted(_label(document), document.spec)
+        for document in documents
+        if isinstance(document, ResourceClaim | ResourceClaimTemplate)
+    )
     if not claims:
-        raise ConfigError(["no ResourceClaim or ResourceClaimTemplate among the files; add one"])
+        raise ConfigError(
+            ["no ResourceClaim, ResourceClaimTemplate or pod with claims among the files; add one"]
+        )
     return claims
 
 
-def _label(claim: ResourceClaim | ResourceClaimTemplate) -> str:
+def _label(claim: Claim) -> str:
     return f"{claim.namespace or DEFAULT_NAMESPACE}/{claim.name}"
 
 
-def _holders(others: Sequence[Document], asked: Sequence[Document]) -> Iterator[ResourceClaim]:
+# --------------------------------------------------------------------------- the search
+
+
+def _explained(
+    args: argparse.Namespace,
+    title: str,
+    claims: Sequence[Wanted],
+    documents: Sequence[Document],
+) -> Explanation:
+    classes = classes_of(documents)
+    own = {claim.label for claim in claims}
+    holders = {_label(claim): claim.taken for claim in _holders(documents, own)}
+    supply = without(
+        _supply(args, documents, holders),
+        ((f"claim {label}", device) for label, taken in holders.items() for device in taken),
+    )
+    parts, grants, why = explained(claims, classes, supply, new_uid=lambda: str(uuid4()))
+    found = _configured(parts, grants, why, claims, classes)
+    return replace(found, title=title, unpublished=tuple(supply.excluded))
+
+
+def _holders(documents: Sequence[Document], own: Collection[str]) -> Iterator[ResourceClaim]:
     """Yield the claims that have devices; one that is asked about is taken to have none yet."""
-    own = {_label(each) for each in asked if isinstance(each, ResourceClaim)}
-    for claim in others:
-        if isinstance(claim, ResourceClaim) and claim.taken and _label(claim) not in own:
-            yield claim
+    for document in documents:
+        if isinstance(document, ResourceClaim) and document.taken and _label(document) not in own:
+            yield document
 
 
 def _supply(
@@ -180,9 +279,9 @@ def _supply(
 ) -> Supply:
     """Return what there is; what the shares of counted claims consume is counted elsewhere."""
     slices = slices_among(documents)
-    from_inventory = args.inventory is not None or not args.slices
-    node = node_of_slices(slices, args.node) if args.slices else ""
-    pools = pools_of(slices, node) if args.slices else ()
+    from_inventory = args.inventory is not None or not (args.slices or args.cluster)
+    node = node_of_slices(slices, args.node) if slices else ""
+    pools = pools_of(slices, node) if slices else ()
     if not from_inventory:
         return Supply(pools)
     known, uses = observe(state_from(args), counted)
@@ -219,97 +318,4 @@ def _configured(
                 configured.append(Configured(title, chosen))
         found.append((grant, claim.label, config))
     why = (*why, *clashes(configured))
-    return Explanation(parts, () if why else tuple(found), tuple(dict.fromkeys(why)))
-
-
-# --------------------------------------------------------------------------- printing
-
-
-def _lines(found: Explanation) -> list[str]:
-    lines: list[str] = []
-    for part in found.parts:
-        lines.append(f"claim {part.claim}: request {part.request}: {part.asks}")
-        if part.blocked:
-            lines.append(f"  cannot be met: {part.blocked}")
-        for device in part.devices:
-            chosen = ": chosen" if device.chosen else ""
-            lines.append(f"  device {'/'.join(device.offer.id)}{chosen}")
-            lines += (f"    {_check_text(check)}" for check in device.checks)
-    lines.append(f"decision: the claims {'cannot' if found.why else 'can'} be met")
-    lines += (f"  {line}" for line in found.why)
-    if found.why and _fails_by_root(found):
-        lines.append(f"  {_ROOT_REMEDY}")
-    lines += (f"  {line}" for line in _grant_lines(found))
-    return lines
-
-
-def _fails_by_root(found: Explanation) -> bool:
-    checks = (check for part in found.parts for device in part.devices for check in device.checks)
-    return any(each.what == _SAME_ROOT and each.outcome is Outcome.FAILED for each in checks)
-
-
-def _check_text(check: Check) -> str:
-    saw = ", ".join(f"{name} is {value}" for name, value in check.saw)
-    shown = f"  [{saw}]" if saw and f"is {check.saw[0][1]}" != check.text else ""
-    return f"{check.outcome:<6}  {check.what}: {check.text}{shown}"
-
-
-def _grant_lines(found: Explanation) -> Iterator[str]:
-    for grant, label, _ in found.grants:
-        line = f"claim {label}: request {grant.request}: {'/'.join(grant.offer.id)}"
-        if grant.admin_access:
-            line += ", adminAccess: it stays where it is"
-        elif grant.share_id:
-            parts = [f"{name} {show_amount(value)}" for name, value in grant.consumed]
-            line += f", shared: {', '.join(parts) or 'no capacity'}"
-        yield line
-
-
-def _document(found: Explanation) -> dict[str, object]:
-    return {
-        "met": not found.why,
-        "why": list(found.why),
-        "decision": [_grant_document(*each) for each in found.grants],
-        "requests": [
-            {
-                "claim": part.claim,
-                "request": part.request,
-                "asks": part.asks,
-                "blocked": part.blocked,
-                "devices": [
-                    {
-                        **_device_id(device.offer.id),
-                        "chosen": device.chosen,
-                        "checks": [_check_document(check) for check in device.checks],
-                    }
-                    for device in part.devices
-                ],
-            }
-            for part in found.parts
-        ],
-    }
-
-
-def _grant_document(grant: Grant, label: str, config: object) -> dict[str, object]:
-    return {
-        "claim": label,
-        "request": grant.request,
-        **_device_id(grant.offer.id),
-        "adminAccess": grant.admin_access,
-        "shareID": grant.share_id,
-        "consumedCapacity": {name: show_amount(value) for name, value in grant.consumed},
-        "config": config,
-    }
-
-
-def _check_document(check: Check) -> dict[str, object]:
-    return {
-        "check": check.what,
-        "outcome": str(check.outcome),
-        "text": check.text,
-        "saw": dict(check.saw),
-    }
-
-
-def _device_id(identity: tuple[str, str, str]) -> dict[str, str]:
-    return dict(zip(("driver", "pool", "device"), identity, strict=True))
+    return Explanation("", parts, () if why else tuple(found), tuple(dict.fromkeys(why)))

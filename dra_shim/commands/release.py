@@ -2,12 +2,18 @@
 
 import argparse
 import sys
+from typing import Final
 
 from dra_shim.checkpoint.transaction import Ledger
 from dra_shim.settings.common import add_state_flags, namespaced_name, state_from, uid
-from dranet_nri.component.findings import say
+from dranet_nri.component.output import add_output_flag, say, show_document
 from dranet_nri.model import Allocation
 from dranet_nri.state.corrupt import Damage, kept_in
+
+EXAMPLES: Final = (
+    "release --pod UID",
+    "release --claim ml/fast",
+)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +25,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("--pod", type=uid, metavar="UID", help="all claims of this pod")
     add_state_flags(parser)
+    add_output_flag(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -32,12 +39,14 @@ def main(args: argparse.Namespace) -> int:
         title, records = _wanted(ledger, args)
         for record in records:
             ledger.forget(record.claim.uid)
-            devices = ", ".join(each.device.name for each in record.devices)
-            say(f"released claim {record.claim} of pod {record.pod}: {devices}")
+        lines = [_released(record) for record in records]
         if named := damaged.pop(args.claim_uid, None):
-            say(_dropped(ledger, named))
+            lines.append(_dropped(ledger, named))
         elif not records:
-            say(f"nothing to release: {title} has no allocation")
+            lines.append(f"nothing to release: {title} has no allocation")
+        document = {"released": [_document(record) for record in records], "messages": lines}
+        if not show_document(args.output, lambda: document):
+            say(*lines)
         for each in damaged.values():
             _tell(ledger, each)
     return 0
@@ -50,6 +59,20 @@ def _wanted(ledger: Ledger, args: argparse.Namespace) -> tuple[str, tuple[Alloca
     if args.claim is not None:
         return f"claim {'/'.join(args.claim)}", ledger.named(*args.claim)
     return f"claim {args.claim_uid}", ledger.by_uid(args.claim_uid)
+
+
+def _released(record: Allocation) -> str:
+    devices = ", ".join(device.device.name for device in record.devices)
+    return f"released claim {record.claim} of pod {record.pod}: {devices}"
+
+
+def _document(record: Allocation) -> dict[str, object]:
+    return {
+        "claim": str(record.claim),
+        "uid": record.claim.uid,
+        "pod": str(record.pod),
+        "devices": [device.device.name for device in record.devices],
+    }
 
 
 def _dropped(ledger: Ledger, damage: Damage) -> str:

@@ -3,9 +3,15 @@
 import argparse
 import asyncio
 import os
+from typing import Final
 
 from dra_shim.settings.run import add_run_flags, settings_from
 from dranet_nri.component.log import configure, patient_stderr
+
+EXAMPLES: Final = (
+    "run",
+    "run --kubeconfig /etc/kubernetes/dra-shim.conf --verbose",
+)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

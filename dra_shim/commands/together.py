@@ -37,10 +37,15 @@ _OUR_CLASSES = (DRIVER_NAME, "dranet")
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Errors and warnings of several documents checked together."""
+    """Errors and warnings of several documents checked together.
+
+    Attributes:
+        wrong: titles of the documents with an error.
+    """
 
     violations: tuple[str, ...]
     warnings: tuple[str, ...]
+    wrong: frozenset[str] = frozenset()
 
 
 def checked_together(documents: Sequence[Document]) -> Together:
@@ -50,19 +55,22 @@ def checked_together(documents: Sequence[Document]) -> Together:
         ConfigError: two classes of one name differ.
     """
     classes = classes_of(documents)
-    claims = [each for each in documents if isinstance(each, Claim)]
+    claims = [document for document in documents if isinstance(document, Claim)]
     violations: list[str] = []
     warnings: list[str] = []
+    wrong: set[str] = set()
     for document in documents:
         title = title_of(document)
-        violations += (f"{title}: {line}" for line in _names(document))
+        found = list(_names(document))
         if isinstance(document, Claim):
-            violations += (f"{title}: {line}" for line in _claim(document, classes))
+            found += _claim(document, classes)
         if isinstance(document, Workload):
             for pod in document.pods:
-                violations += (f"{title}: {line}" for line in _pod(document, pod, claims, classes))
+                found += _pod(document, pod, claims, classes)
                 warnings += (f"{title}: {line}" for line in _without_gate(pod))
-    return Together(tuple(violations), tuple(warnings))
+        violations += (f"{title}: {line}" for line in found)
+        wrong |= {title} if found else set()
+    return Together(tuple(violations), tuple(warnings), frozenset(wrong))
 
 
 def title_of(document: Document) -> str:

@@ -2,9 +2,9 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from typing import Final
 
-from dra_shim.commands.documents import STDIN, read_text
+from dra_shim.commands.documents import files_below, read_text, title_of_file
 from dra_shim.commands.together import Together, checked_together, title_of
 from dra_shim.resourceapi import (
     DeviceClass,
@@ -17,8 +17,14 @@ from dra_shim.resourceapi import (
     Workload,
     parse_manifests,
 )
-from dranet_nri.component.findings import say
+from dranet_nri.component.output import add_output_flag, say, show_document
 from dranet_nri.errors import ConfigError
+
+EXAMPLES: Final = (
+    "validate claim.yaml class.yaml pod.yaml",
+    "validate manifests/",
+    "validate - < claim.yaml",
+)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -26,43 +32,45 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="+", metavar="FILE",
         help="ResourceClaims, ResourceClaimTemplates, DeviceClasses, ResourceSlices, Pods and what "
-        "makes them (YAML or JSON, several documents), or one bare NetworkConfig; - for standard "
-        "input",
+        "makes them (YAML or JSON, several documents), or one bare NetworkConfig; a directory for "
+        "all files below it; - for standard input",
     )  # fmt: skip
+    add_output_flag(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print a line for each document that is right and, on standard error, for each error."""
-    wrong = False
-    found: list[Document] = []
-    for name in dict.fromkeys(args.files):
-        title = "standard input" if name == STDIN else name
+    """Print a line for each document that is right and, on standard error, for each error.
+
+    Raises:
+        ConfigError: a directory has no manifest.
+    """
+    errors: list[str] = []
+    found: list[tuple[str, Document]] = []
+    for name in files_below(args.files):
+        title = title_of_file(name)
         try:
             documents = parse_manifests(read_text(name))
             if not documents:
                 raise ConfigError(["document: holds nothing; check the path"])
         except ConfigError as error:
-            wrong = True
-            for line in error.violations:
-                say(f"{title}: {line}", to=sys.stderr)
+            errors += (f"{title}: {line}" for line in error.violations)
         else:
-            found += documents
-            for document in documents:
-                say(f"{title}: {_verdict(document)}")
-    return 1 if wrong or not _fit(found) else 0
-
-
-def _fit(documents: Sequence[Document]) -> bool:
-    """Whether the documents fit each other; print what does not, and what may not be meant so."""
+            found += ((title, document) for document in documents)
     try:
-        together = checked_together(documents)
+        together = checked_together([document for _, document in found])
     except ConfigError as error:
         together = Together(error.violations, ())
-    for line in together.violations:
-        say(line, to=sys.stderr)
-    for line in together.warnings:
-        say(f"warning: {line}", to=sys.stderr)
-    return not together.violations
+    errors += together.violations
+    valid = [
+        f"{title}: {_verdict(document)}"
+        for title, document in found
+        if title_of(document) not in together.wrong
+    ]
+    document = {"valid": valid, "errors": errors, "warnings": list(together.warnings)}
+    if not show_document(args.output, lambda: document):
+        say(*valid)
+        say(*errors, *(f"warning: {line}" for line in together.warnings), to=sys.stderr)
+    return 1 if errors else 0
 
 
 def _verdict(document: Document) -> str:

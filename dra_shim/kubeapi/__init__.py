@@ -21,7 +21,18 @@ from dra_shim.kubeapi.errors import (
     UnavailableError,
 )
 from dra_shim.kubeapi.informer import Mirror
-from dra_shim.kubeapi.requests import CLAIM, CLASS, EVENT, NODE, POD, REVIEW, SLICE, Document, Kind
+from dra_shim.kubeapi.requests import (
+    CLAIM,
+    CLASS,
+    EVENT,
+    NODE,
+    POD,
+    REVIEW,
+    SLICE,
+    TEMPLATE,
+    Document,
+    Kind,
+)
 from dra_shim.kubeapi.responses import Change, Event, Listing, Object, name_of, uid_of, version_of
 from dra_shim.kubeapi.rest_config import Access, access_of, connect, in_cluster
 
@@ -33,6 +44,7 @@ __all__ = [
     "POD",
     "REVIEW",
     "SLICE",
+    "TEMPLATE",
     "Access",
     "Api",
     "ApiError",

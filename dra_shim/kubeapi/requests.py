@@ -43,6 +43,7 @@ POD: Final = Kind("Pod", "pods")
 EVENT: Final = Kind("Event", "events")
 CLAIM: Final = Kind("ResourceClaim", "resourceclaims", RESOURCE_GROUP)
 CLASS: Final = Kind("DeviceClass", "deviceclasses", RESOURCE_GROUP, namespaced=False)
+TEMPLATE: Final = Kind("ResourceClaimTemplate", "resourceclaimtemplates", RESOURCE_GROUP)
 SLICE: Final = Kind("ResourceSlice", "resourceslices", RESOURCE_GROUP, namespaced=False)
 REVIEW: Final = Kind(
     "SelfSubjectAccessReview", "selfsubjectaccessreviews", "authorization.k8s.io", namespaced=False

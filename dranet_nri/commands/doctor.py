@@ -8,13 +8,12 @@ Rules:
 """
 
 import argparse
-import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final, assert_never
 
-from dranet_nri.component.findings import Finding, Grade, lines_of, say
+from dranet_nri.component.findings import Finding, Grade, show_findings
+from dranet_nri.component.output import add_output_flag, fields_of
 from dranet_nri.facts.diagnostics import Checkup, Places, look
 from dranet_nri.facts.host import PCI_IDS
 from dranet_nri.facts.runtime_config import CONTAINERD, CRIO, ContainerdFile
@@ -27,6 +26,10 @@ from dranet_nri.settings import NRI_SOCKET, RUN
 from dranet_nri.state import heartbeat
 from dranet_nri.state.heartbeat import Verdict
 
+EXAMPLES: Final = (
+    "doctor",
+    "doctor --no-probe --output json",
+)
 SAME_HOST_IPOIB: Final = (5, 8)  # enhanced IPoIB delivers between pods of one host from there on
 DMA_BUF: Final = (5, 12)  # ib_reg_user_mr_dmabuf
 ANY_SIZE: Final = 2**64 - 1
@@ -61,7 +64,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nri-socket", type=Path, default=NRI_SOCKET, help="runtime's NRI socket")
     parser.add_argument("--run-dir", type=Path, default=RUN, help="the plugin's directory")
     parser.add_argument("--no-probe", action="store_true", help="open no RDMA device")
-    parser.add_argument("--output", choices=("table", "json"), default="table", help="form")
+    add_output_flag(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -86,7 +89,7 @@ def main(args: argparse.Namespace) -> int:
     if rdma and not args.no_probe:
         probed, told = verbs_of(rdma, seen, probe if is_installed() else None)
         found += told
-    return print_report(found, probed, as_json=args.output == "json")
+    return show_findings(args.output, found, verbs=[fields_of(device) for device in probed])
 
 
 def runtime_findings(seen: Checkup, socket: Path, verdict: Verdict) -> Iterator[Finding]:
@@ -198,22 +201,6 @@ def verbs_findings(
                 yield Finding(device.name, Grade.OK, _limits(device))
             case _:
                 assert_never(device)
-
-
-def print_report(
-    found: Sequence[Finding], probed: Sequence[VerbsDevice | VerbsFailure], *, as_json: bool
-) -> int:
-    """Print the report and return the exit code: 1 if a finding is bad, else 0."""
-    if as_json:
-        verbs = [asdict(device) for device in probed]
-        print(
-            json.dumps(
-                {"findings": [asdict(finding) for finding in found], "verbs": verbs}, indent=2
-            )
-        )
-    else:
-        say(*lines_of(found))
-    return 1 if any(finding.grade is Grade.BAD for finding in found) else 0
 
 
 def _mode(rdma: Sequence[RdmaDevice], mode: RdmaMode | None) -> Finding:

@@ -2,11 +2,17 @@
 
 import argparse
 from pathlib import Path
+from typing import Final
 
-from dranet_nri.component.findings import say
+from dranet_nri.component.output import say
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.settings import RUN
 from dranet_nri.state import heartbeat
+
+EXAMPLES: Final = (
+    "healthz",
+    "healthz --ready --max-age 30",
+)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -1,15 +1,25 @@
 """The verb `inventory`: the node's devices for pods, those withheld, and the reasons."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
-from dranet_nri.component.findings import say, table
+from dranet_nri.component.output import (
+    add_output_flag,
+    say,
+    show_document,
+    show_table,
+    table,
+)
 from dranet_nri.facts.scan import read_host
 from dranet_nri.inventory import Inventory, RdmaDevice, RdmaPort, inventory_from_facts
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Version
 
+EXAMPLES: Final = (
+    "inventory",
+    "inventory --output json > inventory.json",
+)
 _COLUMNS = ("DEVICE", "INTERFACE", "STATE", "DRIVER", "NUMA", "PCIE ROOT", "RDMA", "ADDRESSES")
 _RDMA_COLUMNS = ("RDMA", "PORT", "PROTOCOL", "STATE", "PHYSICAL", "RATE", "SUBNET", "LID", "PKEYS")
 
@@ -17,7 +27,7 @@ _RDMA_COLUMNS = ("RDMA", "PORT", "PROTOCOL", "STATE", "PHYSICAL", "RATE", "SUBNE
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.add_argument("--sysfs", type=Path, default=Path("/sys"), help="mount of sysfs")
-    parser.add_argument("--output", choices=("table", "json"), default="table", help="form")
+    add_output_flag(parser)
     parser.add_argument(
         "--azure-size", default="", metavar="SIZE",
         help="what Azure calls this VM's size, which tells the NUMA nodes of its NICs and the GPUs "
@@ -34,23 +44,21 @@ def main(args: argparse.Namespace) -> int:
     """
     facts = read_host(args.sysfs, args.azure_size)
     inventory = inventory_from_facts(facts)
-    return print_inventory(inventory, facts.rdma, as_json=args.output == "json")
+    return print_inventory(args.output, inventory, facts.rdma)
 
 
-def print_inventory(inventory: Inventory, rdma: Sequence[RdmaDevice] = (), *, as_json: bool) -> int:
+def print_inventory(form: str, inventory: Inventory, rdma: Sequence[RdmaDevice] = ()) -> int:
     """Print the inventory and return the exit code, always 0.
 
     Args:
+        form: value of --output.
         inventory: of this moment.
         rdma: every RDMA device that is seen, whichever device it belongs to.
-        as_json: one JSON document instead of the tables.
     """
-    if as_json:
-        document = _document(inventory) | {"rdma": [_rdma_document(device) for device in rdma]}
-        print(json.dumps(document, indent=2))
+    if show_document(form, lambda: _document(inventory, rdma)):
         return 0
     if inventory.devices:
-        say(*table([_COLUMNS, *(_row(device) for device in inventory.devices)]))
+        show_table([_COLUMNS, *(_row(device) for device in inventory.devices)])
     else:
         say("No device can be given to pods.")
     if rdma:
@@ -59,14 +67,15 @@ def print_inventory(inventory: Inventory, rdma: Sequence[RdmaDevice] = (), *, as
             for device in sorted(rdma, key=lambda device: device.name)
             for port in device.ports
         ]
-        say("", *table([_RDMA_COLUMNS, *rows]))
+        say("")
+        show_table([_RDMA_COLUMNS, *rows])
     if inventory.excluded:
         rows = [(f"  {name}", reason) for name, reason in inventory.excluded]
         say("", "Kept for the node:", *table(rows))
     return 0
 
 
-def _document(inventory: Inventory) -> dict[str, object]:
+def _document(inventory: Inventory, rdma: Sequence[RdmaDevice]) -> dict[str, object]:
     return {
         "devices": [
             {
@@ -78,6 +87,7 @@ def _document(inventory: Inventory) -> dict[str, object]:
             for device in inventory.devices
         ],
         "excluded": [{"name": name, "reason": reason} for name, reason in inventory.excluded],
+        "rdma": [_rdma_document(device) for device in rdma],
     }
 
 

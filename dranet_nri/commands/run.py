@@ -3,10 +3,16 @@
 import argparse
 import asyncio
 import os
+from typing import Final
 
 from dranet_nri.component.log import configure, patient_stderr
 from dranet_nri.daemon.process import Daemon
 from dranet_nri.settings import add_run_flags, settings_from
+
+EXAMPLES: Final = (
+    "run",
+    "run --verbose --nri-socket /var/run/nri/nri.sock",
+)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -4,11 +4,18 @@ It sends no request: records and heartbeat are files.
 """
 
 import argparse
-import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
-from dranet_nri.component.findings import say, table
+from dranet_nri.component.output import (
+    Style,
+    Styles,
+    add_output_flag,
+    say,
+    show_document,
+    show_table,
+)
 from dranet_nri.model import Allocation, Attachment, Phase
 from dranet_nri.settings import ALLOCATIONS, RUN
 from dranet_nri.state import heartbeat
@@ -16,14 +23,26 @@ from dranet_nri.state.corrupt import Damage, of_allocations, of_attachments
 from dranet_nri.state.heartbeat import Verdict
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
-COLUMNS = ("DEVICE", "STATE", "POD", "CLAIM", "IN POD AS", "REASON")
+EXAMPLES: Final = (
+    "status",
+    "status --output json",
+)
+COLUMNS: Final = ("DEVICE", "STATE", "POD", "CLAIM", "IN POD AS", "REASON")
+_FIELDS: Final = ("device", "state", "pod", "claim", "inPodAs", "reason")
+_STYLES: Final[Styles] = {
+    str(Phase.ATTACHED): Style.GOOD,
+    str(Phase.DETACHING): Style.DOUBTFUL,
+    str(Phase.FAILED): Style.BAD,
+}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
-    parser.add_argument("--allocations-dir", type=Path, default=ALLOCATIONS)
-    parser.add_argument("--run-dir", type=Path, default=RUN)
-    parser.add_argument("--output", choices=("table", "json"), default="table")
+    parser.add_argument(
+        "--allocations-dir", type=Path, default=ALLOCATIONS, help="the shim's records"
+    )
+    parser.add_argument("--run-dir", type=Path, default=RUN, help="the plugin's directory")
+    add_output_flag(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -39,14 +58,15 @@ def main(args: argparse.Namespace) -> int:
         warnings = _warnings(attachments.records())
         damages = (*of_allocations(allocations), *of_attachments(attachments))
     broken = [damage for damage in damages if damage.broken.in_the_way]
-    if args.output == "json":
-        named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-        aside = [damage for damage in damages if damage not in broken]
-        shown = {"devices": named, "warnings": warnings, "broken": _by_claim(broken)}
-        shown["moved_aside"] = _by_claim(aside)
-        print(json.dumps({**shown, "plugin": _plugin(verdict)}, indent=1))
-    else:
-        say(*table([COLUMNS, *rows]))
+    document = {
+        "devices": [dict(zip(_FIELDS, row, strict=True)) for row in rows],
+        "warnings": warnings,
+        "broken": _by_claim(broken),
+        "movedAside": _by_claim([damage for damage in damages if damage not in broken]),
+        "plugin": _plugin(verdict),
+    }
+    if not show_document(args.output, lambda: document):
+        show_table([COLUMNS, *rows], _STYLES)
         for warning, devices in warnings.items():
             say(f"{', '.join(devices)}: {warning}")
         for damage in damages:
@@ -60,8 +80,8 @@ def _plugin(verdict: Verdict) -> dict[str, object]:
     return {
         "alive": not verdict.dead,
         "connected": not verdict.troubles,
-        "troubles": verdict.troubles,
-        "remarks": verdict.remarks,
+        "troubles": list(verdict.troubles),
+        "remarks": list(verdict.remarks),
     }
 
 

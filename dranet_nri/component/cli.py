@@ -1,22 +1,41 @@
 """Command-line program: a table of verbs.
 
-A verb's module is imported when it is used: a probe that runs every few seconds must stay light,
-and a command must not wait for the imports of all others.
+Rules:
+1. A verb's module is imported when it is used: a probe that runs every few seconds must stay light,
+   and a command must not wait for the imports of all others.
+2. All programs have the exit statuses of `main`, the same flag for the form of the output, and the
+   verb `completion`.
 """
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Final, Protocol, cast
+from pathlib import Path
+from typing import Final, NoReturn, Protocol, TextIO, cast
 
-from dranet_nri.component.findings import say
+from dranet_nri.component.output import say
+from dranet_nri.errors import DranetError
 
-DISTRIBUTION: Final = "dranet-nri"  # both programs come from it
+DISTRIBUTION: Final = "dranet-nri"  # all programs come from it
+INTERRUPTED: Final = 130  # 128 and SIGINT, as shells count
+SHELLS: Final = ("bash", "zsh", "tcsh")
+_STATUSES: Final = (
+    "Exit status: 0 done, 1 refused, failed or found something bad, 2 the command line is wrong, "
+    "130 interrupted."
+)
 
 
 class Verb(Protocol):
-    """A module that is named as its verb."""
+    """A module that is named as its verb.
+
+    Attributes:
+        EXAMPLES: command lines for its help, without the program's name.
+    """
+
+    EXAMPLES: tuple[str, ...]
 
     def add_flags(self, parser: argparse.ArgumentParser) -> None:
         """Add the verb's flags."""
@@ -30,40 +49,159 @@ class Program:
     """A program's name and its verbs.
 
     Attributes:
-        name: as it is typed.
+        name: as it is typed ("kubectl dranet").
         description: one sentence for its help.
         package: of the verbs' modules, absolute.
         verbs: name and one line of help each.
-        epilog: what its exit status says.
+        executable: name of its file, where that is another than its name.
     """
 
     name: str
     description: str
     package: str
     verbs: tuple[tuple[str, str], ...]
-    epilog: str
+    executable: str = ""
+
+    def main(self, words: Sequence[str]) -> int:
+        """Run one verb and return the exit status.
+
+        Errors are printed on standard error, a line each. A reader of standard output that closes
+        it early, such as `head`, has what it wants: that is success.
+        """
+        try:
+            try:
+                verb, args = self.parse(words)
+                return verb.main(args)
+            finally:
+                sys.stdout.flush()
+        except KeyboardInterrupt:
+            self._complain("interrupted")
+            return INTERRUPTED
+        except DranetError as error:
+            self._complain(*error.lines)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
+                return 0
+            self._complain(str(error))
+        return 1
 
     def parse(self, words: Sequence[str]) -> tuple[Verb, argparse.Namespace]:
         """Return the verb that the words ask for, and its flags.
 
         Raises:
-            SystemExit: they are wrong, or ask for help; argparse has said what there is to say.
+            SystemExit: they are wrong, or ask for help or completion; all is printed.
         """
-        parser = argparse.ArgumentParser(
-            prog=self.name, description=self.description, epilog=self.epilog
-        )
-        parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
         asked = next((word for word in words if not word.startswith("-")), "")
-        for name, text in self.verbs:
-            verb = verbs.add_parser(name, help=text, description=text, epilog=self.epilog)
-            if name == asked:
-                self._module(name).add_flags(verb)
-        args = parser.parse_args(words)
+        args = self._parser((asked,)).parse_args(words)
+        if args.verb == "completion":
+            return _Completion(self), args
         return self._module(args.verb), args
 
+    def completion(self, shell: str) -> str:
+        """Return the completion script of a shell.
+
+        Raises:
+            DranetError: the library that writes it is not installed.
+        """
+        try:
+            import shtab
+        except ImportError:
+            raise DranetError(
+                "completion needs the package shtab; install it with: pip install "
+                f"'{DISTRIBUTION}[kubectl]'"
+            ) from None
+        parser = self._parser(tuple(name for name, _ in self.verbs))
+        if self.executable:
+            parser.prog = self.executable
+        return shtab.complete(parser, shell=shell)
+
+    def _parser(self, filled: Sequence[str]) -> argparse.ArgumentParser:
+        """Return the parser, with the flags of some verbs."""
+        parser = _Parser(
+            prog=self.name,
+            description=self.description,
+            epilog=_STATUSES,
+            formatter_class=_Help,
+        )
+        parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+        verbs = parser.add_subparsers(
+            dest="verb", required=True, metavar="VERB", parser_class=_Parser
+        )
+        for name, text in self.verbs:
+            verb = verbs.add_parser(name, help=text, description=text, formatter_class=_Help)
+            if name in filled:
+                module = self._module(name)
+                verb.epilog = "\n".join(
+                    ("examples:", *(f"  {self.name} {example}" for example in module.EXAMPLES))
+                )
+                module.add_flags(verb)
+        text = "print the completion script of a shell"
+        line = f"\n  source <({self.executable or self.name} completion bash)"
+        verb = verbs.add_parser(
+            "completion", help=text, description=text, epilog=f"examples:{line}",
+            formatter_class=_Help,
+        )  # fmt: skip
+        verb.add_argument("shell", choices=SHELLS, help="the shell")
+        return parser
+
     def _module(self, verb: str) -> Verb:
-        return cast("Verb", import_module(f"{self.package}.{verb}"))
+        return cast("Verb", import_module(f"{self.package}.{verb.replace('-', '_')}"))
+
+    def _complain(self, *lines: str) -> None:
+        for line in lines:
+            say(f"{self.name}: {' '.join(line.splitlines())}", to=sys.stderr)
+
+
+def _has_no_reader(stream: TextIO) -> bool:
+    """Whether nothing reads a stream any more; then what is left in it is dropped."""
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        # Python flushes once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return True
+    return False
+
+
+class _Completion:
+    """The verb `completion`."""
+
+    EXAMPLES: tuple[str, ...] = ()
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def add_flags(self, parser: argparse.ArgumentParser) -> None:
+        """Add nothing: the program has added the flags."""
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Print the script."""
+        sys.stdout.write(self._program.completion(args.shell))
+        return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line and the way to the help."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error and exit with 2."""
+        say(f"{self.prog}: {message}", f"'{self.prog} --help' shows the usage", to=sys.stderr)
+        self.exit(2)
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help with the default of each flag that has one and does not say it."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        text, default = action.help or "", action.default
+        known = isinstance(default, str | int | float | Path) and default not in (
+            "",
+            False,
+            argparse.SUPPRESS,
+        )
+        if not known or not action.option_strings or "(default" in text:
+            return text
+        return f"{text} (default: %(default)s)"
 
 
 class _Version(argparse.Action):

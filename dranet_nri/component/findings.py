@@ -1,14 +1,11 @@
-"""Terminal output of the verbs: lines, tables, and the findings of `doctor`.
+"""Findings of `doctor`: what was checked, how bad it is, and the remedy."""
 
-Names and reasons come from others: characters that a terminal would interpret, or cannot show, are
-escaped.
-"""
-
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TextIO
+from typing import Final
+
+from dranet_nri.component.output import Style, Styles, fields_of, show_document, show_table
 
 
 class Grade(StrEnum):
@@ -29,32 +26,25 @@ class Finding:
     text: str
 
 
-def shown(text: str) -> str:
-    """Return text with every character escaped that is not printable, ends of lines included."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+STYLES: Final[Styles] = {
+    Grade.OK: Style.GOOD,
+    Grade.WARNING: Style.DOUBTFUL,
+    Grade.BAD: Style.BAD,
+}
+_COLUMNS: Final = ("GRADE", "SUBJECT", "FINDING")
 
 
-def say(*lines: str, to: TextIO | None = None) -> None:
-    """Print lines, each of them as one; to standard output by default."""
-    for line in lines:
-        print(shown(line), file=to or sys.stdout)
+def show_findings(form: str, found: Sequence[Finding], **more: object) -> int:
+    """Print findings and return the exit status: 1 if one is bad.
 
-
-def table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the rows as lines, their cells in columns."""
-    cells = [[shown(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return tuple(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    )
-
-
-def lines_of(found: Sequence[Finding]) -> tuple[str, ...]:
-    """Return a line for each finding, in columns."""
-    width = max((len(finding.subject) for finding in found), default=0)
-    return tuple(
-        f"{finding.grade:7}  {finding.subject:{width}}  {finding.text}" for finding in found
-    )
+    Args:
+        form: value of --output.
+        found: in the order in which they are shown.
+        more: fields of the document beside the findings.
+    """
+    if not show_document(
+        form, lambda: {"findings": [fields_of(finding) for finding in found], **more}
+    ):
+        rows = [(str(finding.grade), finding.subject, finding.text) for finding in found]
+        show_table([_COLUMNS, *rows], STYLES)
+    return 1 if any(finding.grade is Grade.BAD for finding in found) else 0

@@ -22,7 +22,7 @@ def status(device: str) -> dict[str, str]:
     command = ("dranet-nri", "status", "--output", "json")
     shown = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     rows: list[dict[str, str]] = shown["devices"]
-    return next(row for row in rows if row["DEVICE"] == device)
+    return next(row for row in rows if row["device"] == device)
 
 
 class Plugin:

@@ -78,12 +78,12 @@ def told() -> Told:
         ("dranet-nri", "status", "--output", "json"), capture_output=True, text=True, check=False
     )
     document = json.loads(done.stdout)
-    rows = [(row["CLAIM"].partition("/")[2], row) for row in document["devices"]]
+    rows = [(row["claim"].partition("/")[2], row) for row in document["devices"]]
     return Told(
-        {name: row["STATE"] for name, row in rows},
-        {name: row["REASON"] for name, row in rows},
+        {name: row["state"] for name, row in rows},
+        {name: row["reason"] for name, row in rows},
         document["broken"],
-        document["moved_aside"],
+        document["movedAside"],
         done.returncode,
     )
 

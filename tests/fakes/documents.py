@@ -12,6 +12,7 @@ KINDS = {
     "pods": ("Pod", ""),
     "events": ("Event", ""),
     "resourceclaims": ("ResourceClaim", "resource.k8s.io"),
+    "resourceclaimtemplates": ("ResourceClaimTemplate", "resource.k8s.io"),
     "deviceclasses": ("DeviceClass", "resource.k8s.io"),
     "resourceslices": ("ResourceSlice", "resource.k8s.io"),
 }

@@ -54,7 +54,7 @@ def test_a_plugin_killed_amid_an_undo_leaves_the_rest_to_the_next_one(
     pod, claim = run_pod_and_die(cri, nics[:2], "from pod to host", 1, NOT_REACHABLE)
 
     absent.start()
-    wait_until("the reason to be told", lambda: "172.31.0.0/16" in status("nic0")["REASON"])
+    wait_until("the reason to be told", lambda: "172.31.0.0/16" in status("nic0")["reason"])
     wait_until("the NICs to be on the host", lambda: {each.name for each in nics[:2]} <= links())
     with pytest.raises(CriError, match=NO_SPEC):
         cri.create_container(pod, spec=claim.spec())
@@ -73,7 +73,7 @@ def test_a_plugin_killed_after_it_moved_a_nic_home_leaves_its_state_to_the_next_
     end_pod_and_die(cri, nics[:1], word, 1)
 
     absent.start()
-    wait_until("the NIC to be home", lambda: status("nic0")["STATE"] == "home")
+    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
     release("mortal-uid")
     assert_home(before)

@@ -87,8 +87,8 @@ def end(cri: Cri, pod: Pod) -> None:
 def wait_stuck(plugin: FaultyPlugin, device: str, step: str) -> None:
     """Return once the log and the status tell that the device is stuck at the step."""
     plugin.wait_said("stuck in the kernel", step)
-    assert step in status(device)["REASON"]
-    assert "has not returned" in status(device)["REASON"]
+    assert step in status(device)["reason"]
+    assert "has not returned" in status(device)["reason"]
 
 
 # --------------------------------------------------------------------------- attach
@@ -119,7 +119,7 @@ def test_a_slow_attach_is_accepted_and_finished_behind_the_gate(
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
     assert faulty.said("no longer stuck", "default/slow")
-    assert status("nic0")["REASON"] == ""
+    assert status("nic0")["reason"] == ""
     assert_never_thrown_out(faulty)
     remove(cri, pod)
     assert_home(before)
@@ -148,9 +148,9 @@ def test_a_pod_whose_attach_hangs_can_be_ended_and_its_nic_comes_home_when_the_h
         wait_stuck(faulty, "nic0", "add address")
         assert_others_work(cri, nics[1])
         assert hang.steps
-    wait_until("the NIC to be home", lambda: status("nic0")["STATE"] == "home")
+    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
-    assert status("nic0")["REASON"] == ""
+    assert status("nic0")["reason"] == ""
     assert_never_thrown_out(faulty)
     release("stuck-uid")
     assert_home(before)
@@ -183,14 +183,14 @@ def test_an_attach_that_fails_after_the_answer_is_undone_told_and_tried_again(
             slow.end()
             again.wait()
             assert nics[0].name in ip("-o", "link"), "undone before it is tried again"
-            assert "add address" in status("nic0")["REASON"]
+            assert "add address" in status("nic0")["reason"]
             assert faulty.said("failed", "add address", "EBUSY")
             with pytest.raises(CriError, match=NO_SPEC):
                 cri.create_container(pod, spec=claim.spec())
     container = container_once_open(cri, pod, claim.spec())
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
-    assert status("nic0")["REASON"] == ""
+    assert status("nic0")["reason"] == ""
     assert_never_thrown_out(faulty)
     remove(cri, pod)
     assert_home(before)
@@ -209,9 +209,9 @@ def test_a_detach_that_hangs_holds_up_neither_its_pod_nor_others(
         wait_stuck(faulty, "nic0", HOME[0])
         assert_others_work(cri, nics[1])
         assert hang.steps
-    wait_until("the NIC to be home", lambda: status("nic0")["STATE"] == "home")
+    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
-    assert status("nic0")["REASON"] == ""
+    assert status("nic0")["reason"] == ""
     assert_never_thrown_out(faulty)
     release("leaving-uid")
     assert_home(before)
@@ -225,9 +225,9 @@ def test_of_two_claims_of_a_pod_the_one_comes_home_while_the_way_of_the_other_ha
     pod = cri.run_pod("two")
     with fault(*HOME) as hang:
         end(cri, pod)
-        wait_until("the other NIC to be home", lambda: status("nic1")["STATE"] == "home")
+        wait_until("the other NIC to be home", lambda: status("nic1")["state"] == "home")
         assert hang.steps
-    wait_until("the NIC to be home", lambda: status("nic0")["STATE"] == "home")
+    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
     assert_never_thrown_out(faulty)
     release("two-uid")
@@ -249,7 +249,7 @@ def test_a_sweep_that_hangs_at_one_pod_repairs_the_next(
         remove(cri, second)
         end(cri, first)
         assert nics[1].name in ip("-o", "link")
-    wait_until("the NIC to be home", lambda: status("nic0")["STATE"] == "home")
+    wait_until("the NIC to be home", lambda: status("nic0")["state"] == "home")
 
     assert_never_thrown_out(sweeping)
     release("first-uid")
@@ -270,13 +270,13 @@ def test_a_plugin_told_to_stop_amid_a_hang_ends_and_the_next_one_finishes(
 
         assert hang.steps, "it ended although the thread did not come back"
         assert faulty.said("stopped")
-        assert "has not returned" in status("nic0")["REASON"]
+        assert "has not returned" in status("nic0")["reason"]
         with pytest.raises(CriError, match=NO_SPEC):
             cri.create_container(pod, spec=claim.spec())
     faulty.start()
     container = container_once_open(cri, pod, claim.spec())
 
     assert nics[0].cidr in links_in(cri, container)[nics[0].name]
-    assert status("nic0")["REASON"] == ""
+    assert status("nic0")["reason"] == ""
     remove(cri, pod)
     assert_home(before)

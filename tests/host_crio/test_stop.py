@@ -70,7 +70,7 @@ def test_a_stop_that_the_plugin_fails_is_told_again_and_loses_nothing(
     kubelet.join()
     (error,) = errors
     assert "the fault's" in error.details
-    assert status("nic0")["POD"] == "default/failing"
+    assert status("nic0")["pod"] == "default/failing"
     assert nics[0].name not in ip("-o", "link")
 
     remove(cri, pod)

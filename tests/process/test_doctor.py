@@ -11,10 +11,10 @@ from dranet_nri.commands.doctor import (
     azure_findings,
     findings,
     name_findings,
-    print_report,
     verbs_findings,
 )
-from dranet_nri.component.findings import Finding
+from dranet_nri.component.findings import Finding, show_findings
+from dranet_nri.component.output import fields_of
 from dranet_nri.facts.diagnostics import Checkup, Places, look, release
 from dranet_nri.facts.runtime_config import ContainerdFile, CrioFiles
 from dranet_nri.facts.verbs import VerbsDevice, VerbsFailure, VerbsPort
@@ -300,18 +300,18 @@ def test_people_get_lines_and_a_bad_finding_the_exit_code(
 ) -> None:
     found = list(findings((HCA,), replace(WELL, unlinked=("/dev/infiniband/uverbs0",))))
 
-    assert print_report(found, (), as_json=False) == 1
+    assert show_findings("table", found) == 1
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("ok       RDMA mode                exclusive: ")
-    assert print_report(found[:2], (), as_json=False) == 0
+    assert printed[1].startswith("ok     RDMA mode                exclusive: ")
+    assert show_findings("table", found[:2]) == 0
 
 
 def test_scripts_get_findings_and_typed_values(capsys: pytest.CaptureFixture[str]) -> None:
     found = list(verbs_findings((DEVICE,), installed=True))
 
-    print_report(found, (DEVICE,), as_json=True)
+    show_findings("json", found, verbs=[fields_of(DEVICE)])
 
     document = json.loads(capsys.readouterr().out)
     assert document["findings"][0]["grade"] == "ok"
-    assert document["verbs"][0]["max_qp"] == 131072
-    assert document["verbs"][0]["ports"][0]["active_mtu"] == 4096
+    assert document["verbs"][0]["maxQp"] == 131072
+    assert document["verbs"][0]["ports"][0]["activeMtu"] == 4096

@@ -51,7 +51,7 @@ HCA = RdmaDevice(
 
 
 def test_people_get_a_table_and_the_reasons(capsys: pytest.CaptureFixture[str]) -> None:
-    assert print_inventory(FULL, as_json=False) == 0
+    assert print_inventory("table", FULL) == 0
 
     assert capsys.readouterr().out == (
         "DEVICE            INTERFACE  STATE  DRIVER     NUMA  PCIE ROOT   RDMA    ADDRESSES\n"
@@ -66,13 +66,13 @@ def test_people_get_a_table_and_the_reasons(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_an_empty_inventory_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    print_inventory(Inventory(), as_json=False)
+    print_inventory("table", Inventory())
 
     assert capsys.readouterr().out == "No device can be given to pods.\n"
 
 
 def test_scripts_get_every_attribute_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    print_inventory(FULL, as_json=True)
+    print_inventory("json", FULL)
 
     document = json.loads(capsys.readouterr().out)
     assert document["devices"][1]["attributes"]["dra.net/firmware"] == "22.39.1002"
@@ -82,7 +82,7 @@ def test_scripts_get_every_attribute_as_json(capsys: pytest.CaptureFixture[str])
 
 
 def test_people_get_the_ports_of_rdma_devices_too(capsys: pytest.CaptureFixture[str]) -> None:
-    print_inventory(Inventory(), (RdmaDevice("efa_0", ports=(RdmaPort(1),)), HCA), as_json=False)
+    print_inventory("table", Inventory(), (RdmaDevice("efa_0", ports=(RdmaPort(1),)), HCA))
 
     assert capsys.readouterr().out == (
         "No device can be given to pods.\n"
@@ -99,7 +99,7 @@ def test_people_get_the_ports_of_rdma_devices_too(capsys: pytest.CaptureFixture[
 
 
 def test_scripts_get_every_fact_of_an_rdma_device(capsys: pytest.CaptureFixture[str]) -> None:
-    print_inventory(Inventory(), (HCA,), as_json=True)
+    print_inventory("json", Inventory(), (HCA,))
 
     (device,) = json.loads(capsys.readouterr().out)["rdma"]
     first, second = device.pop("ports")
@@ -134,6 +134,6 @@ def test_scripts_get_every_fact_of_an_rdma_device(capsys: pytest.CaptureFixture[
 def test_the_shim_reads_back_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     plain = replace(FULL, devices=FULL.devices[:1])
 
-    print_inventory(plain, (HCA,), as_json=True)
+    print_inventory("json", plain, (HCA,))
 
     assert parse_inventory(capsys.readouterr().out) == plain

@@ -310,4 +310,4 @@ def test_the_verb_says_all_of_it_and_fails_where_something_is_bad(
         ("records", Grade.OK),
     ]
     assert "127.0.0.1:1: no answer" in found[1].text
-    assert len(table.stdout.splitlines()) == 4
+    assert len(table.stdout.splitlines()) == 1 + 4

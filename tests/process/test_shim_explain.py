@@ -1,11 +1,17 @@
-"""`dra-shim explain` as people run it: every check of every device, and the decision."""
+"""`dra-shim explain` as people run it: the decision, its reasons, and every check on request."""
 
+import asyncio
 import json
+import ssl
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dra_shim.cli import main
+from dra_shim.kubeapi import CLAIM, CLASS, SLICE, TEMPLATE, Access, Api, connect
+from tests.fakes.apiserver import FakeApiServer
+from tests.fakes.http import served
 from tests.process.called import Ended, called
 from tests.process.explained_nodes import a4_highgpu, nd_h100
 
@@ -98,6 +104,13 @@ status:
          consumedCapacity: {dra.net/bandwidth: 40G}}
 """
 SELF = "{devices: {requests: [{name: nic, exactly: {deviceClassName: dranet}}]}}"
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: dev, cluster: {server: "%s"}}]
+contexts: [{name: dev, context: {cluster: dev}}]
+current-context: dev
+"""
 INVENTORY = {
     "devices": [
         {"name": f"eth{i}", "attributes": {"dra.net/ifName": f"eth{i}", "dra.net/numaNode": i}}
@@ -136,44 +149,63 @@ def shim(tmp_path: Path) -> Shim:
     return Shim(tmp_path)
 
 
-def test_a_claim_that_can_be_met_shows_every_check_and_the_decision(shim: Shim) -> None:
-    done = shim.explain("--claim", "pair.yaml", "--slices", "a4.json")
+def test_the_decision_and_the_chosen_devices_come_first(shim: Shim) -> None:
+    done = shim.explain("pair.yaml", "--slices", "a4.json")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "PCIe root" not in done.stdout
     lines = done.stdout.splitlines()
+    match = 'matchAttribute resource.kubernetes.io/pcieRoot: other devices have "pci0000:10"'
+    assert lines == [
+        "decision: the claims can be met",
+        "  claim ml/pair: request gpu: gpu.nvidia.com/gke-a4-0/gpu-0",
+        "  claim ml/pair: request nic: dra.net/gke-a4-0/pci-0000-11-00-0",
+        "claim ml/pair: request gpu: 1 device of class gpu.nvidia.com",
+        '  8 devices: selector of class gpu.nvidia.com: device.driver == "gpu.nvidia.com"',
+        f"  6 devices: {match}",
+        "  1 device (gpu-1): not needed",
+        "claim ml/pair: request nic: 1 device of class dranet",
+        '  8 devices: selector of class dranet: device.driver == "dra.net"',
+        f"  6 devices: {match}",
+        "  1 device (pci-0000-21-00-0): not needed",
+    ]
+
+
+def test_every_check_is_shown_on_request(shim: Shim) -> None:
+    done = shim.explain("--claim", "pair.yaml", "--slices", "a4.json", "--verbose")
+
+    assert done.returncode == 0
+    lines = [line[2:] for line in done.stdout.partition("checks:\n")[2].splitlines()]
     assert lines[:6] == [
         "claim ml/pair: request gpu: 1 device of class gpu.nvidia.com",
         "  device dra.net/gke-a4-0/pci-0000-11-00-0",
         "    failed  availability: given to claim ml/pair request nic",
         "    failed  selector of class gpu.nvidia.com: "
-        'device.driver == "gpu.nvidia.com"  [driver is "dra.net"]',
+        'device.driver == "gpu.nvidia.com"  [driver is',
+        '      "dra.net"]',
         '    passed  matchAttribute resource.kubernetes.io/pcieRoot: is "pci0000:10"',
-        "  device dra.net/gke-a4-0/pci-0000-21-00-0",
     ]
     assert "  device gpu.nvidia.com/gke-a4-0/gpu-0: chosen" in lines
-    assert lines[-3:] == [
-        "decision: the claims can be met",
-        "  claim ml/pair: request gpu: gpu.nvidia.com/gke-a4-0/gpu-0",
-        "  claim ml/pair: request nic: dra.net/gke-a4-0/pci-0000-11-00-0",
-    ]
+
+
+def test_no_line_is_wider_than_100_columns(shim: Shim) -> None:
+    done = shim.explain("pair.yaml", "--slices", "nd.json", "--verbose")
+
+    assert max(map(len, done.stdout.splitlines())) <= 100
 
 
 def test_a_claim_that_cannot_be_met_shows_the_values_that_differ_and_exits_1(shim: Shim) -> None:
-    done = shim.explain("--claim", "pair.yaml", "--slices", "nd.json")
+    done = shim.explain("--claim", "pair.yaml", "--slices", "nd.json", "--verbose")
 
     assert (done.returncode, done.stderr) == (1, "")
     match = "matchAttribute resource.kubernetes.io/pcieRoot"
-    assert (
-        f'failed  {match}: is "pci0101:00"; too few others that can be had have it too'
-        in done.stdout
-    )
-    assert f"passed  {match}" not in done.stdout
-    decision = done.stdout.partition("decision: ")[2].splitlines()
-    assert decision[0] == "the claims cannot be met"
-    assert decision[1].startswith("  claim ml/pair: request gpu: needs 1 device and could have")
-    assert decision[-1].startswith("  devices that sit side by side need not have one PCIe root")
-    assert decision[-1].endswith("match resource.kubernetes.io/numaNode instead")
+    text = " ".join(done.stdout.split())
+    assert f'failed {match}: is "pci0101:00"; too few others that can be had have it too' in text
+    assert f"passed {match}" not in text
+    assert f"8 devices: {match}: too few others that can be had have it too" in text
+    assert text.startswith("decision: the claims cannot be met claim ml/pair: request gpu: needs 1")
+    assert "devices that sit side by side need not have one PCIe root" in text
+    assert "match resource.kubernetes.io/numaNode instead claim ml/pair" in text
 
 
 def test_scripts_read_the_same_as_json(shim: Shim) -> None:
@@ -206,7 +238,7 @@ def test_what_other_claims_have_is_taken_and_its_holder_named(shim: Shim) -> Non
     first = "dra.net/gke-a4-0/pci-0000-11-00-0"
     assert f"nic: {first}" in alone.stdout
     assert f"nic: {first}" not in done.stdout
-    assert f"  device {first}\n    failed  availability: in use by claim ml/other" in done.stdout
+    assert "1 device (pci-0000-11-00-0): availability: in use by claim ml/other" in done.stdout
 
 
 def test_a_claim_that_is_asked_about_does_not_stand_in_its_own_way(shim: Shim) -> None:
@@ -226,9 +258,16 @@ def test_a_selector_that_fails_is_an_error_with_the_remedy(shim: Shim) -> None:
     done = shim.explain("--claim", "one.yaml", "--slices", "a4.json")
 
     assert done.returncode == 1
-    assert "    error   selector of the request: " in done.stdout
-    assert "[dra.net/numaNode is missing]" in done.stdout
-    assert 'the device has no "numaNode"; guard it' in done.stdout.partition("decision:")[2]
+    assert "  8 devices: error: selector of the request: " in done.stdout
+    assert 'the device has no "numaNode"; guard it' in " ".join(done.stdout.split())
+
+
+def test_a_selector_without_a_value_is_no_error_where_the_claim_is_met(shim: Shim) -> None:
+    done = shim.explain("one.yaml", "--slices", "a4.json", "--verbose")
+
+    assert done.returncode == 0
+    assert "failed  selector of the request: " in done.stdout
+    assert "error" not in done.stdout
 
 
 def test_shares_and_admin_access_are_shown_in_the_decision(shim: Shim) -> None:
@@ -237,7 +276,7 @@ def test_shares_and_admin_access_are_shown_in_the_decision(shim: Shim) -> None:
         shim.explain("--claim", "shared.yaml", "--slices", "shared.yaml", "--output", "json").stdout
     )
 
-    assert text.stdout.splitlines()[-2:] == [
+    assert text.stdout.splitlines()[1:3] == [
         "  claim default/two: request part: dra.net/n1/macvlan, shared: bandwidth 10G",
         "  claim default/two: request look: dra.net/n1/macvlan, adminAccess: it stays where it is",
     ]
@@ -258,8 +297,8 @@ def test_an_inventory_shows_who_has_what_and_what_is_not_published(shim: Shim) -
 
     assert allocated.returncode == 0, allocated.stderr
     assert done.returncode == 1
-    assert "  device dra.net/n1/eth1\n    failed  availability: in use by claim" in done.stdout
-    assert "device eth9: not published: carries the default route" in done.stdout
+    assert "  1 device (eth1): availability: in use by claim" in done.stdout
+    assert "  1 device (eth9): not published: carries the default route" in done.stdout
     assert sorted(path.name for path in shim.home.rglob("*")) == before
 
 
@@ -310,15 +349,68 @@ def test_a_merged_configuration_that_is_not_valid_undoes_the_decision(shim: Shim
     done = shim.explain("--claim", "bad.yaml", "--inventory", "inventory.json")
 
     assert done.returncode == 1
-    head, line = done.stdout.partition("decision: ")[2].splitlines()
+    head, line, *_ = done.stdout.partition("decision: ")[2].splitlines()
     assert head == "the claims cannot be met"
     assert line.startswith("  claim default/one: merged configuration of request nic.interface.mtu")
+
+
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: ml}
+spec:
+  template:
+    spec:
+      containers: [{name: main, resources: {claims: [{name: net}]}}]
+      resourceClaims: [{name: net, resourceClaimTemplateName: %s}]
+"""
+
+
+def test_a_job_is_explained_by_the_claims_of_its_pod(shim: Shim) -> None:
+    (shim.home / "job.yaml").write_text(JOB % "pair")
+
+    done = shim.explain("job.yaml", "pair.yaml", "--slices", "a4.json")
+
+    assert done.stdout.startswith("decision: Job ml/train: the claims can be met\n")
+    assert "  claim ml/pair: request nic: dra.net/gke-a4-0/pci-0000-11-00-0" in done.stdout
+
+
+def test_a_directory_stands_for_its_manifests_and_each_pod_is_explained(shim: Shim) -> None:
+    jobs = shim.home / "jobs"
+    jobs.mkdir()
+    for name in ("train", "eval"):
+        (jobs / f"{name}.yaml").write_text((JOB % "pair").replace("train", name))
+    (jobs / "pair.yml").write_text(PAIR)
+
+    text = shim.explain("jobs", "--slices", "a4.json")
+    done = shim.explain("jobs", "--slices", "a4.json", "--output", "json")
+
+    decisions = [line for line in text.stdout.splitlines() if line.startswith("decision")]
+    assert decisions == [
+        "decision: Job ml/eval: the claims can be met",
+        "decision: Job ml/train: the claims can be met",
+    ]
+    items = json.loads(done.stdout)["items"]
+    assert [item["workload"] for item in items] == ["Job ml/eval", "Job ml/train"]
+
+
+def test_a_template_that_is_not_among_the_files_is_named(shim: Shim) -> None:
+    (shim.home / "job.yaml").write_text(JOB % "pear")
+
+    done = shim.explain("job.yaml", "pair.yaml", "--slices", "a4.json")
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "dra-shim: Job ml/train: resourceClaims net: no ResourceClaimTemplate ml/pear among the "
+        'files (did you mean "ml/pair"?); add its file, or read the cluster with --cluster\n'
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--claim", "classes.yaml"], "no ResourceClaim or ResourceClaimTemplate among the files"),
+        ([], "FILE: none is given; name the manifests"),
+        (["--claim", "classes.yaml"], "no ResourceClaim, ResourceClaimTemplate or pod with"),
         (["--claim", "one.yaml", "--slices", "a4.json", "--slices", "nd.json"],
          "the slices are for several nodes; choose with --node: aks-gpu-0, gke-a4-0"),
         (["--claim", "one.yaml", "--slices", "a4.json", "--node", "gke-a4-1"],
@@ -328,7 +420,7 @@ def test_a_merged_configuration_that_is_not_valid_undoes_the_decision(shim: Shim
         (["--claim", "one.yaml", "--inventory", "inventory.json", "--azure-size", "Standard_X"],
          "--azure-size Standard_X: not possible with --inventory; give it to the 'dranet-nri"),
     ],
-    ids=["no-claim", "several-nodes", "other-node", "missing", "size-and-inventory"],
+    ids=["nothing", "no-claim", "several-nodes", "other-node", "missing", "size-and-inventory"],
 )  # fmt: skip
 def test_what_is_wrong_with_the_files_is_told_in_one_line(
     shim: Shim, arguments: list[str], message: str
@@ -339,3 +431,34 @@ def test_what_is_wrong_with_the_files_is_told_in_one_line(
     assert done.stdout == ""
     assert done.stderr.startswith(f"dra-shim: {message}")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_cluster_gives_slices_claims_templates_and_classes(shim: Shim) -> None:
+    slices = json.loads(a4_highgpu().replace("v1beta1", "v1"))["items"]
+    for item in slices:
+        for device in item["spec"]["devices"]:
+            device |= device.pop("basic")
+    others = yaml.safe_load_all(TAKEN % ("other", "pci-0000-11-00-0"))
+    objects = [
+        *((SLICE, document) for document in slices),
+        *((CLAIM, document) for document in others),
+        *((TEMPLATE, document) for document in yaml.safe_load_all(PAIR)),
+        *((CLASS, document) for document in yaml.safe_load_all(CLASSES)),
+    ]
+    (shim.home / "job.yaml").write_text(JOB % "pair")
+
+    async def scene() -> Ended:
+        async with served(FakeApiServer()) as url:
+            api = Api(connect(Access(url, ssl.create_default_context())))
+            for kind, document in objects:
+                await api.create(kind, document, document["metadata"].get("namespace", ""))
+            await api.close()
+            (shim.home / "config").write_text(KUBECONFIG % url)
+            words = ("job.yaml", "--cluster", "--kubeconfig", "config")
+            return await asyncio.to_thread(called, main, "explain", *words, home=shim.home)
+
+    done = asyncio.run(scene())
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "  claim ml/pair: request nic: dra.net/gke-a4-0/pci-0000-21-00-0" in done.stdout
+    assert "1 device (pci-0000-11-00-0): availability: in use by claim ml/other" in done.stdout

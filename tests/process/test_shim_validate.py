@@ -101,6 +101,14 @@ def test_a_name_for_a_count_is_told(shim: Shim) -> None:
     assert told(shim, every) == (code, lines)
 
 
+def test_only_documents_without_an_error_are_called_valid(shim: Shim) -> None:
+    text = f"{CLAIM.replace('{mtu: 4000}', NAMED)}---\n{CLASS}"
+
+    done = shim.run("validate", "-", stdin=text)
+
+    assert done.stdout == "standard input: DeviceClass dranet is valid\n"
+
+
 def test_a_name_of_the_class_is_for_one_device(shim: Shim) -> None:
     parameters = "{interface: {name: net1}}"
     config = f"  config:\n  - opaque: {{driver: dra.net, parameters: {parameters}}}\n"

@@ -102,7 +102,7 @@ def test_scripts_get_it_beside_what_they_had(run: Path, capsys: pytest.CaptureFi
 
     assert (well, waiting, dead) == (0, 1, 1)
     at_work = {"alive": True, "connected": True, "troubles": [], "remarks": []}
-    nothing: dict[str, object] = {"devices": [], "warnings": {}, "broken": {}, "moved_aside": {}}
+    nothing: dict[str, object] = {"devices": [], "warnings": {}, "broken": {}, "movedAside": {}}
     assert json.loads(text) == nothing | {"plugin": at_work}
     trouble = "not served by the runtime: refused"
     alone = {"alive": True, "connected": False, "troubles": [trouble], "remarks": []}
@@ -149,7 +149,7 @@ def test_a_record_that_was_moved_aside_is_told_and_fails_nothing(
     assert line.startswith("record of claim u7 was moved aside: ")
     assert f"bytes kept in {allocations}/quarantine/u7.json.1; remove it when" in line
     assert json.loads(document)["broken"] == {}
-    assert json.loads(document)["moved_aside"].keys() == {"u7"}
+    assert json.loads(document)["movedAside"].keys() == {"u7"}
 
     (allocations / "quarantine/u7.json.1").unlink()
     assert shown(run, capsys) == (0, f"{HEADER}\n")
@@ -177,6 +177,6 @@ def test_a_device_that_is_not_back_on_the_host_says_where_to_look(
 
     _, text = shown(run, capsys, "--output", "json")
 
-    reasons = {row["STATE"]: row["REASON"] for row in json.loads(text)["devices"]}
+    reasons = {row["state"]: row["reason"] for row in json.loads(text)["devices"]}
     assert reasons["home"] == ""
     assert f"(the pod's was {away.netns.inode}): lsns --type net" in reasons["detaching"]

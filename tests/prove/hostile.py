@@ -154,9 +154,9 @@ class Row:
         # It exits 1 where the plugin is in trouble: rows are looked for anyhow.
         shown = subprocess.run(command, check=False, capture_output=True, text=True).stdout
         reasons = [
-            row["REASON"]
+            row["reason"]
             for row in json.loads(shown)["devices"]
-            if row["CLAIM"] == str(self.hostile.claim.claim)
+            if row["claim"] == str(self.hostile.claim.claim)
         ]
         # Of a NIC that a sweep missed while its pod ran, the failed attach tells.
         words = ("lsns --type net", "another namespace holds it")

@@ -205,5 +205,5 @@ def test_a_device_whose_driver_cannot_move_it_stays_unharmed_with_its_nic(
     assert_home(before)
     assert rdma.links() == homes(unmovable)
     (row,) = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))["devices"]
-    assert row["STATE"] == "home"
-    assert "can't move between namespaces" in status(row["DEVICE"])["REASON"]
+    assert row["state"] == "home"
+    assert "can't move between namespaces" in status(row["device"])["reason"]

@@ -196,10 +196,10 @@ def test_a_device_that_its_driver_makes_anew_while_its_pod_runs_comes_after_it(
         pod = start_rdma_pod(cri, "reloaded", hcas[:1], 1, containers=("main", "late"))
 
         rdma.delete_link(hca.device, pod.netns)
-        wait_until("the loss to be told", lambda: told("reloaded")["STATE"] != "attached")
+        wait_until("the loss to be told", lambda: told("reloaded")["state"] != "attached")
         lost = told("reloaded")
         rdma.add_link(anew, hca.nic.name, pod.netns)  # on the host, as a driver makes it
-        wait_until("it to come after its NIC", lambda: told("reloaded")["STATE"] == "attached")
+        wait_until("it to come after its NIC", lambda: told("reloaded")["state"] == "attached")
         found = rdma.links(pod.container)
         late = run_container(cri, pod.pod, pod.claim, "late")
         opened, environment = checked(late, "ibv_devinfo"), checked(late, "env")
@@ -210,7 +210,7 @@ def test_a_device_that_its_driver_makes_anew_while_its_pod_runs_comes_after_it(
         at_home = rdma.links()
     rdma.delete_link(anew)
     rdma.add_link(hca.device, hca.nic.name)
-    assert hca.device in lost["REASON"]
+    assert hca.device in lost["reason"]
     assert found == {anew: hca.nic.name}
     assert anew in opened
     assert f"DRA_NET_RELOADED_NIC0_RDMA_DEVICES={anew}\n" in environment
@@ -227,16 +227,16 @@ def test_hardware_that_vanishes_under_its_pod_comes_back_with_its_rdma_device(
         pod = start_rdma_pod(cri, "unplugged", hcas[:1], 1)
 
         count.write_text("0")
-        wait_until("the loss to be told", lambda: told("unplugged")["STATE"] == "failed")
+        wait_until("the loss to be told", lambda: told("unplugged")["state"] == "failed")
         lost, left = told("unplugged"), rdma.links(pod.container)
         count.write_text("1")
         wait_until("it to be back", Path("/sys/class/net", hca.nic.name).exists, 60)
         rdma.add_link(hca.device, hca.nic.name)
-        wait_until("the pod to have it", lambda: told("unplugged")["STATE"] == "attached", 60)
+        wait_until("the pod to have it", lambda: told("unplugged")["state"] == "attached", 60)
         found = rdma.links(pod.container)
         remove(cri, pod.pod)
 
-    assert hca.device in lost["REASON"]
+    assert hca.device in lost["reason"]
     assert left == {}
     assert found == homes(hcas[:1])
     assert_all_home(before, hcas)
@@ -245,5 +245,5 @@ def test_hardware_that_vanishes_under_its_pod_comes_back_with_its_rdma_device(
 def told(pod: str) -> dict[str, str]:
     """Return what `dranet-nri status` says of the pod's one device."""
     shown = json.loads(checked(NODE, "dranet-nri", "status", "--output", "json"))
-    (row,) = [each for each in shown["devices"] if each["POD"] == f"default/{pod}"]
+    (row,) = [each for each in shown["devices"] if each["pod"] == f"default/{pod}"]
     return {name: str(value) for name, value in row.items()}

@@ -27,10 +27,10 @@ from dra_shim.pool import Stock
 from dra_shim.resourceapi import ClaimSpec, DeviceClass, Offer, recorded_amounts
 from dra_shim.scheduling.allocator.candidates import Check, Outcome, Want, wants_of
 from dra_shim.scheduling.allocator.errors import AllocationError
-from dra_shim.scheduling.allocator.explain import explain
+from dra_shim.scheduling.allocator.explain import explain, headlines
 from dra_shim.scheduling.allocator.feasibility import check_meetable
 from dra_shim.scheduling.allocator.pools import Pool, Supply, pools_of, supply_of, without
-from dra_shim.scheduling.allocator.report import PartReport, report
+from dra_shim.scheduling.allocator.report import DeviceReport, PartReport, report
 from dra_shim.scheduling.allocator.search import Search
 from dranet_nri.config import ConfigEntry, select_config, violations_for_device, why_bare
 from dranet_nri.errors import ConfigError
@@ -39,6 +39,7 @@ from dranet_nri.model import AllocatedDevice, Device, NetworkConfig
 __all__ = [
     "AllocationError",
     "Check",
+    "DeviceReport",
     "Grant",
     "Outcome",
     "PartReport",
@@ -163,6 +164,8 @@ def explained(
 ) -> tuple[tuple[PartReport, ...], tuple[Grant, ...], tuple[str, ...]]:
     """Return every check of every device, what each request gets, and if nothing, why.
 
+    The reasons are those of the requests; the checks have those of the devices.
+
     Raises:
         AllocationError: a claim asks for what no search can meet.
         SelectorError: a selector is no CEL.
@@ -178,7 +181,7 @@ def explained(
         met, why = False, (str(error),)
     if met:
         return report(wants, search), _grants(search, new_uid), ()
-    return report(wants, Search(wants, supply)), (), why or explain(wants, supply)
+    return report(wants, Search(wants, supply)), (), why or headlines(wants, supply)
 
 
 def _wants(

@@ -14,13 +14,25 @@ _REMEDY = "free a device, or relax the selectors or constraints"
 
 
 def explain(wants: Sequence[Want], supply: Supply) -> tuple[str, ...]:
-    """Return why not all can be met: the hopeless ones, or all if each has a chance."""
-    hopeless = [want for want in wants if _is_hopeless(want, supply)]
+    """Return why not all can be met, device by device."""
     lines: list[str] = []
+    for part, alone in _unmet(wants, supply):
+        lines.append(_headline(part, alone=alone))
+        lines += _device_lines(part, supply)
+    return tuple(lines)
+
+
+def headlines(wants: Sequence[Want], supply: Supply) -> tuple[str, ...]:
+    """Return why not all can be met, a line for each request."""
+    return tuple(_headline(part, alone=alone) for part, alone in _unmet(wants, supply))
+
+
+def _unmet(wants: Sequence[Want], supply: Supply) -> Iterator[tuple[Part, bool]]:
+    """Yield the parts that cannot be met even if they were alone, or all if each can be."""
+    hopeless = [want for want in wants if _is_hopeless(want, supply)]
     for want in hopeless or wants:
         for part in want.parts:
-            lines += _part_lines(part, supply, alone=bool(hopeless))
-    return tuple(lines)
+            yield part, bool(hopeless)
 
 
 def _is_hopeless(want: Want, supply: Supply) -> bool:
@@ -61,9 +73,8 @@ def _missing(candidate: Candidate, part: Part) -> list[str]:
     ]
 
 
-def _part_lines(part: Part, supply: Supply, *, alone: bool) -> Iterator[str]:
-    title = f"claim {part.label}: request {part.request.name}"
-    yield f"{title}: {_headline(part, alone=alone)}"
+def _device_lines(part: Part, supply: Supply) -> Iterator[str]:
+    title = _title(part)
     books = Books(supply)
     for candidate in part.candidates:
         yield f"{title}: device {candidate.offer.name}: {_state(candidate, part, books)}"
@@ -71,7 +82,15 @@ def _part_lines(part: Part, supply: Supply, *, alone: bool) -> Iterator[str]:
         yield f"{title}: device {name}: not published: {why}"
 
 
+def _title(part: Part) -> str:
+    return f"claim {part.label}: request {part.request.name}"
+
+
 def _headline(part: Part, *, alone: bool) -> str:
+    return f"{_title(part)}: {_shortage(part, alone=alone)}"
+
+
+def _shortage(part: Part, *, alone: bool) -> str:
     count = part.count
     needed = f"needs {count} device{'s' if count > 1 else ''}"
     if part.request.every:

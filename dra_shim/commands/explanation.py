@@ -1,0 +1,223 @@
+"""Explanation of an allocation, as text and as a document.
+
+Rules:
+1. The decision and the chosen devices come first, then for each request a line for each reason with
+   the count of devices. Every check of every device is shown on request only.
+2. A device counts under the first of its reasons: selectors, then taints, then its holder, then
+   capacity, then constraints.
+3. A selector without a value for a device is an error only where it prevents the allocation.
+"""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dra_shim.cel.values import show_amount
+from dra_shim.scheduling.allocator import Check, DeviceReport, Grant, Outcome, PartReport
+from dranet_nri.component.output import WIDTH
+
+MOST_NAMED: Final = 4  # devices that a line names; of more, it has the count alone
+_SAME_ROOT: Final = "matchAttribute resource.kubernetes.io/pcieRoot"
+_ROOT_REMEDY: Final = (
+    "devices that sit side by side need not have one PCIe root: with Data Direct (ConnectX-8) the "
+    "NIC's is another than the GPU's, and some virtual machines show none in common; match "
+    "resource.kubernetes.io/numaNode instead"
+)
+_FIRST_REASONS: Final = ("selector", "usability", "availability", "capacity")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Result for the claims of one pod.
+
+    Attributes:
+        title: the pod, or what makes it; "" if claims alone are asked about.
+        parts: every check of every device.
+        grants: (what is given, how messages call its claim, its configuration).
+        why: why the claims cannot be met, empty if they can.
+        unpublished: (device, reason) of what the inventory leaves out.
+    """
+
+    title: str
+    parts: tuple[PartReport, ...]
+    grants: tuple[tuple[Grant, str, object], ...]
+    why: tuple[str, ...]
+    unpublished: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def met(self) -> bool:
+        """Whether the claims can be met."""
+        return not self.why
+
+
+def lines_of(found: Explanation, *, verbose: bool) -> Iterator[str]:
+    """Yield the lines of the explanation, at most 100 columns wide.
+
+    Args:
+        found: the explanation.
+        verbose: with every check of every device.
+    """
+    for line in _lines(found, verbose=verbose):
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        yield from textwrap.wrap(
+            line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
+            drop_whitespace=True,
+        )  # fmt: skip
+
+
+def document_of(found: Explanation) -> dict[str, object]:
+    """Return the explanation as plain JSON values."""
+    title = {"workload": found.title} if found.title else {}
+    return {
+        **title,
+        "met": found.met,
+        "why": list(found.why),
+        "decision": [_grant_document(*given) for given in found.grants],
+        "requests": [
+            {
+                "claim": part.claim,
+                "request": part.request,
+                "asks": part.asks,
+                "blocked": part.blocked,
+                "devices": [
+                    {
+                        **_device_id(device.offer.id),
+                        "chosen": device.chosen,
+                        "checks": [_check_document(check) for check in device.checks],
+                    }
+                    for device in part.devices
+                ],
+            }
+            for part in found.parts
+        ],
+        "unpublished": [{"device": name, "reason": why} for name, why in found.unpublished],
+    }
+
+
+# --------------------------------------------------------------------------- the summary
+
+
+def _lines(found: Explanation, *, verbose: bool) -> Iterator[str]:
+    title = f"{found.title}: " if found.title else ""
+    yield f"decision: {title}the claims {'can' if found.met else 'cannot'} be met"
+    yield from (f"  {line}" for line in _grant_lines(found))
+    yield from (f"  {line}" for line in found.why)
+    if not found.met and _fails_by_root(found):
+        yield f"  {_ROOT_REMEDY}"
+    for part in found.parts:
+        yield f"claim {part.claim}: request {part.request}: {part.asks}"
+        if part.blocked:
+            yield f"  cannot be met: {part.blocked}"
+        yield from (f"  {line}" for line in _reason_lines(part, found))
+    if verbose:
+        yield "checks:"
+        for part in found.parts:
+            yield from (f"  {line}" for line in _check_lines(part, found))
+
+
+def _grant_lines(found: Explanation) -> Iterator[str]:
+    for grant, label, _ in found.grants:
+        line = f"claim {label}: request {grant.request}: {'/'.join(grant.offer.id)}"
+        if grant.admin_access:
+            line += ", adminAccess: it stays where it is"
+        elif grant.share_id:
+            parts = [f"{name} {show_amount(value)}" for name, value in grant.consumed]
+            line += f", shared: {', '.join(parts) or 'no capacity'}"
+        yield line
+
+
+def _reason_lines(part: PartReport, found: Explanation) -> Iterator[str]:
+    """Yield a line for each reason, with the devices that it is true of."""
+    groups: dict[str, list[str]] = {}
+    for device in part.devices:
+        if not device.chosen:
+            text = _reason(device, met=found.met)
+            groups.setdefault(text, []).append(device.offer.name)
+    for name, why in found.unpublished:
+        groups.setdefault(f"not published: {why}", []).append(name)
+    for text, names in sorted(groups.items(), key=lambda group: -len(group[1])):
+        yield f"{_count(names)}: {text}"
+
+
+def _count(names: Sequence[str]) -> str:
+    count = f"{len(names)} device{'s' if len(names) > 1 else ''}"
+    return count if len(names) > MOST_NAMED else f"{count} ({', '.join(names)})"
+
+
+def _reason(device: DeviceReport, *, met: bool) -> str:
+    failed = sorted(
+        (check for check in device.checks if check.outcome in (Outcome.FAILED, Outcome.ERROR)),
+        key=_rank,
+    )
+    if not failed:
+        return "not needed" if met else "no reason of its own"
+    check = failed[0]
+    if check.outcome is Outcome.ERROR and not met:
+        # The text of a selector's error names the device; the group does.
+        text = check.text.replace(f"on device {device.offer.name}: ", "")
+        return f"error: {check.what}: {text}"
+    if _rank(check) == len(_FIRST_REASONS):
+        return f"{check.what}: {_without_value(check)}"
+    return f"{check.what}: {check.text}"
+
+
+def _rank(check: Check) -> int:
+    kinds = (rank for rank, kind in enumerate(_FIRST_REASONS) if check.what.startswith(kind))
+    return next(kinds, len(_FIRST_REASONS))
+
+
+def _without_value(check: Check) -> str:
+    """Return the text of a constraint's check without the value that differs by device."""
+    own = f"is {check.saw[0][1]}" if check.saw else ""
+    rest = check.text.removeprefix(own).lstrip(",; ")
+    return rest or check.text
+
+
+def _fails_by_root(found: Explanation) -> bool:
+    checks = (check for part in found.parts for device in part.devices for check in device.checks)
+    return any(check.what == _SAME_ROOT and check.outcome is Outcome.FAILED for check in checks)
+
+
+# --------------------------------------------------------------------------- every check
+
+
+def _check_lines(part: PartReport, found: Explanation) -> Iterable[str]:
+    yield f"claim {part.claim}: request {part.request}: {part.asks}"
+    for device in part.devices:
+        yield f"  device {'/'.join(device.offer.id)}{': chosen' if device.chosen else ''}"
+        for check in device.checks:
+            yield f"    {_check_text(check, met=found.met)}"
+
+
+def _check_text(check: Check, *, met: bool) -> str:
+    saw = ", ".join(f"{name} is {value}" for name, value in check.saw)
+    shown = f"  [{saw}]" if saw and f"is {check.saw[0][1]}" != check.text else ""
+    harmless = met and check.outcome is Outcome.ERROR
+    outcome = Outcome.FAILED if harmless else check.outcome
+    return f"{outcome:<6}  {check.what}: {check.text}{shown}"
+
+
+def _grant_document(grant: Grant, label: str, config: object) -> dict[str, object]:
+    return {
+        "claim": label,
+        "request": grant.request,
+        **_device_id(grant.offer.id),
+        "adminAccess": grant.admin_access,
+        "shareID": grant.share_id,
+        "consumedCapacity": {name: show_amount(value) for name, value in grant.consumed},
+        "config": config,
+    }
+
+
+def _check_document(check: Check) -> dict[str, object]:
+    return {
+        "check": check.what,
+        "outcome": str(check.outcome),
+        "text": check.text,
+        "saw": dict(check.saw),
+    }
+
+
+def _device_id(identity: tuple[str, str, str]) -> dict[str, str]:
+    return dict(zip(("driver", "pool", "device"), identity, strict=True))

@@ -1,0 +1,139 @@
+"""Terminal output of the verbs: lines, tables, and documents for scripts.
+
+Rules:
+1. Names and reasons come from others: characters that a terminal would interpret, or cannot show,
+   are escaped.
+2. Colour is for terminals only, and NO_COLOR (no-color.org) turns it off.
+3. A document is one JSON or YAML value with camelCase keys.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+FORMS: Final = ("table", "json", "yaml")
+WIDTH: Final = 100  # columns of text that is wrapped
+
+
+class Style(StrEnum):
+    """Colours, as SGR parameters (ECMA-48)."""
+
+    BOLD = "1"
+    GOOD = "32"
+    DOUBTFUL = "33"
+    BAD = "31"
+
+
+Styles = Mapping[str, Style]
+PLAIN: Final[Styles] = {}
+
+
+def shown(text: str) -> str:
+    """Return text with every character escaped that is not printable, ends of lines included."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def say(*lines: str, to: TextIO | None = None) -> None:
+    """Print lines, each of them as one; to standard output by default."""
+    for line in lines:
+        print(shown(line), file=to or sys.stdout)
+
+
+def show_table(rows: Sequence[Sequence[str]], styles: Styles = PLAIN) -> None:
+    """Print rows in columns; the first row is the header.
+
+    Args:
+        rows: header and cells.
+        styles: style of a cell by its text.
+    """
+    if not _has_colour(sys.stdout):
+        say(*table(rows))
+        return
+    header, *lines = _columns(rows)
+    print(_painted("  ".join(header).rstrip(), Style.BOLD))
+    for cells in lines:
+        found = (_painted(cell, styles.get(cell.rstrip())) for cell in cells)
+        print("  ".join(found).rstrip())
+
+
+def show_line(text: str, style: Style) -> None:
+    """Print one line in a style."""
+    print(_painted(shown(text), style if _has_colour(sys.stdout) else None))
+
+
+def table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the rows as lines, their cells in columns."""
+    return tuple("  ".join(cells).rstrip() for cells in _columns(rows))
+
+
+def add_output_flag(parser: argparse.ArgumentParser) -> None:
+    """Add --output, the same for all verbs."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        # "text" is what `explain` had for "table".
+        type=lambda text: "table" if text == "text" else text,
+        choices=FORMS,
+        default=FORMS[0],
+        help="form of the output",
+    )
+
+
+def show_document(form: str, document: Callable[[], object]) -> bool:
+    """Print a document if its form is asked for; return whether it was.
+
+    Args:
+        form: value of --output.
+        document: returns plain JSON values.
+    """
+    if form == FORMS[0]:
+        return False
+    if form == "json":
+        print(json.dumps(document(), indent=2))
+        return True
+    import yaml  # probes and tables do without it
+
+    print(yaml.safe_dump(document(), sort_keys=False, allow_unicode=True, width=WIDTH), end="")
+    return True
+
+
+def fields_of(value: "DataclassInstance") -> dict[str, object]:
+    """Return the fields of a dataclass as a document has them, with those of inner ones."""
+    return asdict(value, dict_factory=_document)
+
+
+def _document(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    return {
+        _camel_case(name): str(value) if isinstance(value, StrEnum) else value
+        for name, value in pairs
+    }
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    cells = [[shown(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]
+
+
+def _painted(text: str, style: Style | None) -> str:
+    return text if style is None else f"\x1b[{style}m{text}\x1b[0m"
+
+
+def _has_colour(stream: TextIO) -> bool:
+    environ = os.environ
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
