@@ -16,6 +16,7 @@ PROGRAM: Final = Program(
         ("allocate", "give a pod the devices its claims ask for, and record it; changes the node"),
         ("explain", "show whether claims can be met, with which devices, and why not others"),
         ("doctor", "say what of this node keeps claims from pods; changes nothing"),
+        ("verify", "measure the network that pods get by claims; creates pods and deletes them"),
         ("release", "take an allocation back; changes the node"),
     ),
 )

@@ -18,8 +18,8 @@ from typing import Final, Protocol
 
 from dra_shim.cel.attribute import MEMBERS, attribute
 from dra_shim.cel.environment import (
+    CompiledExpression,
     Environment,
-    Program,
     filter_environment,
     selector_environment,
     with_empty_domains,
@@ -41,7 +41,7 @@ __all__ = [
     "Near",
     "Selector",
     "SelectorError",
-    "Subject",
+    "SelectorTarget",
     "compile_selector",
     "filter_devices",
     "filter_language",
@@ -86,7 +86,7 @@ class SelectorError(DranetError):
         self.reason = reason
 
 
-class Subject(Protocol):
+class SelectorTarget(Protocol):
     """A device as a selector sees it."""
 
     @property
@@ -115,9 +115,9 @@ class Selector:
     """A compiled device selector."""
 
     expression: str
-    _program: Program
+    _program: CompiledExpression
 
-    def matches(self, device: Subject) -> bool:
+    def matches(self, device: SelectorTarget) -> bool:
         """Return whether a device is selected.
 
         Raises:
@@ -219,7 +219,7 @@ def _nodes(device: Device, near: Near | None) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=MAX_FILTERS)
-def _filter(expression: str) -> Program:
+def _filter(expression: str) -> CompiledExpression:
     try:
         return _compile(filter_environment(), expression)
     except SelectorError as error:
@@ -247,7 +247,7 @@ def _verdict(
     return None if result.type().name() == "ERROR" else result.value() is True
 
 
-def _compile(environment: Environment, expression: str) -> Program:
+def _compile(environment: Environment, expression: str) -> CompiledExpression:
     if any("\ud800" <= char <= "\udfff" for char in expression):
         raise SelectorError(expression, "holds a lone surrogate; write the character itself")
     try:
@@ -258,7 +258,7 @@ def _compile(environment: Environment, expression: str) -> Program:
         raise SelectorError(expression, "; ".join(places) or " ".join(str(error).split())) from None
 
 
-def _activation(device: Subject) -> dict[str, object]:
+def _activation(device: SelectorTarget) -> dict[str, object]:
     attributes: dict[str, dict[str, object]] = {}
     for name, value in device.attributes:
         known = [*map(_known, value)] if isinstance(value, tuple) else _known(value)

@@ -49,7 +49,7 @@ class CelValue(Protocol):
         """Return it as a Python value; of a failure, its message."""
 
 
-class Program(Protocol):
+class CompiledExpression(Protocol):
     """A compiled expression."""
 
     def return_type(self) -> CelType:
@@ -62,7 +62,7 @@ class Program(Protocol):
 class Environment(Protocol):
     """Variables and functions an expression may use."""
 
-    def compile(self, expression: str) -> Program:
+    def compile(self, expression: str) -> CompiledExpression:
         """Compile, or raise RuntimeError with the library's text."""
 
 

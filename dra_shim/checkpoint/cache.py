@@ -5,16 +5,16 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.errors import StateError
 from dranet_nri.model import Device, Phase
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
 
-class Held:
+class RecordCache:
     """The records of both processes, only read; a context manager, for one thread."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StatePaths) -> None:
         """Read the directories and watch them; they need not exist yet.
 
         Raises:

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from dra_shim.pool import Uses
-from dra_shim.settings.common import State
+from dra_shim.pool import DeviceUsage
+from dra_shim.settings.common import StatePaths
 from dranet_nri.component.files import Fs
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import AllocatedDevice, Allocation, Attachment, Device, ObjectRef, Phase
@@ -49,7 +49,7 @@ class UnwritableError(OSError):
 
 
 @contextmanager
-def writing(state: State) -> Iterator[None]:
+def writing(state: StatePaths) -> Iterator[None]:
     """Say of what fails meanwhile where that was.
 
     Raises:
@@ -63,10 +63,10 @@ def writing(state: State) -> Iterator[None]:
         raise UnwritableError(error.errno, why, str(state.directory)) from error
 
 
-class Ledger:
+class CheckpointTransaction:
     """The records while the lock is held; use it as a context manager, one thread at a time."""
 
-    def __init__(self, state: State, *, fs: Fs | None = None, keep: bool = False) -> None:
+    def __init__(self, state: StatePaths, *, fs: Fs | None = None, keep: bool = False) -> None:
         """Name the directories; nothing is opened yet.
 
         Args:
@@ -183,7 +183,7 @@ class Ledger:
             )
         return None
 
-    def in_use(self, besides: tuple[ObjectRef, ObjectRef] | None = None) -> Uses:
+    def in_use(self, besides: tuple[ObjectRef, ObjectRef] | None = None) -> DeviceUsage:
         """Return the owners of devices.
 
         Args:
@@ -304,7 +304,9 @@ def nonce_for(claim_uid: str) -> str:
     return hashlib.sha256(claim_uid.encode()).hexdigest()[:_NONCE_DIGITS]
 
 
-def observe(state: State, counted: Collection[str] = ()) -> tuple[tuple[Device, ...], Uses]:
+def observe(
+    state: StatePaths, counted: Collection[str] = ()
+) -> tuple[tuple[Device, ...], DeviceUsage]:
     """Return `known_devices` and `in_use` of the records, without lock and without writing.
 
     Args:
@@ -340,7 +342,7 @@ def _in_use(
     attachments: Iterable[Attachment],
     besides: tuple[ObjectRef, ObjectRef] | None = None,
     counted: Collection[str] = (),
-) -> Uses:
+) -> DeviceUsage:
     whole: dict[str, str] = {}
     shares: dict[str, str] = {}
     consumed: dict[str, dict[str, int]] = {}
@@ -360,7 +362,7 @@ def _in_use(
                 (shares if device.share_id else whole)[device.device.name] = who
                 if str(record.claim) not in counted:
                     _add(consumed.setdefault(device.device.name, {}), device)
-    return Uses(whole, shares, consumed)
+    return DeviceUsage(whole, shares, consumed)
 
 
 def _add(amounts: dict[str, int], device: AllocatedDevice) -> None:

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from dra_shim.checkpoint.transaction import Ledger, nonce_for, writing
+from dra_shim.checkpoint.transaction import CheckpointTransaction, nonce_for, writing
 from dra_shim.commands.documents import read_documents
-from dra_shim.pool import near_in, stock_of
+from dra_shim.pool import near_in, node_inventory
 from dra_shim.prepare.allocation import is_gated
 from dra_shim.prepare.transactions import check_distinct
 from dra_shim.resourceapi import DeviceClass
-from dra_shim.scheduling.allocator import Wanted, allocate
+from dra_shim.scheduling.allocator import NamedClaim, allocate
 from dra_shim.scheduling.inputs import read_inventory
 from dra_shim.scheduling.pod_claims import PodClaim, claims_of_pod, classes_of
 from dra_shim.settings.common import (
-    State,
+    StatePaths,
     add_azure_flag,
     add_gates_flag,
     add_shared_flag,
@@ -121,7 +121,7 @@ def main(args: argparse.Namespace) -> int:
     pod = pod_from(args)
     claims = claims_of_pod(documents, pod, args.containers)
     classes = classes_of((*documents, *read_documents(args.classes)))
-    with Ledger(state_from(args)) as ledger:
+    with CheckpointTransaction(state_from(args)) as ledger:
         for each in ledger.damages():
             if each.broken.in_the_way or ledger.moved_aside(each.claim_uid):
                 _warn(f"the record of claim {each.claim_uid} {each.text}")
@@ -139,13 +139,15 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _others(ledger: Ledger, pod: ObjectRef, records: Sequence[Allocation]) -> Iterator[Allocation]:
+def _others(
+    ledger: CheckpointTransaction, pod: ObjectRef, records: Sequence[Allocation]
+) -> Iterator[Allocation]:
     """Yield what the pod has by other claims."""
     shown = {record.claim.uid for record in records}
     return (each for each in ledger.of_pod(pod.uid) if each.claim.uid not in shown)
 
 
-def _check_alone(state: State) -> None:
+def _check_alone(state: StatePaths) -> None:
     """See that no daemon has the records: it drops those of claims that no API server has.
 
     Raises:
@@ -170,16 +172,16 @@ def _allocated(
     claims: Sequence[PodClaim],
     classes: Mapping[str, DeviceClass],
     pod: ObjectRef,
-    ledger: Ledger,
+    ledger: CheckpointTransaction,
 ) -> list[Allocation]:
     if not claims:
         return []
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
     known, uses = ledger.known_devices(), ledger.in_use()
-    stock = stock_of(inventory, known, uses, args.filter, args.shared, facts, near)
+    stock = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
     results = allocate(
-        [Wanted(str(claim.ref), claim.spec) for claim in claims],
+        [NamedClaim(str(claim.ref), claim.spec) for claim in claims],
         classes,
         stock,
         node_name(args.node),
@@ -203,7 +205,7 @@ def _allocated(
 
 
 def _leased(
-    results: Sequence[tuple[AllocatedDevice, ...]], ledger: Ledger
+    results: Sequence[tuple[AllocatedDevice, ...]], ledger: CheckpointTransaction
 ) -> list[tuple[AllocatedDevice, ...]]:
     """Return the devices with addresses in place of ranges; no record holds a range."""
     configs = [device.config for devices in results for device in devices]

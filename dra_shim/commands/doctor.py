@@ -38,12 +38,12 @@ def main(args: argparse.Namespace) -> int:
 async def _findings(args: argparse.Namespace) -> list[Finding]:
     # gRPC and the API client cost the other verbs a quarter of a second.
     from dra_shim.commands import doctor_checks
-    from dra_shim.kubeapi import Api, access_of, connect
+    from dra_shim.kubeapi import ApiClient, connect, rest_config_of
     from dra_shim.kubeletplugin import sockets_of
 
     found: list[Finding] = []
     try:
-        api = Api(connect(access_of(args.kubeconfig, os.environ)))
+        api = ApiClient(connect(rest_config_of(args.kubeconfig, os.environ)))
     except InvalidValueError as error:
         found.append(Finding("API server", Grade.BAD, str(error)))
     else:

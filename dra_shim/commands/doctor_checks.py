@@ -13,11 +13,20 @@ from typing import Final
 
 import httpx2
 
-from dra_shim.kubeapi import NODE, REVIEW, SLICE, Api, ApiError, NotFoundError, Object, name_of
+from dra_shim.kubeapi import (
+    NODE,
+    REVIEW,
+    SLICE,
+    ApiClient,
+    ApiError,
+    NotFoundError,
+    Object,
+    name_of,
+)
 from dra_shim.kubeletplugin import Sockets, probe
 from dra_shim.resourceslice.layout import is_own
-from dra_shim.settings.common import KUBELET_ELSEWHERE, State
-from dra_shim.settings.listen_address import Address
+from dra_shim.settings.common import KUBELET_ELSEWHERE, StatePaths
+from dra_shim.settings.listen_address import ListenAddress
 from dranet_nri.component.findings import Finding, Grade
 from dranet_nri.errors import DranetError
 from dranet_nri.model import DRIVER_NAME, Allocation, Attachment, Phase
@@ -77,7 +86,7 @@ RIGHTS: Final = (
 )  # fmt: skip
 
 
-async def server_findings(api: Api, node: str) -> AsyncIterator[Finding]:
+async def server_findings(api: ApiClient, node: str) -> AsyncIterator[Finding]:
     """Yield whether the server answers, and has the Node and its slices.
 
     Args:
@@ -102,7 +111,7 @@ async def server_findings(api: Api, node: str) -> AsyncIterator[Finding]:
         yield Finding("slices", Grade.BAD, str(error))
 
 
-async def right_findings(api: Api) -> AsyncIterator[Finding]:
+async def right_findings(api: ApiClient) -> AsyncIterator[Finding]:
     """Yield each right that is missing, or that none is."""
     missing = 0
     for right in RIGHTS:
@@ -119,7 +128,7 @@ async def right_findings(api: Api) -> AsyncIterator[Finding]:
         yield Finding("rights", Grade.OK, f"all {len(RIGHTS)} that are needed")
 
 
-async def _has(api: Api, right: Right) -> bool:
+async def _has(api: ApiClient, right: Right) -> bool:
     resource, _, part = right.resource.partition("/")
     asked = {"verb": right.verb, "group": right.group, "resource": resource,
              "subresource": part, "name": right.name}  # fmt: skip
@@ -146,7 +155,9 @@ def slice_findings(node: str, slices: tuple[Object, ...]) -> Iterator[Finding]:
         yield Finding("slices", Grade.WARNING, text)
 
 
-async def shim_findings(address: Address, answer_s: float = ANSWER_S) -> AsyncIterator[Finding]:
+async def shim_findings(
+    address: ListenAddress, answer_s: float = ANSWER_S
+) -> AsyncIterator[Finding]:
     """Yield whether the running shim is ready, in its own words.
 
     Args:
@@ -208,7 +219,7 @@ async def kubelet_findings(sockets: Sockets, root: Path, *, ready: bool) -> Asyn
         yield Finding("kubelet", Grade.BAD, f"{text} ({KUBELET_ELSEWHERE})")
 
 
-def record_findings(state: State) -> Iterator[Finding]:
+def record_findings(state: StatePaths) -> Iterator[Finding]:
     """Yield which records cannot be used, and which claims wait for their devices and why."""
     try:
         with (

@@ -15,7 +15,7 @@ from dra_shim.commands.cluster import add_cluster_flags, read_cluster
 from dra_shim.commands.documents import files_below, read_files
 from dra_shim.commands.explanation import Explanation, document_of, lines_of
 from dra_shim.commands.together import title_of
-from dra_shim.pool import near_in, stock_of
+from dra_shim.pool import near_in, node_inventory
 from dra_shim.resourceapi import (
     DeviceClass,
     Document,
@@ -25,10 +25,10 @@ from dra_shim.resourceapi import (
     Workload,
 )
 from dra_shim.scheduling.allocator import (
+    DeviceSupply,
     Grant,
+    NamedClaim,
     PartReport,
-    Supply,
-    Wanted,
     config_for,
     explained,
     pools_of,
@@ -184,13 +184,13 @@ def _identity(document: Document) -> tuple[type, str] | None:
 
 def _pods(
     asked: Sequence[Document], documents: Sequence[Document]
-) -> list[tuple[str, tuple[Wanted, ...]]]:
+) -> list[tuple[str, tuple[NamedClaim, ...]]]:
     """Return title and claims of each pod that is asked about; without a pod, of the claims."""
     workloads = [document for document in asked if isinstance(document, Workload)]
     if not workloads:
         return [("", _claims(asked))]
     known = {identity: document for document in documents if (identity := _identity(document))}
-    found: list[tuple[str, tuple[Wanted, ...]]] = []
+    found: list[tuple[str, tuple[NamedClaim, ...]]] = []
     violations: list[str] = []
     for workload in workloads:
         several = len(workload.pods) > 1
@@ -209,7 +209,7 @@ def _pods(
 
 def _wanted(
     workload: Workload, entry: PodClaimEntry, known: Mapping[tuple[type, str], Document]
-) -> Wanted:
+) -> NamedClaim:
     """Return the claim of a pod's entry.
 
     Raises:
@@ -219,7 +219,7 @@ def _wanted(
     label = f"{workload.namespace or DEFAULT_NAMESPACE}/{entry.template or entry.claim}"
     document = known.get((kind, label))
     if isinstance(document, ResourceClaim | ResourceClaimTemplate):
-        return Wanted(label, document.spec)
+        return NamedClaim(label, document.spec)
     hint = did_you_mean(label, [name for of_kind, name in known if of_kind is kind])
     raise ConfigError(
         [
@@ -229,9 +229,9 @@ def _wanted(
     )
 
 
-def _claims(documents: Sequence[Document]) -> tuple[Wanted, ...]:
+def _claims(documents: Sequence[Document]) -> tuple[NamedClaim, ...]:
     claims = tuple(
-        Wanted(_label(document), document.spec)
+        NamedClaim(_label(document), document.spec)
         for document in documents
         if isinstance(document, ResourceClaim | ResourceClaimTemplate)
     )
@@ -252,7 +252,7 @@ def _label(claim: Claim) -> str:
 def _explained(
     args: argparse.Namespace,
     title: str,
-    claims: Sequence[Wanted],
+    claims: Sequence[NamedClaim],
     documents: Sequence[Document],
 ) -> Explanation:
     classes = classes_of(documents)
@@ -276,18 +276,18 @@ def _holders(documents: Sequence[Document], own: Collection[str]) -> Iterator[Re
 
 def _supply(
     args: argparse.Namespace, documents: Sequence[Document], counted: Collection[str]
-) -> Supply:
+) -> DeviceSupply:
     """Return what there is; what the shares of counted claims consume is counted elsewhere."""
     slices = slices_among(documents)
     from_inventory = args.inventory is not None or not (args.slices or args.cluster)
     node = node_of_slices(slices, args.node) if slices else ""
     pools = pools_of(slices, node) if slices else ()
     if not from_inventory:
-        return Supply(pools)
+        return DeviceSupply(pools)
     known, uses = observe(state_from(args), counted)
     inventory, facts = read_inventory(args.inventory, args.azure_size)
     near = near_in(facts, args.feature_gates)
-    stock = stock_of(inventory, known, uses, args.filter, args.shared, facts, near)
+    stock = node_inventory(inventory, known, uses, args.filter, args.shared, facts, near)
     own = supply_of(stock, node_name(args.node or node))
     others = [pool for pool in pools if pool.driver != DRIVER_NAME]
     ordered = sorted([*own.pools, *others], key=lambda pool: (pool.driver, pool.name))
@@ -298,7 +298,7 @@ def _configured(
     parts: tuple[PartReport, ...],
     grants: Sequence[Grant],
     why: tuple[str, ...],
-    claims: Sequence[Wanted],
+    claims: Sequence[NamedClaim],
     classes: dict[str, DeviceClass],
 ) -> Explanation:
     """Add the configuration of each device; one that is not valid undoes the decision."""

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Final
 
-from dra_shim.checkpoint.transaction import Ledger
+from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.settings.common import add_state_flags, namespaced_name, state_from, uid
 from dranet_nri.component.output import add_output_flag, say, show_document
 from dranet_nri.model import Allocation
@@ -34,7 +34,7 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         OSError: the records cannot be read or removed.
     """
-    with Ledger(state_from(args)) as ledger:
+    with CheckpointTransaction(state_from(args)) as ledger:
         damaged = {each.claim_uid: each for each in ledger.damages()}
         title, records = _wanted(ledger, args)
         for record in records:
@@ -52,7 +52,9 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _wanted(ledger: Ledger, args: argparse.Namespace) -> tuple[str, tuple[Allocation, ...]]:
+def _wanted(
+    ledger: CheckpointTransaction, args: argparse.Namespace
+) -> tuple[str, tuple[Allocation, ...]]:
     """Return what was asked for in words, and the usable records of it."""
     if args.pod is not None:
         return f"pod {args.pod}", ledger.of_pod(args.pod)
@@ -75,7 +77,7 @@ def _document(record: Allocation) -> dict[str, object]:
     }
 
 
-def _dropped(ledger: Ledger, damage: Damage) -> str:
+def _dropped(ledger: CheckpointTransaction, damage: Damage) -> str:
     """Move a record aside that cannot be used, unless it was, and return what became of it."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:
@@ -87,7 +89,7 @@ def _dropped(ledger: Ledger, damage: Damage) -> str:
     return f"nothing to release: {whose} {damage.text}"
 
 
-def _tell(ledger: Ledger, damage: Damage) -> None:
+def _tell(ledger: CheckpointTransaction, damage: Damage) -> None:
     """Say what concerns another claim: its record is in the way, or was moved aside just now."""
     whose = f"the record of claim {damage.claim_uid}"
     if damage.broken.in_place:

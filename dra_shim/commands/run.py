@@ -27,10 +27,10 @@ def main(args: argparse.Namespace) -> int:
         OSError: a directory of the shim can't be used.
     """
     # gRPC and the API client cost the other verbs a quarter of a second.
-    from dra_shim.daemon.process import Daemon
+    from dra_shim.daemon.process import ShimDaemon
 
     settings = settings_from(args)
     with patient_stderr():
         configure(json=settings.log_json, verbose=settings.verbose)
-        asyncio.run(Daemon(settings, os.environ).run())
+        asyncio.run(ShimDaemon(settings, os.environ).run())
     return 0

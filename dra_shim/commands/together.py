@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from dra_shim.cel import unknown_attribute, unknown_attributes
 from dra_shim.resourceapi import (
     Cel,
+    ClaimRequest,
     ClaimSpec,
     DeviceClass,
     DeviceRequest,
     Document,
     PodClaimEntry,
     PodSpec,
-    Request,
     ResourceClaim,
     ResourceClaimTemplate,
     Workload,
 )
-from dra_shim.scheduling.allocator import Wanted, config_for
+from dra_shim.scheduling.allocator import NamedClaim, config_for
 from dra_shim.scheduling.pod_claims import classes_of
 from dranet_nri.config import Configured, clashes, did_you_mean
 from dranet_nri.errors import ConfigError
@@ -36,7 +36,7 @@ _OUR_CLASSES = (DRIVER_NAME, "dranet")
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class CrossCheck:
     """Errors and warnings of several documents checked together.
 
     Attributes:
@@ -48,7 +48,7 @@ class Together:
     wrong: frozenset[str] = frozenset()
 
 
-def checked_together(documents: Sequence[Document]) -> Together:
+def cross_check(documents: Sequence[Document]) -> CrossCheck:
     """Return what is wrong with documents that are right alone.
 
     Raises:
@@ -70,7 +70,7 @@ def checked_together(documents: Sequence[Document]) -> Together:
                 warnings += (f"{title}: {line}" for line in _without_gate(pod))
         violations += (f"{title}: {line}" for line in found)
         wrong |= {title} if found else set()
-    return Together(tuple(violations), tuple(warnings), frozenset(wrong))
+    return CrossCheck(tuple(violations), tuple(warnings), frozenset(wrong))
 
 
 def title_of(document: Document) -> str:
@@ -144,7 +144,7 @@ def _configured(
         if part.admin_access or not _is_ours(part, spec, known):
             continue
         try:
-            config = config_for(Wanted("", spec), known, part.name, first_valid=False)
+            config = config_for(NamedClaim("", spec), known, part.name, first_valid=False)
         except ConfigError:  # each document is told of its own, the merged whole at allocation
             continue
         several = part.every or part.count > 1
@@ -172,7 +172,7 @@ def _pod(
 ) -> Iterator[str]:
     where = f"{pod.path}.resourceClaims" if pod.path else "resourceClaims"
     given: list[Configured] = []
-    requests: dict[str, tuple[Request, ...]] = {}
+    requests: dict[str, tuple[ClaimRequest, ...]] = {}
     for entry in pod.claims:
         claim = _claim_of(entry, workload.namespace, claims)
         if claim is None:
@@ -219,7 +219,7 @@ def _missing(entry: PodClaimEntry, claims: Sequence[Claim]) -> str:
 
 
 def _listing(
-    name: str, request: str, pod: PodSpec, requests: Mapping[str, tuple[Request, ...]]
+    name: str, request: str, pod: PodSpec, requests: Mapping[str, tuple[ClaimRequest, ...]]
 ) -> str:
     """Return what is wrong with an entry of a container's `resources.claims`, "" if nothing."""
     entries = [entry.name for entry in pod.claims]

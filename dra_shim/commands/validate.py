@@ -5,7 +5,7 @@ import sys
 from typing import Final
 
 from dra_shim.commands.documents import files_below, read_text, title_of_file
-from dra_shim.commands.together import Together, checked_together, title_of
+from dra_shim.commands.together import CrossCheck, cross_check, title_of
 from dra_shim.resourceapi import (
     DeviceClass,
     Document,
@@ -57,9 +57,9 @@ def main(args: argparse.Namespace) -> int:
         else:
             found += ((title, document) for document in documents)
     try:
-        together = checked_together([document for _, document in found])
+        together = cross_check([document for _, document in found])
     except ConfigError as error:
-        together = Together(error.violations, ())
+        together = CrossCheck(error.violations, ())
     errors += together.violations
     valid = [
         f"{title}: {_verdict(document)}"

@@ -18,7 +18,7 @@ QUIET_S: Final = 60.0  # the same trouble is not logged again before that
 MAX_NAMES: Final = 100  # in a line: a runtime cuts one at 16 KiB, and a name has 63 bytes
 
 
-class Telling:
+class LogSink:
     """Log sink of the workers' notifications."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -39,9 +39,9 @@ class Telling:
     def on_kubelet(self, notice: kubeletplugin.Notice) -> None:
         """Log the state of the sockets and the registration."""
         match notice:
-            case kubeletplugin.Registered(reason=""):
+            case kubeletplugin.KubeletRegistration(reason=""):
                 self._kubelet.info("registered")
-            case kubeletplugin.Registered():
+            case kubeletplugin.KubeletRegistration():
                 self._kubelet.error("not registered", reason=notice.reason)
             case kubeletplugin.SocketReplaced():
                 self._kubelet.warning("socket made anew", path=notice.path, reason=notice.reason)
@@ -54,35 +54,35 @@ class Telling:
         """Log what became of a claim."""
         log = self._prepare
         match notice:
-            case prepare.Prepared():
+            case prepare.ClaimPrepared():
                 log.info(
                     "prepared", claim=str(notice.claim), pod=str(notice.pod), gated=notice.gated
                 )
             case prepare.PrepareWaits():
                 log.info("prepare waits", claim=str(notice.claim), reason=notice.message)
-            case prepare.Unprepared():
+            case prepare.ClaimUnprepared():
                 log.info("unprepared", claim=str(notice.claim))
             case prepare.PrepareFailed():
                 self._failed(log, "prepare failed", notice)
             case prepare.UnprepareFailed():
                 self._failed(log, "unprepare failed", notice)
-            case prepare.Swept():
+            case prepare.OrphansRemoved():
                 log.warning(
                     "orphaned record dropped",
                     claim=str(notice.claim),
                     pod=str(notice.pod),
                     reason=notice.reason,
                 )
-            case prepare.Stranded(waiting=()):
+            case prepare.PodSuperseded(waiting=()):
                 log.info("no pod waits in vain any more", claim=str(notice.claim))
-            case prepare.Stranded():
+            case prepare.PodSuperseded():
                 log.warning(
                     "pods wait in vain",
                     claim=str(notice.claim),
                     pods=[str(pod) for pod in notice.waiting],
                     recorded_for=str(notice.pod),
                 )
-            case prepare.SweepFailed():
+            case prepare.OrphanRemovalFailed():
                 log.error(
                     "sweep failed",
                     claim=str(notice.claim or "all"),
@@ -96,9 +96,9 @@ class Telling:
         """Log what became of the node's slices."""
         log = self._slices
         match notice:
-            case resourceslice.Published(writes=0):
+            case resourceslice.SlicesPublished(writes=0):
                 log.debug("published already", devices=notice.devices, slices=notice.slices)
-            case resourceslice.Published():
+            case resourceslice.SlicesPublished():
                 log.info(
                     "published",
                     devices=notice.devices,
@@ -113,7 +113,7 @@ class Telling:
                 log.warning("server lacks features", gates=sorted(notice.features))
             case resourceslice.FieldsDropped():
                 log.warning("server drops fields", slice=notice.name, fields=sorted(notice.fields))
-            case resourceslice.Trouble():
+            case resourceslice.SliceSyncFailed():
                 if self._is_new("slices", str(notice.error)):
                     log.warning(
                         "not published",
@@ -127,7 +127,7 @@ class Telling:
         """Log what became of the node's devices."""
         log = self._node
         match notice:
-            case discovery.Seen():
+            case discovery.DevicesChanged():
                 log.info(
                     "devices",
                     devices=notice.devices,
@@ -135,7 +135,7 @@ class Telling:
                     appeared=list(notice.appeared),
                     withdrawn=dict(notice.withdrawn),
                 )
-            case discovery.LeftOut():
+            case discovery.DevicesExcluded():
                 log.info(
                     "left out",
                     reason=notice.reason,
@@ -143,22 +143,22 @@ class Telling:
                     more=max(0, len(notice.devices) - MAX_NAMES),
                     virtual=notice.virtual,
                 )
-            case discovery.Ailing():
+            case discovery.DeviceUnhealthy():
                 log.warning("device not well", device=notice.device, reason=notice.reason)
-            case discovery.Recovered():
+            case discovery.DeviceHealthy():
                 log.info("device well again", device=notice.device)
-            case discovery.LookFailed():
+            case discovery.ScanFailed():
                 if self._is_new("node", str(notice.error)):
                     log.error(
                         "node not looked at",
                         reason=str(notice.error),
                         retry_s=round(notice.retry_s, 1),
                     )
-            case discovery.LookStuck():
+            case discovery.ScanHung():
                 log.error("a look hangs in the kernel", doing=notice.doing, s=notice.seconds)
-            case discovery.Deaf():
+            case discovery.EventSourceLost():
                 log.warning("events not heard", source=notice.source, reason=str(notice.error))
-            case discovery.Untold():
+            case discovery.TcxUnavailable():
                 log.warning(
                     "TCX programs and links of other namespaces not told",
                     reason=str(notice.error),
@@ -201,7 +201,7 @@ class Telling:
                 log.debug("event", name=notice.name, reason=notice.reason, count=notice.count)
             case status.EventLost():
                 log.warning("event not posted", reason=notice.reason)
-            case status.Trouble():
+            case status.StatusSyncFailed():
                 if self._is_new("status", str(notice.error)):
                     log.warning(
                         "status not written",
@@ -214,7 +214,7 @@ class Telling:
     def on_web(self, notice: web.Notice) -> None:
         """Log where metrics and health are served, and what could not be."""
         match notice:
-            case web.Listening(address):
+            case web.ServerListening(address):
                 self._parts.info("metrics and health served", address=str(address))
             case web.PageFailed(path, cause):
                 self._parts.error("page failed", path=path, reason=str(cause), exc_info=cause)

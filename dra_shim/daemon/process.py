@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, closing
 
 from dra_shim.cel import SelectorError, filter_devices
-from dra_shim.daemon.log_sink import Telling
+from dra_shim.daemon.log_sink import LogSink
 from dra_shim.daemon.wiring import Shim
-from dra_shim.discovery import Choice
-from dra_shim.kubeapi import Api, access_of, connect
+from dra_shim.discovery import DeviceSelection
+from dra_shim.kubeapi import ApiClient, connect, rest_config_of
 from dra_shim.kubeletplugin import only_instance, sockets_of
 from dra_shim.settings.run import RunSettings
 from dranet_nri.component.log import logger
@@ -25,7 +25,7 @@ from dranet_nri.inventory import parse_vm_size
 from dranet_nri.model import DRIVER_NAME
 
 
-class Daemon:
+class ShimDaemon:
     """One shim process."""
 
     def __init__(self, settings: RunSettings, environ: Mapping[str, str]) -> None:
@@ -36,8 +36,8 @@ class Daemon:
         """
         self._settings = settings
         self._log = logger("daemon")
-        access = access_of(settings.kubeconfig, environ)
-        self._choice = Choice(
+        access = rest_config_of(settings.kubeconfig, environ)
+        self._choice = DeviceSelection(
             settings.filter, settings.shared, settings.include, settings.exclude,
             settings.numa_lists, settings.uplinks, settings.move_ipoib,
         )  # fmt: skip
@@ -45,7 +45,7 @@ class Daemon:
         parse_vm_size(settings.azure_size)
         self._http = connect(access)
         self._sockets = sockets_of(settings.kubelet_root, DRIVER_NAME)
-        self._telling = Telling(time.monotonic)
+        self._telling = LogSink(time.monotonic)
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
@@ -68,7 +68,7 @@ class Daemon:
 
     async def _serve(self) -> None:
         async with AsyncExitStack() as stack:
-            api = Api(self._http)
+            api = ApiClient(self._http)
             stack.push_async_callback(api.close)
             who = f"pid {os.getpid()}"
             await stack.enter_async_context(

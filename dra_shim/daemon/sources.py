@@ -10,7 +10,7 @@ from dra_shim.kubeapi import (
     CLAIM,
     NODE,
     POD,
-    Api,
+    ApiClient,
     ApiError,
     Kind,
     NotFoundError,
@@ -18,7 +18,7 @@ from dra_shim.kubeapi import (
     RejectedError,
 )
 from dra_shim.kubeapi import UnavailableError as NoAnswerError
-from dra_shim.prepare import NotYetError, UnavailableError
+from dra_shim.prepare import NotAvailableError, NotYetError
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 
@@ -28,7 +28,7 @@ ADDRESSES_S: Final = 5.0  # for the answer; what is looked at waits meanwhile
 class ServerSource:
     """Claims, pods and Nodes of an API server: a ClaimSource, a PodSource and an AddressSource."""
 
-    def __init__(self, api: Api, *, addresses_s: float = ADDRESSES_S) -> None:
+    def __init__(self, api: ApiClient, *, addresses_s: float = ADDRESSES_S) -> None:
         """Read from this server; a request for a Node's addresses has this timeout."""
         self._api = api
         self._addresses_s = addresses_s
@@ -52,11 +52,11 @@ class ServerSource:
             async with asyncio.timeout(self._addresses_s):
                 document = await self._read(NODE, ObjectRef("", node, ""))
         except TimeoutError:
-            raise UnavailableError(
+            raise NotAvailableError(
                 f"get Node {node}: no answer in {self._addresses_s:g} s"
             ) from None
         if document is None:
-            raise UnavailableError(
+            raise NotAvailableError(
                 f"Node {node}: does not exist; is the node's name right (--hostname-override)?"
             )
         return frozenset(_addresses(document))
@@ -67,7 +67,7 @@ class ServerSource:
         except NotFoundError:
             return None
         except NoAnswerError as error:
-            raise UnavailableError(str(error), error.after_s) from error
+            raise NotAvailableError(str(error), error.after_s) from error
         except (RejectedError, NotServedError) as error:  # so says one that has just started, too
             raise NotYetError(str(error)) from error
         except ApiError as error:

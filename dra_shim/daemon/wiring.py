@@ -4,25 +4,25 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from dra_shim.daemon.log_sink import Telling
+from dra_shim.daemon.log_sink import LogSink
 from dra_shim.daemon.sources import ServerSource
-from dra_shim.discovery import Choice, NodeDevices, NodeOptions
-from dra_shim.kubeapi import Api
+from dra_shim.discovery import DeviceSelection, NodeDevices, NodeOptions
+from dra_shim.kubeapi import ApiClient
 from dra_shim.kubeletplugin import KubeletPlugin, Sockets, dra_services, health_services
-from dra_shim.migration.controller import Adoption
-from dra_shim.migration.devices import KnownBefore
+from dra_shim.migration.controller import MigrationController
+from dra_shim.migration.devices import PreviousDevices
 from dra_shim.prepare import (
-    Answer,
     Notice,
+    OrphanCollector,
     Preparer,
+    PrepareResult,
     Sources,
-    Sweeper,
     Terms,
 )
-from dra_shim.resourceslice import Publisher
+from dra_shim.resourceslice import ResourceSliceController
 from dra_shim.settings.run import RunSettings
-from dra_shim.status import StatusReporter
-from dra_shim.web import Checks, MeteredDriver, Metrics, PluginSigns, WebServer, pages
+from dra_shim.status import StatusController
+from dra_shim.web import HealthChecks, MeteredDriver, Metrics, PluginSigns, WebServer, pages
 from dranet_nri.component.supervisor import Part, PartFailed
 from dranet_nri.facts.host import boot_id
 from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
@@ -36,7 +36,12 @@ class Shim:
     """One node's shim; close it when its parts have ended."""
 
     def __init__(
-        self, settings: RunSettings, choice: Choice, sockets: Sockets, api: Api, telling: Telling
+        self,
+        settings: RunSettings,
+        choice: DeviceSelection,
+        sockets: Sockets,
+        api: ApiClient,
+        telling: LogSink,
     ) -> None:
         """Put it together; nothing is opened before a part runs.
 
@@ -52,9 +57,9 @@ class Shim:
         self._telling = telling
         self._metrics = metrics
         heard = _both(telling.on_status, metrics.status.on_status)
-        self._reporter = StatusReporter(api, settings.state, settings.node, heard)
+        self._reporter = StatusController(api, settings.state, settings.node, heard)
         on_slices = _both(telling.on_slices, metrics.server.on_slices)
-        self._publisher = Publisher(api, settings.node, on_slices)
+        self._publisher = ResourceSliceController(api, settings.node, on_slices)
         self._source = ServerSource(api)
         self._devices = NodeDevices(
             NodeOptions(choice, settings.azure_size, rescan_s=settings.rescan_s),
@@ -71,8 +76,8 @@ class Shim:
         self._plugin = KubeletPlugin(DRIVER_NAME, sockets, services, on_kubelet)
         self._web = self._web_at(sockets)
         checkpoint = settings.kubelet_root / CHECKPOINT
-        self._sweeper = Sweeper(self._source, self._preparer, checkpoint, self._on_prepare)
-        self._adoption = Adoption(
+        self._sweeper = OrphanCollector(self._source, self._preparer, checkpoint, self._on_prepare)
+        self._adoption = MigrationController(
             api, settings.node, settings.state, self._prepare_before, telling.on_adoption
         )
 
@@ -99,7 +104,7 @@ class Shim:
 
     def _web_at(self, sockets: Sockets) -> WebServer:
         settings, metrics = self._settings, self._metrics
-        checks = Checks.of(sockets, self._plugin, lambda: metrics.server.published)
+        checks = HealthChecks.of(sockets, self._plugin, lambda: metrics.server.published)
         shown = pages(metrics, PluginSigns(settings.state.run), checks)
         return WebServer(settings.bind_address, shown, self._telling.on_web)
 
@@ -124,9 +129,9 @@ class Shim:
 
     async def _prepare_before(
         self, claims: Sequence[ObjectRef], before: Mapping[str, Device]
-    ) -> Mapping[str, Answer]:
+    ) -> Mapping[str, PrepareResult]:
         """Record claims whose devices may sit in pods that another driver gave them to."""
-        return await self._preparer.adopt(claims, KnownBefore(self._devices, before))
+        return await self._preparer.adopt(claims, PreviousDevices(self._devices, before))
 
     def _on_prepare(self, notice: Notice) -> None:
         self._telling.on_prepare(notice)

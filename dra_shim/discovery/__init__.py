@@ -14,33 +14,33 @@ controller.py      the loop
 from dra_shim.discovery.controller import RESCAN_S, NodeDevices, NodeOptions
 from dra_shim.discovery.node_addresses import AddressSource
 from dra_shim.discovery.notices import (
-    Ailing,
-    Deaf,
-    LeftOut,
-    LookFailed,
-    LookStuck,
+    DeviceHealthy,
+    DevicesChanged,
+    DevicesExcluded,
+    DeviceUnhealthy,
+    EventSourceLost,
     Notice,
     Notify,
-    Recovered,
-    Seen,
-    Untold,
+    ScanFailed,
+    ScanHung,
+    TcxUnavailable,
 )
-from dra_shim.discovery.snapshot import Choice
+from dra_shim.discovery.snapshot import DeviceSelection
 
 __all__ = [
     "RESCAN_S",
     "AddressSource",
-    "Ailing",
-    "Choice",
-    "Deaf",
-    "LeftOut",
-    "LookFailed",
-    "LookStuck",
+    "DeviceHealthy",
+    "DeviceSelection",
+    "DeviceUnhealthy",
+    "DevicesChanged",
+    "DevicesExcluded",
+    "EventSourceLost",
     "NodeDevices",
     "NodeOptions",
     "Notice",
     "Notify",
-    "Recovered",
-    "Seen",
-    "Untold",
+    "ScanFailed",
+    "ScanHung",
+    "TcxUnavailable",
 ]

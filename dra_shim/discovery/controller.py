@@ -14,17 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dra_shim.checkpoint.cache import Held
+from dra_shim.checkpoint.cache import RecordCache
 from dra_shim.discovery import notices
 from dra_shim.discovery.host import Host, LiveHost
-from dra_shim.discovery.node_addresses import AddressSource, Reach
-from dra_shim.discovery.reporter import Teller
-from dra_shim.discovery.scanner import Eyes
-from dra_shim.discovery.schedule import Pace
-from dra_shim.discovery.snapshot import Choice
+from dra_shim.discovery.node_addresses import AddressSource, NodeAddresses
+from dra_shim.discovery.reporter import HealthReporter
+from dra_shim.discovery.scanner import NodeScanner
+from dra_shim.discovery.schedule import ScanSchedule
+from dra_shim.discovery.snapshot import DeviceSelection
 from dra_shim.kubeletplugin import HealthReport
-from dra_shim.pool import Goods
-from dra_shim.settings.common import State
+from dra_shim.pool import DriverResources
+from dra_shim.settings.common import StatePaths
 from dranet_nri.component.clock import REAL, Alarm, Timing
 from dranet_nri.component.deferred import DeferredReader
 from dranet_nri.errors import DranetError
@@ -47,7 +47,7 @@ class NodeOptions:
         patience_s: seconds of a scan after which it is reported as hung.
     """
 
-    choice: Choice = field(default_factory=Choice)
+    choice: DeviceSelection = field(default_factory=DeviceSelection)
     azure_size: str = ""
     sysfs: Path = SYSFS
     rescan_s: float = RESCAN_S
@@ -60,10 +60,10 @@ class NodeDevices:
     def __init__(
         self,
         options: NodeOptions,
-        state: State,
+        state: StatePaths,
         node: str,
         addresses: AddressSource,
-        offer: Callable[[Goods], None],
+        offer: Callable[[DriverResources], None],
         notify: notices.Notify,
         *,
         host: Host | None = None,
@@ -88,14 +88,16 @@ class NodeDevices:
         options.choice.check()
         self._state, self._notify = state, notify
         self._host = host or LiveHost(options.sysfs, options.azure_size)
-        reach = Reach(addresses, node, timing.clock)
-        self._eyes = Eyes(self._host, reach, options.choice, options.patience_s, notify, state.run)
-        self._teller = Teller(offer, notify, timing.clock())
+        reach = NodeAddresses(addresses, node, timing.clock)
+        self._eyes = NodeScanner(
+            self._host, reach, options.choice, options.patience_s, notify, state.run
+        )
+        self._teller = HealthReporter(offer, notify, timing.clock())
         self._clock, self._alarm = timing.clock, Alarm(timing)
-        self._rescan_s, self._pace = options.rescan_s, Pace(options.rescan_s)
+        self._rescan_s, self._pace = options.rescan_s, ScanSchedule(options.rescan_s)
         self._turn = asyncio.Lock()
         self._begun = self._whole = 0  # looks, and the last of them that saw everything
-        self._held: Held | None = None
+        self._held: RecordCache | None = None
         self._listening = asyncio.Event()
 
     async def run(self) -> None:
@@ -107,14 +109,14 @@ class NodeDevices:
             OSError: the records cannot be read, or no events can be received.
         """
         with (
-            Held(self._state) as held,
+            RecordCache(self._state) as held,
             self._host.listening(self._stir, self._notify),
             ExitStack() as stack,
         ):
             for fileno in held.filenos():
                 reader = DeferredReader(fileno, partial(self._recorded, held))
                 stack.callback(reader.close)
-            self._pace = Pace(self._rescan_s)  # what happened before was not heard
+            self._pace = ScanSchedule(self._rescan_s)  # what happened before was not heard
             self._held = held
             self._listening.set()
             try:
@@ -154,7 +156,7 @@ class NodeDevices:
         self._pace.news(self._clock())
         self._alarm.stir()
 
-    def _recorded(self, held: Held) -> None:
+    def _recorded(self, held: RecordCache) -> None:
         held.take_in()
         self._stir()
 
@@ -180,7 +182,7 @@ class NodeDevices:
         try:
             view = await self._eyes.see(held, whole=whole)
         except (DranetError, OSError) as error:
-            self._notify(notices.LookFailed(error, self._pace.failed(self._clock())))
+            self._notify(notices.ScanFailed(error, self._pace.failed(self._clock())))
             self._alarm.stir()
             self._teller.doubt(error, self._clock())
             raise
@@ -190,7 +192,7 @@ class NodeDevices:
             self._whole = self._begun
         self._teller.show(view, now)
 
-    async def _records(self) -> Held:
+    async def _records(self) -> RecordCache:
         """Return the records; wait until they are open."""
         while self._held is None:
             await self._listening.wait()

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from dra_shim.discovery.notices import Deaf, Notify
+from dra_shim.discovery.notices import EventSourceLost, Notify
 from dranet_nri.component.deferred import DeferredReader
 from dranet_nri.errors import KernelError
 from dranet_nri.facts.invalidation import Event
@@ -69,7 +69,7 @@ class LiveHost:
     def listening(self, stir: Stir, notify: Notify) -> Iterator[None]:
         """See Host."""
         with ExitStack() as stack:
-            ears = Ears(stack, self._scanner, stir, notify)
+            ears = EventListener(stack, self._scanner, stir, notify)
             rdma = RdmaListener(self._sysfs, ears.take, partial(ears.lose, "RDMA events"))
             stack.callback(rdma.close)
             ears.hear("rtnetlink", stack.enter_context(closing(open_events())))
@@ -93,7 +93,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ears:
+class EventListener:
     """Listens to sources of events until the stack unwinds."""
 
     stack: ExitStack
@@ -119,7 +119,7 @@ class Ears:
 
     def lose(self, name: str, error: KernelError | OSError) -> None:
         """Report that a source has failed, and request a full scan."""
-        self.notify(Deaf(name, error))
+        self.notify(EventSourceLost(name, error))
         self.take((NetEvent(NetEventKind.LOST),))
 
     def _heard(

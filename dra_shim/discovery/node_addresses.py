@@ -28,7 +28,7 @@ class AddressSource(Protocol):
         """
 
 
-class Reach:
+class NodeAddresses:
     """Asks for one node.
 
     Attributes:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DevicesChanged:
     """The devices to publish changed.
 
     Attributes:
@@ -22,7 +22,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class DevicesExcluded:
     """Devices are withheld for one reason: hardware that the previous scan did not withhold for it.
 
     A withdrawal is not reported again. Virtual devices come and go with pods: none is named, and
@@ -40,7 +40,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Ailing:
+class DeviceUnhealthy:
     """A device is not well; it is tainted until it recovers."""
 
     device: str
@@ -48,14 +48,14 @@ class Ailing:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class DeviceHealthy:
     """A device is healthy again, or its health is not visible any more."""
 
     device: str
 
 
 @dataclass(frozen=True, slots=True)
-class LookFailed:
+class ScanFailed:
     """The scan of the node failed. Published devices stay published, and the scan is retried."""
 
     error: Exception
@@ -63,7 +63,7 @@ class LookFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class LookStuck:
+class ScanHung:
     """A scan has taken so many seconds; the kernel keeps its thread. It blocks nothing else.
 
     Attributes:
@@ -75,7 +75,7 @@ class LookStuck:
 
 
 @dataclass(frozen=True, slots=True)
-class Deaf:
+class EventSourceLost:
     """Events of one source are not received any more; periodic scans replace them."""
 
     source: str
@@ -83,11 +83,20 @@ class Deaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class TcxUnavailable:
     """The plugin's TCX file cannot be read. Its previous content counts."""
 
     error: Exception
 
 
-Notice = Seen | LeftOut | Ailing | Recovered | LookFailed | LookStuck | Deaf | Untold
+Notice = (
+    DevicesChanged
+    | DevicesExcluded
+    | DeviceUnhealthy
+    | DeviceHealthy
+    | ScanFailed
+    | ScanHung
+    | EventSourceLost
+    | TcxUnavailable
+)
 Notify = Callable[[Notice], None]

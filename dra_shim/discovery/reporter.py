@@ -6,22 +6,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from dra_shim.discovery.notices import Ailing, LeftOut, Notify, Recovered, Seen
-from dra_shim.discovery.snapshot import View
+from dra_shim.discovery.notices import (
+    DeviceHealthy,
+    DevicesChanged,
+    DevicesExcluded,
+    DeviceUnhealthy,
+    Notify,
+)
+from dra_shim.discovery.snapshot import NodeSnapshot
 from dra_shim.kubeletplugin import DeviceHealth, HealthReport
-from dra_shim.pool import Goods
+from dra_shim.pool import DriverResources
 
 DOUBT_S: Final = 120.0  # without a look that succeeds; then nobody knows how devices are
 
 
-class Teller:
+class HealthReporter:
     """Snapshot reporter: publishes, notifies and reports the result of scans. A HealthSource.
 
     Attributes:
         view: the snapshot of the last scan that succeeded.
     """
 
-    def __init__(self, offer: Callable[[Goods], None], notify: Notify, now: float) -> None:
+    def __init__(
+        self, offer: Callable[[DriverResources], None], notify: Notify, now: float
+    ) -> None:
         """Begin with a node of which nothing is known.
 
         Args:
@@ -29,7 +37,7 @@ class Teller:
             notify: called with each change; must not raise.
             now: the time, in seconds that only go up.
         """
-        self.view = View()
+        self.view = NodeSnapshot()
         self._offer = offer
         self._notify = notify
         self._seen_s = now  # when a look succeeded last
@@ -43,7 +51,7 @@ class Teller:
             await self._reported.wait()
         return self._report
 
-    def show(self, view: View, now: float) -> None:
+    def show(self, view: NodeSnapshot, now: float) -> None:
         """Publish the devices of a scan, and report the differences."""
         self._seen_s = now
         before, self.view = self.view, view
@@ -70,15 +78,17 @@ class Teller:
             self._reported.set()
             self._reported = asyncio.Event()
 
-    def _tell_devices(self, before: View, now: View) -> None:
+    def _tell_devices(self, before: NodeSnapshot, now: NodeSnapshot) -> None:
         appeared = tuple(now.devices.keys() - before.devices.keys())
         reasons = dict(now.left_out)
         gone = sorted(before.devices.keys() - now.devices.keys())
         if appeared or gone:
             withdrawn = tuple((name, reasons.get(name, "gone from the node")) for name in gone)
-            self._notify(Seen(len(now.devices), now.rdma, tuple(sorted(appeared)), withdrawn))
+            self._notify(
+                DevicesChanged(len(now.devices), now.rdma, tuple(sorted(appeared)), withdrawn)
+            )
 
-    def _tell_left_out(self, before: View, now: View) -> None:
+    def _tell_left_out(self, before: NodeSnapshot, now: NodeSnapshot) -> None:
         known = frozenset(before.left_out)
         names: dict[str, list[str]] = defaultdict(list)
         for name, why in now.left_out:
@@ -88,11 +98,11 @@ class Teller:
         virtual = now.dropped if self._first else {}
         self._first = False
         for why in sorted(names.keys() | virtual.keys()):
-            self._notify(LeftOut(why, tuple(names[why]), virtual.get(why, 0)))
+            self._notify(DevicesExcluded(why, tuple(names[why]), virtual.get(why, 0)))
 
     def _tell_ills(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         for device, reason in now.items():
             if before.get(device) != reason:
-                self._notify(Ailing(device, reason))
+                self._notify(DeviceUnhealthy(device, reason))
         for device in before.keys() - now.keys():
-            self._notify(Recovered(device))
+            self._notify(DeviceHealthy(device))

@@ -6,25 +6,25 @@ A device that moves between host and pod meanwhile is in one of the two readings
 from functools import partial
 from pathlib import Path
 
-from dra_shim.checkpoint.cache import Held
+from dra_shim.checkpoint.cache import RecordCache
 from dra_shim.discovery.host import Host
-from dra_shim.discovery.node_addresses import Reach
-from dra_shim.discovery.notices import LookStuck, Notify
-from dra_shim.discovery.snapshot import Choice, View, view_of, with_rdma
-from dra_shim.discovery.tcx import Told
+from dra_shim.discovery.node_addresses import NodeAddresses
+from dra_shim.discovery.notices import Notify, ScanHung
+from dra_shim.discovery.snapshot import DeviceSelection, NodeSnapshot, snapshot_of, with_rdma
+from dra_shim.discovery.tcx import TcxSource
 from dranet_nri.component.threads import Patience, in_thread
 from dranet_nri.inventory import Uplinks, uplinks_of
 from dranet_nri.model import Device
 
 
-class Eyes:
+class NodeScanner:
     """Scanner of one node, on threads; the event loop never waits for the kernel."""
 
     def __init__(
         self,
         host: Host,
-        reach: Reach,
-        choice: Choice,
+        reach: NodeAddresses,
+        choice: DeviceSelection,
         patience_s: float,
         notify: Notify,
         plugin: Path,
@@ -44,10 +44,10 @@ class Eyes:
         self._choice = choice
         self._uplinks: Uplinks | None = None  # as they were seen last
         self._had_rdma: dict[str, Device] = {}  # functions, as they were when it was seen last
-        self._told = Told(plugin, notify)
-        self._patience = Patience(patience_s, lambda doing: notify(LookStuck(doing, patience_s)))
+        self._told = TcxSource(plugin, notify)
+        self._patience = Patience(patience_s, lambda doing: notify(ScanHung(doing, patience_s)))
 
-    async def see(self, held: Held, *, whole: bool) -> View:
+    async def see(self, held: RecordCache, *, whole: bool) -> NodeSnapshot:
         """Return what there is now, with what records give to pods.
 
         Args:
@@ -69,7 +69,7 @@ class Eyes:
         self._had_rdma |= with_rdma(known)
         node, had = self._reach.node, dict(self._had_rdma)
         seen = partial(
-            view_of, node, facts, known, self._choice, self._uplinks, held.failing(), had
+            snapshot_of, node, facts, known, self._choice, self._uplinks, held.failing(), had
         )
         view = await in_thread(seen)
         self._had_rdma |= with_rdma(view.there.values())

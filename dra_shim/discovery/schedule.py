@@ -18,7 +18,7 @@ FIRST_PAUSE_S: Final = 1.0  # after trouble; doubles with each
 LONGEST_PAUSE_S: Final = 60.0
 
 
-class Pace:
+class ScanSchedule:
     """Scan schedule: the time of the next scan. Times are seconds of any one clock."""
 
     def __init__(self, rescan_s: float) -> None:

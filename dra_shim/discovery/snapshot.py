@@ -27,14 +27,14 @@ from dra_shim.pool import (
     NO_RDMA,
     PORT_DOWN,
     VANISHED,
-    Goods,
-    Uses,
-    ailments,
-    goods_of,
+    DeviceUsage,
+    DriverResources,
+    driver_resources,
     near_of,
+    node_inventory,
     physical_functions,
     rivals_of,
-    stock_of,
+    unhealthy_reasons,
 )
 from dranet_nri.inventory import (
     DEFAULT_FILTER,
@@ -63,7 +63,7 @@ WORDS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DeviceSelection:
     """The administrator's choice of published devices.
 
     Patterns are of the shell's kind (`*`, `?`, `[…]`) and are held against the names that a device
@@ -94,7 +94,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class NodeSnapshot:
     """Snapshot of the node: devices to publish, their health, and those withheld.
 
     Attributes:
@@ -110,7 +110,7 @@ class View:
     """
 
     devices: Mapping[str, Device] = field(default_factory=dict)
-    goods: Goods = field(default_factory=Goods)
+    goods: DriverResources = field(default_factory=DriverResources)
     ills: Mapping[str, str] = field(default_factory=dict)
     health: tuple[DeviceHealth, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
@@ -125,15 +125,15 @@ class View:
         return sum(bool(device.rdma_devices) for device in self.devices.values())
 
 
-def view_of(
+def snapshot_of(
     node: str,
     facts: HostFacts,
     known: Sequence[Device],
-    choice: Choice,
+    choice: DeviceSelection,
     uplinks: Uplinks | None = None,
     failing: Mapping[str, str] = _NONE,
     had_rdma: Mapping[str, Device] = NOBODY,
-) -> View:
+) -> NodeSnapshot:
     """Return what is there.
 
     Args:
@@ -152,11 +152,11 @@ def view_of(
     inventory, bereft = _as_with_rdma(
         inventory_from_facts(facts, uplinks, choice.include, move_ipoib=choice.move_ipoib), had_rdma
     )
-    stock = stock_of(inventory, known, Uses(), choice.filter, choice.shared, near=near)
+    stock = node_inventory(inventory, known, DeviceUsage(), choice.filter, choice.shared, near=near)
     unwanted = dict(_unwanted(stock.devices, choice))
     devices = {device.name: device for device in stock.devices if device.name not in unwanted}
     missed = dict.fromkeys(bereft & devices.keys(), NO_RDMA)
-    ills = {**missed, **ailments(facts, devices.values())}
+    ills = {**missed, **unhealthy_reasons(facts, devices.values())}
     troubles = {**failing, **{name: f"{ill}: {WORDS[ill]}" for name, ill in ills.items()}}
     away = _away(facts, devices, {device.name for device in known})
     left_out = (*stock.excluded, *unwanted.items())
@@ -164,9 +164,9 @@ def view_of(
     chosen = set(left_out) - set(inventory.excluded)
     there = merge_known(inventory, known).devices
     physical = physical_functions(facts)
-    return View(
+    return NodeSnapshot(
         devices,
-        goods_of(node, devices.values(), stock.shared, ills, physical, near),
+        driver_resources(node, devices.values(), stock.shared, ills, physical, near),
         ills,
         tuple(_health(node, name, troubles.get(name, ""), name in away) for name in devices),
         tuple(sorted(left_out)),
@@ -199,7 +199,7 @@ def with_rdma(devices: Iterable[Device]) -> dict[str, Device]:
     return {device.name: device for device in devices if device.key.pci and device.rdma_devices}
 
 
-def _unwanted(devices: Sequence[Device], choice: Choice) -> Iterator[tuple[str, str]]:
+def _unwanted(devices: Sequence[Device], choice: DeviceSelection) -> Iterator[tuple[str, str]]:
     for device in devices:
         names = {device.name, device.key.name, device.key.pci, *device.rdma_devices}
         hit = _first_match(names, choice.exclude)

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from dra_shim.discovery.notices import Notify, Untold
+from dra_shim.discovery.notices import Notify, TcxUnavailable
 from dranet_nri.errors import StateError
 from dranet_nri.state import tcx
 from dranet_nri.state.tcx import Insight
 
 
-class Told:
+class TcxSource:
     """Reads what the plugin of this node wrote last."""
 
     def __init__(self, run: Path, notify: Notify) -> None:
@@ -31,6 +31,6 @@ class Told:
         except (StateError, OSError) as error:
             trouble = str(error)
             if trouble != self._trouble:
-                self._notify(Untold(error))
+                self._notify(TcxUnavailable(error))
         self._trouble = trouble
         return self._insight

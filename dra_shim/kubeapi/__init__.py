@@ -8,7 +8,7 @@ client.py       requests sent
 informer.py     a copy of some objects, kept by list and watch
 """
 
-from dra_shim.kubeapi.client import Api
+from dra_shim.kubeapi.client import ApiClient
 from dra_shim.kubeapi.errors import (
     ApiError,
     Cause,
@@ -20,7 +20,7 @@ from dra_shim.kubeapi.errors import (
     RejectedError,
     UnavailableError,
 )
-from dra_shim.kubeapi.informer import Mirror
+from dra_shim.kubeapi.informer import Informer
 from dra_shim.kubeapi.requests import (
     CLAIM,
     CLASS,
@@ -33,8 +33,16 @@ from dra_shim.kubeapi.requests import (
     Document,
     Kind,
 )
-from dra_shim.kubeapi.responses import Change, Event, Listing, Object, name_of, uid_of, version_of
-from dra_shim.kubeapi.rest_config import Access, access_of, connect, in_cluster
+from dra_shim.kubeapi.responses import (
+    Object,
+    ObjectList,
+    WatchEvent,
+    WatchEventType,
+    name_of,
+    uid_of,
+    version_of,
+)
+from dra_shim.kubeapi.rest_config import RestConfig, connect, in_cluster, rest_config_of
 
 __all__ = [
     "CLAIM",
@@ -45,28 +53,28 @@ __all__ = [
     "REVIEW",
     "SLICE",
     "TEMPLATE",
-    "Access",
-    "Api",
+    "ApiClient",
     "ApiError",
     "Cause",
-    "Change",
     "ConflictError",
     "Document",
-    "Event",
     "ExpiredError",
+    "Informer",
     "InvalidError",
     "Kind",
-    "Listing",
-    "Mirror",
     "NotFoundError",
     "NotServedError",
     "Object",
+    "ObjectList",
     "RejectedError",
+    "RestConfig",
     "UnavailableError",
-    "access_of",
+    "WatchEvent",
+    "WatchEventType",
     "connect",
     "in_cluster",
     "name_of",
+    "rest_config_of",
     "uid_of",
     "version_of",
 ]

@@ -24,12 +24,12 @@ from dra_shim.kubeapi.errors import (
     TooLargeError,
     UnavailableError,
 )
-from dra_shim.kubeapi.requests import REVIEW, Document, Kind, Place, Request
+from dra_shim.kubeapi.requests import REVIEW, ApiRequest, Document, Kind, Place
 from dra_shim.kubeapi.responses import (
-    Event,
-    Listing,
+    ApiResponse,
     Object,
-    Reply,
+    ObjectList,
+    WatchEvent,
     failure,
     name_of,
     read_event,
@@ -47,7 +47,7 @@ _NO_QUERY: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
+class KeepAlive:
     """TCP keep-alive of a silent connection (tcp(7)), in seconds.
 
     Attributes:
@@ -61,10 +61,10 @@ class Pulse:
     times: int
 
 
-PULSE: Final = Pulse(30, 15, 4)  # dead within 90 s, where a watch's own time is up to 630 s
+PULSE: Final = KeepAlive(30, 15, 4)  # dead within 90 s, where a watch's own time is up to 630 s
 
 
-class Api:
+class ApiClient:
     """An API server."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Api:
         *,
         answer_s: float = ANSWER_S,
         margin_s: float = WATCH_MARGIN_S,
-        pulse: Pulse = PULSE,
+        pulse: KeepAlive = PULSE,
     ) -> None:
         """Prepare; nothing is opened.
 
@@ -120,7 +120,7 @@ class Api:
 
     async def list(
         self, kind: Kind, fields: Mapping[str, str] = _NO_QUERY, since: str = ""
-    ) -> Listing:
+    ) -> ObjectList:
         """Return all objects of a kind.
 
         Args:
@@ -133,7 +133,7 @@ class Api:
         """
         return await self._listing(kind, requests.listing(await self._place(kind), fields, since))
 
-    async def pages(self, kind: Kind, limit: int) -> AsyncGenerator[Listing, None]:
+    async def pages(self, kind: Kind, limit: int) -> AsyncGenerator[ObjectList, None]:
         """Yield all objects of a kind, at most limit at a time, all as they were at first.
 
         Where so many are too large to be read at once, fewer are asked for from then on.
@@ -160,7 +160,7 @@ class Api:
 
     async def watch(
         self, kind: Kind, fields: Mapping[str, str], since: str, seconds: int
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Yield what changes after a state, until the server ends it.
 
         Close the iterator (contextlib.aclosing) when you leave it early.
@@ -256,21 +256,21 @@ class Api:
         if kind.group:
             self._versions.pop(kind.group, None)
 
-    async def _listing(self, kind: Kind, asked: Request) -> Listing:
+    async def _listing(self, kind: Kind, asked: ApiRequest) -> ObjectList:
         try:
             return read_listing(asked, await self._reply(asked))
         except NotServedError:
             self._forget(kind)
             raise
 
-    async def _object(self, kind: Kind, asked: Request) -> Object:
+    async def _object(self, kind: Kind, asked: ApiRequest) -> Object:
         try:
             return read_object(asked, await self._reply(asked))
         except NotServedError:
             self._forget(kind)
             raise
 
-    async def _reply(self, asked: Request) -> Reply:
+    async def _reply(self, asked: ApiRequest) -> ApiResponse:
         try:
             async with (
                 asyncio.timeout(self._answer_s),
@@ -282,7 +282,7 @@ class Api:
 
     @asynccontextmanager
     async def _sent(
-        self, asked: Request, patience: httpx2.Timeout
+        self, asked: ApiRequest, patience: httpx2.Timeout
     ) -> AsyncIterator[httpx2.Response]:
         """Send a request; what fails of the connection meanwhile is an UnavailableError."""
         host = self._http.base_url.host
@@ -306,7 +306,7 @@ class Api:
             raise UnavailableError(str(asked), str(error)) from error
 
 
-def _look_after(response: httpx2.Response, pulse: Pulse) -> None:
+def _look_after(response: httpx2.Response, pulse: KeepAlive) -> None:
     """Have the kernel end the response's connection when its other end is gone without a word."""
     stream = response.extensions["network_stream"]
     found: TransportSocket = stream.get_extra_info("socket")
@@ -316,17 +316,17 @@ def _look_after(response: httpx2.Response, pulse: Pulse) -> None:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-async def _whole(asked: Request, response: httpx2.Response) -> Reply:
+async def _whole(asked: ApiRequest, response: httpx2.Response) -> ApiResponse:
     body = bytearray()
     async for piece in response.aiter_bytes():
         body += piece
         if len(body) > MAX_REPLY:
             raise TooLargeError(str(asked), f"the answer is larger than {MAX_REPLY >> 20} MiB")
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Reply(response.status_code, bytes(body), headers)
+    return ApiResponse(response.status_code, bytes(body), headers)
 
 
-async def _lines(asked: Request, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+async def _lines(asked: ApiRequest, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
     """Yield the lines of a watch; what comes after the last end of line is half an event."""
     rest = b""
     async for piece in response.aiter_bytes():

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Final, NoReturn
 
-from dra_shim.kubeapi.client import Api
+from dra_shim.kubeapi.client import ApiClient
 from dra_shim.kubeapi.errors import ApiError, ExpiredError, UnavailableError
 from dra_shim.kubeapi.requests import Kind
-from dra_shim.kubeapi.responses import Change, Event, Object, name_of, version_of
+from dra_shim.kubeapi.responses import Object, WatchEvent, WatchEventType, name_of, version_of
 from dranet_nri.component.backoff import pause_after
 from dranet_nri.component.clock import REAL, Timing
 
@@ -23,7 +23,7 @@ _ANY: Final = "0"  # state will do for a list: the watch goes on from it
 _NEWEST: Final = ""
 
 
-class Mirror:
+class Informer:
     """A copy of what the server has.
 
     Attributes:
@@ -33,7 +33,7 @@ class Mirror:
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         kind: Kind,
         fields: Mapping[str, str],
         changed: Callable[[], None],
@@ -102,14 +102,14 @@ class Mirror:
                 self._take(event)
         return told
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: WatchEvent) -> None:
         self._since = version_of(event.object) or self._since
         match event.change:
-            case Change.BOOKMARK:
+            case WatchEventType.BOOKMARK:
                 return
-            case Change.DELETED:
+            case WatchEventType.DELETED:
                 self.objects.pop(name_of(event.object), None)
-            case Change.ADDED | Change.MODIFIED:
+            case WatchEventType.ADDED | WatchEventType.MODIFIED:
                 self.objects[name_of(event.object)] = event.object
         self._changed()
 

@@ -10,12 +10,12 @@ from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from dra_shim.kubeapi.errors import CredentialsError
-from dra_shim.kubeapi.rest_config import Access
+from dra_shim.kubeapi.rest_config import RestConfig
 from dra_shim.kubeapi.token_file import TokenFile
 from dranet_nri.errors import InvalidValueError
 
 
-def from_kubeconfig(path: Path, context: str = "") -> Access:
+def from_kubeconfig(path: Path, context: str = "") -> RestConfig:
     """Return the access that a kubeconfig gives.
 
     Args:
@@ -35,7 +35,7 @@ def from_kubeconfig(path: Path, context: str = "") -> Access:
         raise InvalidValueError(
             f"--kubeconfig {path}: certificates or credentials cannot be used: {error}"
         ) from error
-    return Access(config.cluster.server, tls, auth)
+    return RestConfig(config.cluster.server, tls, auth)
 
 
 def _read(path: Path, context: str) -> SingleConfig:

@@ -87,7 +87,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """One request.
 
     Attributes:
@@ -110,17 +110,17 @@ class Request:
         return f"{self.verb} {self.subject}"
 
 
-def discovery(group: str) -> Request:
+def discovery(group: str) -> ApiRequest:
     """Ask which versions of a group there are."""
-    return Request("get", f"API group {group}", group, "GET", f"apis/{group}")
+    return ApiRequest("get", f"API group {group}", group, "GET", f"apis/{group}")
 
 
-def getting(place: Place) -> Request:
+def getting(place: Place) -> ApiRequest:
     """Ask for one object."""
     return _request("get", "GET", place)
 
 
-def listing(place: Place, fields: Mapping[str, str], since: str = "") -> Request:
+def listing(place: Place, fields: Mapping[str, str], since: str = "") -> ApiRequest:
     """Ask for all objects of a kind.
 
     Args:
@@ -132,7 +132,7 @@ def listing(place: Place, fields: Mapping[str, str], since: str = "") -> Request
     return _request("list", "GET", place, query)
 
 
-def paging(place: Place, limit: int, rest: str = "") -> Request:
+def paging(place: Place, limit: int, rest: str = "") -> ApiRequest:
     """Ask for some objects of a kind, of the newest state: any other is given whole.
 
     Args:
@@ -143,7 +143,7 @@ def paging(place: Place, limit: int, rest: str = "") -> Request:
     return _request("list", "GET", place, {"limit": str(limit), "continue": rest})
 
 
-def watching(place: Place, fields: Mapping[str, str], since: str, seconds: int) -> Request:
+def watching(place: Place, fields: Mapping[str, str], since: str, seconds: int) -> ApiRequest:
     """Ask for changes after a state, bookmarks included, for that many seconds."""
     query = {
         "watch": "true",
@@ -155,25 +155,25 @@ def watching(place: Place, fields: Mapping[str, str], since: str, seconds: int) 
     return _request("watch", "GET", place, query)
 
 
-def creating(place: Place, document: Document, *, dry_run: bool = False) -> Request:
+def creating(place: Place, document: Document, *, dry_run: bool = False) -> ApiRequest:
     """Ask to create an object; the place has its namespace, the document its name."""
     query = {"dryRun": "All" if dry_run else ""}
     return _request("create", "POST", place, query, _body(place, document))
 
 
-def replacing(place: Place, document: Document) -> Request:
+def replacing(place: Place, document: Document) -> ApiRequest:
     """Ask to replace an object; its metadata.resourceVersion, if any, must still be true."""
     return _request("update", "PUT", place, body=_body(place, document))
 
 
-def deleting(place: Place, uid: str, version: str = "") -> Request:
+def deleting(place: Place, uid: str, version: str = "") -> ApiRequest:
     """Ask to delete the object with that UID and, if given, in that state."""
     preconditions = {"uid": uid, **({"resourceVersion": version} if version else {})}
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
     return _request("delete", "DELETE", place, body=_encoded(options))
 
 
-def applying(place: Place, document: Document, manager: str) -> Request:
+def applying(place: Place, document: Document, manager: str) -> ApiRequest:
     """Ask for a server-side apply: what this manager applied before and leaves out now goes."""
     query = {"fieldManager": manager, "force": "true"}
     return _request("patch", "PATCH", place, query, _body(place, document), APPLY)
@@ -186,10 +186,10 @@ def _request(
     query: Mapping[str, str] | None = None,
     body: bytes | None = None,
     content_type: str = JSON,
-) -> Request:
+) -> ApiRequest:
     resource = f"{place.kind.plural}/{place.part}" if place.part else place.kind.plural
     given = {name: value for name, value in (query or {}).items() if value}
-    return Request(verb, str(place), resource, method, place.path, given, body, content_type)
+    return ApiRequest(verb, str(place), resource, method, place.path, given, body, content_type)
 
 
 def _selector(fields: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ from dra_shim.kubeapi.errors import (
     RejectedError,
     UnavailableError,
 )
-from dra_shim.kubeapi.requests import VERSIONS, Request
+from dra_shim.kubeapi.requests import VERSIONS, ApiRequest
 
 MAX_WAIT_S: Final = 600.0  # more than that no server is believed
 MAX_QUOTE: Final = 300  # characters of a server's words in a message
@@ -30,7 +30,7 @@ Object = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ApiResponse:
     """A response; the header names are lower case."""
 
     status: int
@@ -39,7 +39,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ObjectList:
     """Objects of a kind, and the state in which they were.
 
     Attributes:
@@ -51,7 +51,7 @@ class Listing:
     rest: str = ""
 
 
-class Change(StrEnum):
+class WatchEventType(StrEnum):
     """One watch event."""
 
     ADDED = "ADDED"
@@ -61,14 +61,14 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class WatchEvent:
     """One change; the object is as it was after it, or last was."""
 
-    change: Change
+    change: WatchEventType
     object: Object
 
 
-def read_object(request: Request, reply: Reply) -> Object:
+def read_object(request: ApiRequest, reply: ApiResponse) -> Object:
     """Return the object of a reply.
 
     Raises:
@@ -79,7 +79,7 @@ def read_object(request: Request, reply: Reply) -> Object:
     return _decoded(request, reply.body)
 
 
-def read_listing(request: Request, reply: Reply) -> Listing:
+def read_listing(request: ApiRequest, reply: ApiResponse) -> ObjectList:
     """Return the objects of a reply.
 
     Raises:
@@ -91,10 +91,10 @@ def read_listing(request: Request, reply: Reply) -> Listing:
     if not isinstance(items, list) or not version:
         raise _senseless(request, reply.body)
     rest = str(_metadata(document).get("continue") or "")
-    return Listing(tuple(item for item in items if isinstance(item, dict)), version, rest)
+    return ObjectList(tuple(item for item in items if isinstance(item, dict)), version, rest)
 
 
-def read_versions(request: Request, reply: Reply, group: str) -> str:
+def read_versions(request: ApiRequest, reply: ApiResponse, group: str) -> str:
     """Return the best version of a group that both server and shim support.
 
     Raises:
@@ -115,7 +115,7 @@ def read_versions(request: Request, reply: Reply, group: str) -> str:
     raise _not_served(request, group, f"only {', '.join(sorted(found)) or 'nothing'}")
 
 
-def read_event(request: Request, line: bytes) -> Event:
+def read_event(request: ApiRequest, line: bytes) -> WatchEvent:
     """Return one line of a watch.
 
     Raises:
@@ -131,12 +131,12 @@ def read_event(request: Request, line: bytes) -> Event:
         code = inner.get("code")
         raise _failure(request, code if isinstance(code, int) else 500, inner, {})
     try:
-        return Event(Change(str(kind)), inner)
+        return WatchEvent(WatchEventType(str(kind)), inner)
     except ValueError:
         raise _senseless(request, line) from None
 
 
-def failure(request: Request, reply: Reply) -> ApiError:
+def failure(request: ApiRequest, reply: ApiResponse) -> ApiError:
     """Return the error that a reply stands for."""
     try:
         status = _decoded(request, reply.body)
@@ -165,7 +165,7 @@ def _metadata(document: Mapping[str, object]) -> Mapping[str, object]:
     return metadata if isinstance(metadata, Mapping) else {}
 
 
-def _decoded(request: Request, body: bytes) -> Object:
+def _decoded(request: ApiRequest, body: bytes) -> Object:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -175,7 +175,7 @@ def _decoded(request: Request, body: bytes) -> Object:
     return document
 
 
-def _senseless(request: Request, body: bytes) -> UnavailableError:
+def _senseless(request: ApiRequest, body: bytes) -> UnavailableError:
     """Something answered that is no API server, or not yet: a proxy, a load balancer."""
     shown = body[:40].decode(errors="replace")
     return UnavailableError(
@@ -183,7 +183,7 @@ def _senseless(request: Request, body: bytes) -> UnavailableError:
     )
 
 
-def _not_served(request: Request, group: str, found: str) -> NotServedError:
+def _not_served(request: ApiRequest, group: str, found: str) -> NotServedError:
     wanted = ", ".join(VERSIONS[group])
     return NotServedError(
         str(request),
@@ -193,7 +193,7 @@ def _not_served(request: Request, group: str, found: str) -> NotServedError:
 
 
 def _failure(
-    request: Request, code: int, status: Mapping[str, object], headers: Mapping[str, str]
+    request: ApiRequest, code: int, status: Mapping[str, object], headers: Mapping[str, str]
 ) -> ApiError:
     """Return the error of an HTTP status and a Status document (k8s.io/apimachinery meta/v1)."""
     subject = str(request)
@@ -224,7 +224,7 @@ def _failure(
     return InvalidError(subject, said, causes=causes)
 
 
-def _permission(request: Request, words: str) -> str:
+def _permission(request: ApiRequest, words: str) -> str:
     """Return what to do about a 403: not only rights are missing, policies refuse with it as well.
 
     The words for a right are those of apiserver's endpoints/handlers/responsewriters.

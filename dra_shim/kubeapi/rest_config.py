@@ -18,7 +18,7 @@ AGENT: Final = "dra-shim"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RestConfig:
     """Address and credentials of an API server.
 
     Attributes:
@@ -32,7 +32,7 @@ class Access:
     auth: httpx2.Auth | None = None
 
 
-def access_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> Access:
+def rest_config_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> RestConfig:
     """Return the access that a kubeconfig gives, or without one that of this pod.
 
     Raises:
@@ -46,7 +46,7 @@ def access_of(kubeconfig: Path | None, environ: Mapping[str, str]) -> Access:
     return from_kubeconfig(kubeconfig)
 
 
-def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Access:
+def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> RestConfig:
     """Return the access that the kubelet gives a pod.
 
     Raises:
@@ -68,10 +68,10 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> A
             f"{authority}: no certificates: {error}; mount the cluster's ca.crt there"
         ) from error
     address = f"[{host}]" if ":" in host else host
-    return Access(f"https://{address}:{port}", tls, TokenFile(token))
+    return RestConfig(f"https://{address}:{port}", tls, TokenFile(token))
 
 
-def connect(access: Access) -> httpx2.AsyncClient:
+def connect(access: RestConfig) -> httpx2.AsyncClient:
     """Return a client of the server; nothing is opened yet.
 
     Raises:

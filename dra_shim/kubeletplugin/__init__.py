@@ -17,11 +17,11 @@ from dra_shim.kubeletplugin.instance_lock import only_instance
 from dra_shim.kubeletplugin.plugin import (
     KubeletPlugin,
     Notice,
+    PluginStatus,
     SocketFailed,
     SocketReplaced,
-    Status,
 )
-from dra_shim.kubeletplugin.registration import Registered
+from dra_shim.kubeletplugin.registration import KubeletRegistration
 from dra_shim.kubeletplugin.self_probe import probe
 from dra_shim.kubeletplugin.sockets import SocketError, Sockets, sockets_of
 
@@ -31,14 +31,14 @@ __all__ = [
     "HealthReport",
     "HealthSource",
     "KubeletPlugin",
+    "KubeletRegistration",
     "Notice",
-    "Registered",
+    "PluginStatus",
     "Service",
     "SocketError",
     "SocketFailed",
     "SocketReplaced",
     "Sockets",
-    "Status",
     "dra_services",
     "health_services",
     "only_instance",

@@ -20,7 +20,7 @@ from dra_shim.kubeletplugin.messages import (
     prepare_response,
     unprepare_response,
 )
-from dra_shim.prepare import Answer
+from dra_shim.prepare import PrepareResult
 from dranet_nri.model import ObjectRef
 
 
@@ -29,7 +29,7 @@ class Driver(Protocol):
 
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
-    ) -> Mapping[str, Answer]:
+    ) -> Mapping[str, PrepareResult]:
         """Return an answer for each claim UID, before limit_s seconds are over."""
 
     async def unprepare(self, claims: Sequence[ObjectRef]) -> Mapping[str, str]:
@@ -83,7 +83,7 @@ async def _prepare(
     claims, bad = claims_from(request.claims)
     answers = await driver.prepare(claims, call.time_remaining())
     return prepare_response(
-        {**answers, **{uid: Answer(error=error) for uid, error in bad.items()}}, version
+        {**answers, **{uid: PrepareResult(error=error) for uid, error in bad.items()}}, version
     )
 
 

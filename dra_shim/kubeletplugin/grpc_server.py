@@ -23,7 +23,7 @@ from dra_shim.kubeletplugin.sockets import SocketError
 _DRAFT: Final = ".dra-"
 
 
-class Listener:
+class GrpcServer:
     """One server on one socket."""
 
     def __init__(self, path: Path, server: grpc.aio.Server) -> None:

@@ -13,7 +13,7 @@ from dra_shim._gen.dra_v1_pb2 import (
     NodeUnprepareResourcesResponse,
 )
 from dra_shim._gen.dra_v1_pb2 import Device as DeviceMessage
-from dra_shim.prepare import Answer, PreparedDevice
+from dra_shim.prepare import PreparedDevice, PrepareResult
 from dra_shim.resourceapi import parse_label, parse_subdomain
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import ObjectRef, parse_uid
@@ -65,7 +65,7 @@ def claims_from(messages: Iterable[Claim]) -> tuple[tuple[ObjectRef, ...], dict[
 
 
 def prepare_response(
-    answers: Mapping[str, Answer], version: DraVersion
+    answers: Mapping[str, PrepareResult], version: DraVersion
 ) -> NodePrepareResourcesResponse:
     """Return the answer to NodePrepareResources, with an entry for each claim UID."""
     return NodePrepareResourcesResponse(

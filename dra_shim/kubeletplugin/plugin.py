@@ -15,8 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dra_shim.kubeletplugin.dra_service import Service
-from dra_shim.kubeletplugin.grpc_server import Listener
-from dra_shim.kubeletplugin.registration import Registered, plugin_info, registration_handler
+from dra_shim.kubeletplugin.grpc_server import GrpcServer
+from dra_shim.kubeletplugin.registration import (
+    KubeletRegistration,
+    plugin_info,
+    registration_handler,
+)
 from dra_shim.kubeletplugin.sockets import SocketError, Sockets, make_data_directory
 from dranet_nri.component.backoff import pause_after
 
@@ -46,11 +50,11 @@ class SocketFailed:
     reason: str
 
 
-Notice = Registered | SocketReplaced | SocketFailed
+Notice = KubeletRegistration | SocketReplaced | SocketFailed
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class PluginStatus:
     """State of the registration and its sockets.
 
     Attributes:
@@ -88,20 +92,20 @@ class KubeletPlugin:
             sleep: waits that many seconds of it.
         """
         info = plugin_info(driver, sockets.service, [service.advertised for service in services])
-        self._status = Status()
+        self._status = PluginStatus()
         self._sockets = sockets
         self._services = tuple(services)
         self._registration_handlers = [registration_handler(info, self._told)]
         self._notify = notify
         self._clock = clock
         self._sleep = sleep
-        self._service: Listener | None = None
-        self._registration: Listener | None = None
+        self._service: GrpcServer | None = None
+        self._registration: GrpcServer | None = None
         self._since = 0.0  # when we began to wait for the kubelet's word
         self._unheard = 0  # sockets in a row that the kubelet did not register
 
     @property
-    def status(self) -> Status:
+    def status(self) -> PluginStatus:
         """How things are now."""
         return self._status
 
@@ -118,7 +122,7 @@ class KubeletPlugin:
     async def _end(self) -> None:
         registration, service = self._registration, self._service
         self._registration = self._service = None
-        self._status = Status()
+        self._status = PluginStatus()
         if registration is not None:
             await registration.close(0)
         for offered_service in self._services:
@@ -145,7 +149,7 @@ class KubeletPlugin:
         path = self._sockets.service
         make_data_directory(path.parent)
         handlers = [offered_service.handler for offered_service in self._services]
-        self._service = await Listener.opened(path, handlers, follows=True)
+        self._service = await GrpcServer.opened(path, handlers, follows=True)
         if old is not None:
             self._notify(SocketReplaced(str(path), "it was gone"))
             closing.create_task(old.close(GRACE_S))
@@ -168,12 +172,12 @@ class KubeletPlugin:
         if there:
             self._unheard += 1
         self._status = replace(self._status, registered=False)
-        self._registration = await Listener.opened(
+        self._registration = await GrpcServer.opened(
             self._sockets.registration, self._registration_handlers, follows=False
         )
         self._since = self._clock()
 
-    def _told(self, word: Registered) -> None:
+    def _told(self, word: KubeletRegistration) -> None:
         """Take in the kubelet's word; after a bad one a better may follow by itself."""
         self._status = replace(self._status, registered=not word.reason, reason=word.reason)
         self._since = self._clock()

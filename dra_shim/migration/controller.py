@@ -25,7 +25,7 @@ from typing import Final, Self
 from dra_shim.kubeapi import (
     CLAIM,
     SLICE,
-    Api,
+    ApiClient,
     ApiError,
     Document,
     ExpiredError,
@@ -33,10 +33,10 @@ from dra_shim.kubeapi import (
     UnavailableError,
     name_of,
 )
-from dra_shim.migration.devices import ClaimBefore, claims_of_node, devices_before
-from dra_shim.prepare import Answer
+from dra_shim.migration.devices import PreviousClaim, claims_of_node, previous_devices
+from dra_shim.prepare import PrepareResult
 from dra_shim.resourceslice.layout import is_own
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import pause_after
 from dranet_nri.component.clock import REAL, Alarm, Timing
 from dranet_nri.model import DRIVER_NAME, Device, ObjectRef
@@ -49,7 +49,9 @@ FIRST_LASTING_S: Final = 30.0  # after a refusal of us, which somebody must do s
 LONGEST_LASTING_S: Final = 300.0
 REFUSED_S: Final = 300.0  # before claims that were refused are tried again
 
-Prepare = Callable[[Sequence[ObjectRef], Mapping[str, Device]], Awaitable[Mapping[str, Answer]]]
+Prepare = Callable[
+    [Sequence[ObjectRef], Mapping[str, Device]], Awaitable[Mapping[str, PrepareResult]]
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +73,14 @@ class NotAdopted:
 Notice = Adopted | NotAdopted
 
 
-class Adoption:
+class MigrationController:
     """One search for migrated claims."""
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         node: str,
-        state: State,
+        state: StatePaths,
         prepare: Prepare,
         notify: Callable[[Notice], None],
         timing: Timing = REAL,
@@ -165,9 +167,9 @@ class Adoption:
             self._let_publish(self._timing.clock() + PATIENCE_S)
         return self._slices
 
-    async def _claims(self) -> Sequence[ClaimBefore]:
+    async def _claims(self) -> Sequence[PreviousClaim]:
         """Return this node's claims, of one state of the server."""
-        found: list[ClaimBefore] = []
+        found: list[PreviousClaim] = []
         async with aclosing(self._api.pages(CLAIM, PAGE)) as pages:
             async for page in pages:
                 found += claims_of_node(page.items, self._node)
@@ -198,9 +200,9 @@ class _Left:
     told: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, claims: Sequence[ClaimBefore], before: Sequence[Document]) -> Self:
+    def of(cls, claims: Sequence[PreviousClaim], before: Sequence[Document]) -> Self:
         """Return it for claims, and the slices of before."""
-        return cls(tuple(claim.ref for claim in claims), devices_before(claims, before))
+        return cls(tuple(claim.ref for claim in claims), previous_devices(claims, before))
 
 
 class _Pauses:

@@ -36,7 +36,7 @@ Attributes = Mapping[str, AttributeValue]
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimBefore:
+class PreviousClaim:
     """A claim that has devices of this driver in this node's pool, and pods to use them.
 
     Attributes:
@@ -48,7 +48,7 @@ class ClaimBefore:
     devices: Mapping[str, Attributes]
 
 
-class KnownBefore:
+class PreviousDevices:
     """A DeviceSource that adds the facts that a previous driver published."""
 
     def __init__(self, source: DeviceSource, before: Mapping[str, Device]) -> None:
@@ -74,9 +74,9 @@ def _placed(before: Device, live: Device | None) -> Device:
     return replace(before, key=replace(live.key, name=str(interface or "")))
 
 
-def claims_of_node(documents: Sequence[Document], node: str) -> tuple[ClaimBefore, ...]:
+def claims_of_node(documents: Sequence[Document], node: str) -> tuple[PreviousClaim, ...]:
     """Return the claims with devices of this driver in this node's pool, and pods to use them."""
-    found: list[ClaimBefore] = []
+    found: list[PreviousClaim] = []
     for document in documents:
         try:
             claim = read_allocated(document)
@@ -89,7 +89,7 @@ def claims_of_node(documents: Sequence[Document], node: str) -> tuple[ClaimBefor
                 result.device[2]: _told(claim, result, told.get(result.device[2], {}))
                 for result in own
             }
-            found.append(ClaimBefore(claim.ref, devices))
+            found.append(PreviousClaim(claim.ref, devices))
     return tuple(found)
 
 
@@ -124,7 +124,9 @@ def _network_data(claim: Document, node: str) -> dict[str, Document]:
     }
 
 
-def devices_before(claims: Sequence[ClaimBefore], slices: Sequence[Document]) -> dict[str, Device]:
+def previous_devices(
+    claims: Sequence[PreviousClaim], slices: Sequence[Document]
+) -> dict[str, Device]:
     """Return the devices of claims by name, from slices and claims; slices take precedence."""
     published = devices_of_slices(slices)
     told: dict[str, dict[str, AttributeValue]] = {}

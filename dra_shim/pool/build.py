@@ -23,7 +23,7 @@ from typing import Final
 from dra_shim.cel import Near, numa_list
 from dra_shim.cel.values import OneOrMore
 from dra_shim.pool.health import UNATTACHABLE
-from dra_shim.resourceapi import Capacity, Counter, Offer, Policy, Taint
+from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Taint
 from dranet_nri.inventory import (
     MAX_ATTRIBUTES,
     NUMA_NODE,
@@ -53,7 +53,7 @@ class Feature(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Goods:
+class DriverResources:
     """The devices that a node publishes.
 
     Attributes:
@@ -61,8 +61,8 @@ class Goods:
         counters: what PFs and their VFs draw on.
     """
 
-    offers: tuple[Offer, ...] = ()
-    counters: tuple[Counter, ...] = ()
+    offers: tuple[SliceDevice, ...] = ()
+    counters: tuple[CounterValue, ...] = ()
 
     @property
     def features(self) -> frozenset[Feature]:
@@ -76,14 +76,14 @@ class Goods:
         return frozenset(found)
 
 
-def goods_of(
+def driver_resources(
     node: str,
     devices: Iterable[Device],
     shared: frozenset[str] = frozenset(),
     ills: Mapping[str, str] | None = None,
     physical: Mapping[str, str] | None = None,
     near: Near | None = None,
-) -> Goods:
+) -> DriverResources:
     """Return the devices that a node publishes.
 
     Args:
@@ -100,7 +100,7 @@ def goods_of(
         _offer(node, device, (device.name in shared, (ills or {}).get(device.name, "")), near)
         for device in ordered
     )  # fmt: skip
-    return Goods(
+    return DriverResources(
         tuple(replace(device, counters=consumed.get(device.name, ())) for device in offers),
         counters,
     )
@@ -112,7 +112,7 @@ def rivals_of(
     """Return device name -> names of those that no other pod may have beside it.
 
     The same rule as that of the counters, for servers that have none. Arguments are those of
-    `goods_of`.
+    `driver_resources`.
     """
     consumed, counters = _functions(list(devices), shared, physical)
     total = {counter.set: counter.value for counter in counters}
@@ -127,7 +127,7 @@ def rivals_of(
     }
 
 
-def without(goods: Goods, unknown: frozenset[Feature]) -> Goods:
+def without(goods: DriverResources, unknown: frozenset[Feature]) -> DriverResources:
     """Return the devices that can be published to a server without some features.
 
     Without sharing a device of several claims is not offered at all: given to one alone, it would
@@ -143,8 +143,8 @@ def without(goods: Goods, unknown: frozenset[Feature]) -> Goods:
             replace(device, taints=()) for device in offers if not _is_unattachable(device)
         )
     if Feature.COUNTERS not in unknown:
-        return Goods(offers, goods.counters)
-    return Goods(tuple(replace(device, counters=()) for device in offers))
+        return DriverResources(offers, goods.counters)
+    return DriverResources(tuple(replace(device, counters=()) for device in offers))
 
 
 def physical_functions(facts: HostFacts) -> Mapping[str, str]:
@@ -159,23 +159,23 @@ def near_of(facts: HostFacts) -> Near:
     return {nodes[0]: nodes for nodes in facts.numa_near}
 
 
-def _is_unattachable(offer: Offer) -> bool:
+def _is_unattachable(offer: SliceDevice) -> bool:
     return any(taint.key == UNHEALTHY and taint.value in UNATTACHABLE for taint in offer.taints)
 
 
-def _scalars(offer: Offer) -> tuple[tuple[str, OneOrMore], ...]:
+def _scalars(offer: SliceDevice) -> tuple[tuple[str, OneOrMore], ...]:
     """Return the attributes, the first value of each list: of a NUMA node's it is the node."""
     return tuple(
         (name, value[0] if isinstance(value, tuple) else value) for name, value in offer.attributes
     )
 
 
-def _offer(node: str, device: Device, state: tuple[bool, str], near: Near | None) -> Offer:
+def _offer(node: str, device: Device, state: tuple[bool, str], near: Near | None) -> SliceDevice:
     """Return one device; its state is whether it is shared, and what is wrong with it."""
     shared, ill = state
     capacity = _capacity(device) if shared else ()
     room = MAX_ATTRIBUTES - len(capacity)
-    return Offer(
+    return SliceDevice(
         DRIVER_NAME,
         node,
         device.name,
@@ -208,7 +208,7 @@ def _capacity(device: Device) -> tuple[Capacity, ...]:
 
 def _functions(
     devices: Iterable[Device], shared: frozenset[str], physical: Mapping[str, str]
-) -> tuple[Mapping[str, tuple[Counter, ...]], tuple[Counter, ...]]:
+) -> tuple[Mapping[str, tuple[CounterValue, ...]], tuple[CounterValue, ...]]:
     """Return what each device consumes, by its name, and what there is of it.
 
     A PF that several claims may have stays on the host and excludes none. Ports of one PF exclude
@@ -217,12 +217,14 @@ def _functions(
     roles = [(device, *_role(device, physical)) for device in devices]
     below = Tally(pf for _, pf, is_pf in roles if pf and not is_pf)
     above = {pf for device, pf, is_pf in roles if is_pf and device.name not in shared}
-    consumed: dict[str, tuple[Counter, ...]] = {}
+    consumed: dict[str, tuple[CounterValue, ...]] = {}
     for device, pf, is_pf in roles:
         if below[pf] and pf in above and not (is_pf and device.name in shared):
             amount = Fraction(below[pf] if is_pf else 1)
-            consumed[device.name] = (Counter(pci_device_name(pf), FUNCTIONS, amount),)
-    sets = (Counter(pci_device_name(pf), FUNCTIONS, Fraction(below[pf])) for pf in sorted(above))
+            consumed[device.name] = (CounterValue(pci_device_name(pf), FUNCTIONS, amount),)
+    sets = (
+        CounterValue(pci_device_name(pf), FUNCTIONS, Fraction(below[pf])) for pf in sorted(above)
+    )
     return consumed, tuple(counter for counter in sets if counter.value)
 
 

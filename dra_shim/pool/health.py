@@ -29,7 +29,7 @@ UNATTACHABLE: Final = frozenset({NO_INTERFACE, VANISHED, NO_DRIVER})  # whatever
 _INFINIBAND: Final = "InfiniBand"
 
 
-def ailments(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
+def unhealthy_reasons(facts: HostFacts, devices: Iterable[Device]) -> Mapping[str, str]:
     """Return device name -> what is wrong with it, one word; those that are well are left out."""
     netdevs = {
         (netdev.link.bus, netdev.link.parent, netdev.link.name): netdev for netdev in facts.netdevs

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 from dra_shim.cel import Near, filter_devices, matching_devices
 from dra_shim.pool.build import near_of, physical_functions
-from dra_shim.pool.health import ailments
-from dra_shim.settings.feature_gates import Gates
+from dra_shim.pool.health import unhealthy_reasons
+from dra_shim.settings.feature_gates import FeatureGates
 from dranet_nri.inventory import HostFacts, Inventory, merge_known
 from dranet_nri.model import AttributeValue, Device, DeviceKey
 
 
 @dataclass(frozen=True, slots=True)
-class Uses:
+class DeviceUsage:
     """Owners of the node's devices, by device name, as messages name them.
 
     Attributes:
@@ -27,7 +27,7 @@ class Uses:
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class NodeInventory:
     """The inventory of a node.
 
     Attributes:
@@ -51,15 +51,15 @@ class Stock:
     near: Near | None = None
 
 
-def stock_of(
+def node_inventory(
     inventory: Inventory,
     known: Sequence[Device],
-    uses: Uses,
+    uses: DeviceUsage,
     expression: str,
     shared: str = "",
     facts: HostFacts | None = None,
     near: Near | None = None,
-) -> Stock:
+) -> NodeInventory:
     """Return what may be allocated from.
 
     Args:
@@ -80,13 +80,13 @@ def stock_of(
     both = {device.name for device in matching_devices(shared, devices, near)}
     # A share blocks the allocation of the whole device, also after it is shared no longer.
     partly = {name: who for name, who in uses.shares.items() if name not in both}
-    return Stock(
+    return NodeInventory(
         devices,
         {**partly, **uses.whole},
         (*merged.excluded, *_dropped(merged.devices, devices)),
         frozenset(both),
         {name: uses.consumed.get(name, {}) for name in both & uses.shares.keys()},
-        ailments(facts, devices) if facts else {},
+        unhealthy_reasons(facts, devices) if facts else {},
         physical_functions(facts) if facts else {},
         near,
     )
@@ -98,7 +98,7 @@ def _dropped(before: Sequence[Device], kept: Sequence[Device]) -> Sequence[tuple
     return [(device.name, "dropped by --filter") for device in before if device.name not in names]
 
 
-def near_in(facts: HostFacts | None, gates: Gates) -> Near | None:
+def near_in(facts: HostFacts | None, gates: FeatureGates) -> Near | None:
     """Return the lists that are published for NUMA nodes; None where none are wanted.
 
     Without facts the distances between nodes are unknown.

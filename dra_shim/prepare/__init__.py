@@ -9,47 +9,47 @@ orphans.py       orphaned records, and pods that wait for a claim in vain
 """
 
 from dra_shim.prepare.allocation import PreparedDevice, Terms
-from dra_shim.prepare.errors import NotYetError, UnavailableError
+from dra_shim.prepare.errors import NotAvailableError, NotYetError
 from dra_shim.prepare.interfaces import (
+    ClaimPrepared,
     ClaimSource,
+    ClaimUnprepared,
     DeviceSource,
     NodeSource,
     Notice,
     Notify,
+    OrphanRemovalFailed,
+    OrphansRemoved,
     PodSource,
-    Prepared,
+    PodSuperseded,
     PrepareFailed,
     PrepareWaits,
-    Stranded,
-    SweepFailed,
-    Swept,
-    Unprepared,
     UnprepareFailed,
 )
-from dra_shim.prepare.orphans import Sweeper
-from dra_shim.prepare.preparer import Answer, Preparer, Sources
+from dra_shim.prepare.orphans import OrphanCollector
+from dra_shim.prepare.preparer import Preparer, PrepareResult, Sources
 
 __all__ = [
-    "Answer",
+    "ClaimPrepared",
     "ClaimSource",
+    "ClaimUnprepared",
     "DeviceSource",
     "NodeSource",
+    "NotAvailableError",
     "NotYetError",
     "Notice",
     "Notify",
+    "OrphanCollector",
+    "OrphanRemovalFailed",
+    "OrphansRemoved",
     "PodSource",
+    "PodSuperseded",
     "PrepareFailed",
+    "PrepareResult",
     "PrepareWaits",
-    "Prepared",
     "PreparedDevice",
     "Preparer",
     "Sources",
-    "Stranded",
-    "SweepFailed",
-    "Sweeper",
-    "Swept",
     "Terms",
-    "UnavailableError",
     "UnprepareFailed",
-    "Unprepared",
 ]

@@ -66,7 +66,7 @@ class NodeSource(DeviceSource, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class ClaimPrepared:
     """A claim is recorded for a pod.
 
     Attributes:
@@ -103,7 +103,7 @@ class PrepareFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unprepared:
+class ClaimUnprepared:
     """A claim's record is gone."""
 
     claim: ObjectRef
@@ -123,7 +123,7 @@ class UnprepareFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class OrphansRemoved:
     """The orphaned record of a claim was removed; reason says why."""
 
     claim: ObjectRef
@@ -132,7 +132,7 @@ class Swept:
 
 
 @dataclass(frozen=True, slots=True)
-class Stranded:
+class PodSuperseded:
     """Pods wait in vain for a claim that is recorded for an earlier one.
 
     Attributes:
@@ -146,7 +146,7 @@ class Stranded:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepFailed:
+class OrphanRemovalFailed:
     """The search for orphaned records failed.
 
     Attributes:
@@ -158,13 +158,13 @@ class SweepFailed:
 
 
 Notice = (
-    Prepared
+    ClaimPrepared
     | PrepareWaits
     | PrepareFailed
-    | Unprepared
+    | ClaimUnprepared
     | UnprepareFailed
-    | Swept
-    | Stranded
-    | SweepFailed
+    | OrphansRemoved
+    | PodSuperseded
+    | OrphanRemovalFailed
 )
 Notify = Callable[[Notice], None]

@@ -20,8 +20,14 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.prepare.allocation import expects, handed_on, why_orphaned
-from dra_shim.prepare.errors import NotYetError, UnavailableError
-from dra_shim.prepare.interfaces import Notify, Stranded, SweepFailed, Swept, UseSource
+from dra_shim.prepare.errors import NotAvailableError, NotYetError
+from dra_shim.prepare.interfaces import (
+    Notify,
+    OrphanRemovalFailed,
+    OrphansRemoved,
+    PodSuperseded,
+    UseSource,
+)
 from dra_shim.prepare.preparer import Preparer
 from dra_shim.resourceapi import AllocatedClaim, read_allocated
 from dranet_nri.component.threads import in_thread
@@ -31,7 +37,7 @@ SWEEP_S: Final = 150.0  # between two looks
 ORPHAN_S: Final = 600.0  # how long nobody may want a record before it is dropped
 
 
-class Sweeper:
+class OrphanCollector:
     """Orphan collector, which also finds pods that wait in vain."""
 
     def __init__(
@@ -82,17 +88,17 @@ class Sweeper:
                     await self._judge(entry.record, since, named)
         except Exception as error:  # noqa: BLE001 - the next look comes, whatever this one met
             self._since = {}
-            self._notify(SweepFailed(error))
+            self._notify(OrphanRemovalFailed(error))
 
     async def _judge(self, record: Allocation, since: Mapping[str, float], named: bytes) -> None:
         try:
             await self._look(record, since, named)
-        except UnavailableError:
+        except NotAvailableError:
             pass  # nothing is proved; it is asked again
         except NotYetError:
             raise  # a right that is missing for all
         except Exception as error:  # noqa: BLE001 - the others are looked at, whatever this one met
-            self._notify(SweepFailed(error, record.claim))
+            self._notify(OrphanRemovalFailed(error, record.claim))
 
     async def _look(self, record: Allocation, since: Mapping[str, float], named: bytes) -> None:
         document = await self._server.claim(record.claim)
@@ -113,7 +119,7 @@ class Sweeper:
         )
         if waiting != self._waiting.get(_key(record), ()):
             self._waiting[_key(record)] = waiting
-            self._notify(Stranded(record.claim, record.pod, waiting))
+            self._notify(PodSuperseded(record.claim, record.pod, waiting))
 
     async def _drop(self, record: Allocation, reason: str, since: Mapping[str, float]) -> None:
         uid = record.claim.uid
@@ -121,7 +127,7 @@ class Sweeper:
         if self._clock() - first < ORPHAN_S:
             self._since[uid] = first
         elif await self._preparer.drop(record):
-            self._notify(Swept(record.claim, record.pod, reason))
+            self._notify(OrphansRemoved(record.claim, record.pod, reason))
 
 
 def _key(record: Allocation) -> tuple[str, str]:

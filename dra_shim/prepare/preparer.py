@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from dra_shim.checkpoint.transaction import Ledger
+from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.prepare import transactions
 from dra_shim.prepare.allocation import (
     PreparedDevice,
@@ -30,21 +30,21 @@ from dra_shim.prepare.allocation import (
     prepared_devices,
     takes_devices,
 )
-from dra_shim.prepare.errors import NotYetError, UnavailableError
+from dra_shim.prepare.errors import NotAvailableError, NotYetError
 from dra_shim.prepare.interfaces import (
+    ClaimPrepared,
     ClaimSource,
+    ClaimUnprepared,
     DeviceSource,
     NodeSource,
     Notify,
     PodSource,
-    Prepared,
     PrepareFailed,
     PrepareWaits,
-    Unprepared,
     UnprepareFailed,
 )
 from dra_shim.resourceapi import AllocatedClaim, is_over, read_pod_use
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.component.backoff import pause_after
 from dranet_nri.component.threads import in_thread
 from dranet_nri.errors import DranetError, KernelError
@@ -70,7 +70,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PrepareResult:
     """The kubelet's answer for one claim: its devices, or the reason for none."""
 
     devices: tuple[PreparedDevice, ...] = ()
@@ -106,14 +106,14 @@ class _Turns:
     """Tasks at work, by claim."""
 
     locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
-    preparing: dict[str, set[asyncio.Task[Answer | None]]] = field(default_factory=dict)
+    preparing: dict[str, set[asyncio.Task[PrepareResult | None]]] = field(default_factory=dict)
 
     def of(self, claim_uid: str) -> asyncio.Lock:
         """Return the claim's lock, which lives as long as it is referenced."""
         return self.locks.setdefault(claim_uid, asyncio.Lock())
 
     @contextmanager
-    def listed(self, tasks: Mapping[str, asyncio.Task[Answer | None]]) -> Iterator[None]:
+    def listed(self, tasks: Mapping[str, asyncio.Task[PrepareResult | None]]) -> Iterator[None]:
         """Let Unprepare find tasks that prepare, by claim UID."""
         for uid, task in tasks.items():
             self.preparing.setdefault(uid, set()).add(task)
@@ -137,7 +137,7 @@ class Preparer:
     def __init__(
         self,
         sources: Sources,
-        state: State,
+        state: StatePaths,
         terms: Terms,
         notify: Notify,
         *,
@@ -153,7 +153,7 @@ class Preparer:
             sleep: waits that many seconds; between tries, and for the end of all tries.
         """
         self._sources = sources
-        self._ledger = Ledger(state, keep=True)
+        self._ledger = CheckpointTransaction(state, keep=True)
         self._mutex = threading.Lock()
         self._terms = terms
         self._notify = notify
@@ -163,7 +163,7 @@ class Preparer:
 
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
-    ) -> dict[str, Answer]:
+    ) -> dict[str, PrepareResult]:
         """Record claims for their pods; return an answer for each claim UID.
 
         Args:
@@ -172,7 +172,7 @@ class Preparer:
         """
         most_s = LONGEST_S if limit_s is None else min(LONGEST_S, limit_s - MARGIN_S)
         trials = {claim: _Trial(self._sources.devices) for claim in claims}
-        withdrawn = Answer(error="was unprepared while it was being prepared")
+        withdrawn = PrepareResult(error="was unprepared while it was being prepared")
         return {
             uid: answer or withdrawn for uid, answer in (await self._all(trials, most_s)).items()
         }
@@ -186,7 +186,9 @@ class Preparer:
         finally:
             self._unprepared = None
 
-    async def adopt(self, claims: Sequence[ObjectRef], devices: DeviceSource) -> dict[str, Answer]:
+    async def adopt(
+        self, claims: Sequence[ObjectRef], devices: DeviceSource
+    ) -> dict[str, PrepareResult]:
         """Record claims that another driver prepared; return an answer for each claim UID.
 
         Without an answer are those that were unprepared since adopting began, or whose pod ended.
@@ -224,14 +226,14 @@ class Preparer:
         async with self._turns.of(uid):
             return await self._transact(lambda ledger: transactions.forget(ledger, uid, record))
 
-    async def standing(self) -> tuple[transactions.Standing, ...]:
+    async def standing(self) -> tuple[transactions.RecordState, ...]:
         """Return all records, and whether pods have their devices.
 
         Raises:
             StateError: inotify is not to be had.
             OSError: a directory cannot be read.
         """
-        return await self._transact(transactions.standing)
+        return await self._transact(transactions.record_state)
 
     def close(self) -> None:
         """Let the records go; no call may be at work."""
@@ -241,7 +243,7 @@ class Preparer:
 
     async def _all(
         self, trials: Mapping[ObjectRef, _Trial], most_s: float
-    ) -> dict[str, Answer | None]:
+    ) -> dict[str, PrepareResult | None]:
         """Return an answer for each claim UID, None for what was unprepared or is left."""
         async with asyncio.TaskGroup() as group:
             tasks = {
@@ -252,7 +254,7 @@ class Preparer:
                 await asyncio.wait(tasks.values()) if tasks else None
         return {uid: None if task.cancelled() else task.result() for uid, task in tasks.items()}
 
-    async def _answer(self, claim: ObjectRef, most_s: float, trial: _Trial) -> Answer | None:
+    async def _answer(self, claim: ObjectRef, most_s: float, trial: _Trial) -> PrepareResult | None:
         limit = asyncio.timeout(None)
         timer = asyncio.create_task(self._expire(limit, most_s))
         try:
@@ -278,11 +280,11 @@ class Preparer:
 
     def _failed(
         self, claim: ObjectRef, message: str, kind: str, cause: Exception | None = None
-    ) -> Answer:
+    ) -> PrepareResult:
         self._notify(PrepareFailed(claim, message, cause, kind))
-        return Answer(error=_short(message))
+        return PrepareResult(error=_short(message))
 
-    async def _prepare(self, asked: ObjectRef, trial: _Trial) -> Answer:
+    async def _prepare(self, asked: ObjectRef, trial: _Trial) -> PrepareResult:
         failures = 0
         async with self._turns.of(asked.uid):
             while True:
@@ -292,21 +294,21 @@ class Preparer:
                     if trial.trouble != str(error):
                         trial.trouble = str(error)
                         self._notify(PrepareWaits(asked, trial.trouble))
-                    wanted_s = error.after_s if isinstance(error, UnavailableError) else 0.0
+                    wanted_s = error.after_s if isinstance(error, NotAvailableError) else 0.0
                 pause_s = pause_after(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
                 await self._sleep(max(pause_s, wanted_s))
                 failures += 1
 
-    async def _attempt(self, asked: ObjectRef, trial: _Trial) -> Answer:
+    async def _attempt(self, asked: ObjectRef, trial: _Trial) -> PrepareResult:
         if trial.adopts and self._unprepared and asked.uid in self._unprepared:
             raise _LeftError
         trial.doing = "the claim from the API server"
         claim = claim_asked_for(await self._sources.claims.claim(asked), asked)
         if not claim.results:
-            return Answer()
+            return PrepareResult()
         record = await self._record(claim, trial)
-        self._notify(Prepared(record.claim, record.pod, is_gated(record)))
-        return Answer(prepared_devices(record))
+        self._notify(ClaimPrepared(record.claim, record.pod, is_gated(record)))
+        return PrepareResult(prepared_devices(record))
 
     async def _record(self, claim: AllocatedClaim, trial: _Trial) -> Allocation:
         trial.doing = "the records"
@@ -362,7 +364,7 @@ class Preparer:
             message = f"internal error of dra-shim: {error!r}"
             return self._kept(claim, message, "internal", error)
         if known:
-            self._notify(Unprepared(claim))
+            self._notify(ClaimUnprepared(claim))
         return ""
 
     def _kept(
@@ -371,7 +373,7 @@ class Preparer:
         self._notify(UnprepareFailed(claim, message, cause, kind))
         return _short(message)
 
-    async def _transact(self, work: Callable[[Ledger], T]) -> T:
+    async def _transact(self, work: Callable[[CheckpointTransaction], T]) -> T:
         def run() -> T:
             with self._mutex, self._ledger:
                 return work(self._ledger)

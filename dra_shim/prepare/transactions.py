@@ -10,8 +10,8 @@ Rules:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dra_shim.checkpoint.transaction import Ledger, nonce_for
-from dra_shim.pool import Uses
+from dra_shim.checkpoint.transaction import CheckpointTransaction, nonce_for
+from dra_shim.pool import DeviceUsage
 from dra_shim.prepare.allocation import Terms, allocation_of, is_recorded
 from dra_shim.prepare.errors import NotYetError
 from dra_shim.resourceapi import AllocatedClaim, PodUse
@@ -21,7 +21,7 @@ from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RecordState:
     """A record, and whether the plugin may still have a device of its claim in a pod."""
 
     record: Allocation
@@ -44,7 +44,7 @@ class Given:
 
 
 def record(
-    ledger: Ledger,
+    ledger: CheckpointTransaction,
     claim: AllocatedClaim,
     pod: ObjectRef,
     use: PodUse,
@@ -111,17 +111,17 @@ def _own_name(given: AllocatedDevice) -> str:
     return str(given.device.attribute("dra.net/ifName") or "")
 
 
-def _others(ledger: Ledger, made: Allocation) -> list[Allocation]:
+def _others(ledger: CheckpointTransaction, made: Allocation) -> list[Allocation]:
     return [entry for entry in ledger.of_pod(made.pod.uid) if entry.claim.uid != made.claim.uid]
 
 
-def forget(ledger: Ledger, claim_uid: str, judged: Allocation | None = None) -> bool:
+def forget(ledger: CheckpointTransaction, claim_uid: str, judged: Allocation | None = None) -> bool:
     """Drop a claim's record, and say whether there was one; one that is broken is moved aside.
 
     Args:
         ledger: of this transaction.
         claim_uid: of the claim.
-        judged: the record to be dropped, as `standing` returned it; one that was written since
+        judged: the record to be dropped, as `record_state` returned it; one that was written since
             stays, whatever it says. None for whatever is there.
 
     Raises:
@@ -134,9 +134,9 @@ def forget(ledger: Ledger, claim_uid: str, judged: Allocation | None = None) -> 
     return bool(there)
 
 
-def standing(ledger: Ledger) -> tuple[Standing, ...]:
+def record_state(ledger: CheckpointTransaction) -> tuple[RecordState, ...]:
     """Return all records."""
-    return tuple(Standing(entry, ledger.holds(entry.claim.uid)) for entry in ledger.records())
+    return tuple(RecordState(entry, ledger.holds(entry.claim.uid)) for entry in ledger.records())
 
 
 def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
@@ -149,7 +149,9 @@ def _leased(made: Allocation, taken: Sequence[str]) -> Allocation:
     return replace(made, devices=tuple(replace(device, config=config) for device, config in given))
 
 
-def _check_free(claim: AllocatedClaim, uses: Uses, rivals: Mapping[str, frozenset[str]]) -> None:
+def _check_free(
+    claim: AllocatedClaim, uses: DeviceUsage, rivals: Mapping[str, frozenset[str]]
+) -> None:
     taken = [result for result in claim.results if not result.admin_access]
     held: list[str] = []
     for entry in taken:

@@ -7,14 +7,14 @@ from typing import Final
 
 from dra_shim.resourceapi.claim_spec import required
 from dra_shim.resourceapi.requirements import amount
-from dra_shim.resourceapi.slice_types import DeviceId, Taken
+from dra_shim.resourceapi.slice_types import AllocatedResult, DeviceId
 from dranet_nri.config import Node
 from dranet_nri.model import Consumed
 
 _NAMES: Final = ("driver", "pool", "device")
 
 
-def taken_devices(status: Node) -> tuple[Taken, ...]:
+def taken_devices(status: Node) -> tuple[AllocatedResult, ...]:
     """Read `status`. Fields of newer servers are passed over; adminAccess takes nothing."""
     return tuple(taken for item in result_items(status) for taken in _result(item))
 
@@ -56,9 +56,9 @@ def present(node: Node) -> dict[str, Node]:
     return {name: entry for name, entry in node.entries().items() if entry.value is not None}
 
 
-def _result(node: Node) -> Iterator[Taken]:
+def _result(node: Node) -> Iterator[AllocatedResult]:
     fields = present(node)
     device, share, admin = device_of(node, fields)
     consumed = consumed_of(fields)
     if not admin:
-        yield Taken(device, share, consumed)
+        yield AllocatedResult(device, share, consumed)

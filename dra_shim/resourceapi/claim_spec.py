@@ -11,7 +11,7 @@ from typing import Final
 from dra_shim.cel import SelectorError, compile_selector, filter_language
 from dra_shim.resourceapi.names import parse_driver, parse_label, parse_qualified, parse_subdomain
 from dra_shim.resourceapi.requirements import capacity, tolerations
-from dra_shim.resourceapi.types import Cel, ClaimSpec, Constraint, DeviceRequest, Request
+from dra_shim.resourceapi.types import Cel, ClaimRequest, ClaimSpec, Constraint, DeviceRequest
 from dranet_nri.config import (
     MAX_PARAMETERS,
     ConfigEntry,
@@ -74,8 +74,8 @@ def configs(
 # --------------------------------------------------------------------------- requests
 
 
-def _requests(node: Node, *, flat: bool) -> tuple[Request, ...]:
-    found: list[Request] = []
+def _requests(node: Node, *, flat: bool) -> tuple[ClaimRequest, ...]:
+    found: list[ClaimRequest] = []
     for item in node.items(_MAX_LIST):
         request = _request(item, flat=flat)
         if request is None:
@@ -86,7 +86,7 @@ def _requests(node: Node, *, flat: bool) -> tuple[Request, ...]:
     return tuple(found)
 
 
-def _request(node: Node, *, flat: bool) -> Request | None:
+def _request(node: Node, *, flat: bool) -> ClaimRequest | None:
     _explain_version(node, flat=flat)
     own = _EXACTLY if flat else ("exactly",)
     # The fields of the other shape were explained above.
@@ -99,14 +99,14 @@ def _request(node: Node, *, flat: bool) -> Request | None:
     if "firstAvailable" in fields:
         if given:
             node.complain(f"has firstAvailable and {', '.join(given)}; keep one")
-        return Request(title, _subrequests(fields["firstAvailable"], title))
+        return ClaimRequest(title, _subrequests(fields["firstAvailable"], title))
     if flat:
-        return Request(title, (_device_request(node, fields, title),))
+        return ClaimRequest(title, (_device_request(node, fields, title),))
     if "exactly" not in fields:
         node.complain("needs exactly or firstAvailable; add one")
         return None
     inner = fields["exactly"]
-    return Request(title, (_device_request(inner, inner.fields(_EXACTLY), title),))
+    return ClaimRequest(title, (_device_request(inner, inner.fields(_EXACTLY), title),))
 
 
 def _explain_version(node: Node, *, flat: bool) -> None:

@@ -11,7 +11,14 @@ from dra_shim.cel.values import OneOrMore, is_semver
 from dra_shim.resourceapi.claim_spec import Fields, required
 from dra_shim.resourceapi.names import parse_driver, parse_label, parse_subdomain, parse_taint_key
 from dra_shim.resourceapi.requirements import amount, check_name
-from dra_shim.resourceapi.slice_types import Capacity, Counter, Offer, Policy, ResourceSlice, Taint
+from dra_shim.resourceapi.slice_types import (
+    Capacity,
+    CounterValue,
+    Policy,
+    ResourceSlice,
+    SliceDevice,
+    Taint,
+)
 from dranet_nri.config import Node
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import AttributeValue, Version
@@ -82,7 +89,7 @@ def _node_name(fields: Fields) -> str:
     return (fields["nodeName"].parsed(parse_subdomain) or "") if "nodeName" in fields else ""
 
 
-def _offer(node: Node, driver: str, pool: str, *, basic: bool) -> Offer:
+def _offer(node: Node, driver: str, pool: str, *, basic: bool) -> SliceDevice:
     facts = _FACTS if not basic else ()
     fields = node.fields(("name", "basic", *facts) if basic else ("name", *facts))
     name = required(node, fields, "name")
@@ -92,7 +99,7 @@ def _offer(node: Node, driver: str, pool: str, *, basic: bool) -> Offer:
     else:
         given = fields
     shared = given[_SHARED].boolean() if _SHARED in given else False
-    return Offer(
+    return SliceDevice(
         driver,
         pool,
         (name.parsed(parse_label) if name else None) or "",
@@ -193,7 +200,7 @@ def _policy(node: Node) -> Policy:
     )
 
 
-def _counters(node: Node, title: str) -> Iterator[Counter]:
+def _counters(node: Node, title: str) -> Iterator[CounterValue]:
     fields = node.fields((title, "counters"))
     name_node = required(node, fields, title)
     counters = required(node, fields, "counters")
@@ -202,7 +209,7 @@ def _counters(node: Node, title: str) -> Iterator[Counter]:
         value_node = required(entry, entry.fields(("value",)), "value")
         value = amount(value_node) if value_node else None
         if name and value is not None:
-            yield Counter(name, key, value)
+            yield CounterValue(name, key, value)
 
 
 def _taints(fields: Fields) -> Iterator[Taint]:

@@ -50,7 +50,7 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class CounterValue:
     """One counter of a counter set: what a pool has of it, or what a device consumes."""
 
     set: str
@@ -59,7 +59,7 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class SliceDevice:
     """A device as its driver publishes it.
 
     Attributes:
@@ -74,7 +74,7 @@ class Offer:
     name: str
     attributes: tuple[tuple[str, OneOrMore], ...] = ()
     capacity: tuple[Capacity, ...] = ()
-    counters: tuple[Counter, ...] = ()
+    counters: tuple[CounterValue, ...] = ()
     taints: tuple[Taint, ...] = ()
     shared: bool = False
     node: str = ""
@@ -104,7 +104,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class AllocatedResult:
     """A device that a claim has, or its share of one.
 
     Attributes:
@@ -133,5 +133,5 @@ class ResourceSlice:
     generation: int = 1
     count: int = 1
     node: str = ""
-    offers: tuple[Offer, ...] = ()
-    counters: tuple[Counter, ...] = ()
+    offers: tuple[SliceDevice, ...] = ()
+    counters: tuple[CounterValue, ...] = ()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dra_shim.resourceapi.slice_types import ResourceSlice, Taint, Taken
+from dra_shim.resourceapi.slice_types import AllocatedResult, ResourceSlice, Taint
 from dra_shim.resourceapi.workloads import Workload
 from dranet_nri.config import ConfigEntry
 from dranet_nri.model import NetworkConfig
@@ -62,7 +62,7 @@ class DeviceRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ClaimRequest:
     """One entry of `requests`; more than one alternative, or a "/", means firstAvailable."""
 
     name: str
@@ -99,7 +99,7 @@ class Constraint:
 class ClaimSpec:
     """`spec` of a claim; `configs` are validated where they are this driver's."""
 
-    requests: tuple[Request, ...] = ()
+    requests: tuple[ClaimRequest, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     configs: tuple[ConfigEntry, ...] = ()
 
@@ -116,7 +116,7 @@ class ResourceClaim:
     name: str
     uid: str
     spec: ClaimSpec
-    taken: tuple[Taken, ...] = ()
+    taken: tuple[AllocatedResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

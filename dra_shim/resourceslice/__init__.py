@@ -10,15 +10,15 @@ notices.py        events of this room
 controller.py     the loop
 """
 
-from dra_shim.resourceslice.controller import Publisher
+from dra_shim.resourceslice.controller import ResourceSliceController
 from dra_shim.resourceslice.notices import (
     DeviceRefused,
     FeaturesMissing,
     FieldsDropped,
     Notice,
     Notify,
-    Published,
-    Trouble,
+    SlicesPublished,
+    SliceSyncFailed,
 )
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "FieldsDropped",
     "Notice",
     "Notify",
-    "Published",
-    "Publisher",
-    "Trouble",
+    "ResourceSliceController",
+    "SliceSyncFailed",
+    "SlicesPublished",
 ]

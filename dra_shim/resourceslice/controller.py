@@ -20,26 +20,39 @@ from typing import Final
 from dra_shim.kubeapi import (
     NODE,
     SLICE,
-    Api,
+    ApiClient,
     ApiError,
     ConflictError,
+    Informer,
     InvalidError,
-    Mirror,
     NotFoundError,
     Object,
     RejectedError,
     UnavailableError,
     uid_of,
 )
-from dra_shim.pool import Feature, Goods, without
-from dra_shim.resourceapi import Offer
+from dra_shim.pool import DriverResources, Feature, without
+from dra_shim.resourceapi import SliceDevice
 from dra_shim.resourceslice import notices
-from dra_shim.resourceslice.diff import Accepted, Change, Create, Remove, Step, plan
-from dra_shim.resourceslice.documents import Pool, Published, Spec, read_published, settled
+from dra_shim.resourceslice.diff import (
+    AcceptedSlice,
+    ChangeSlice,
+    CreateSlice,
+    RemoveSlice,
+    Step,
+    plan,
+)
+from dra_shim.resourceslice.documents import (
+    PublishedSlice,
+    SlicePool,
+    Spec,
+    read_published,
+    settled,
+)
 from dra_shim.resourceslice.feature_probe import missing_after, missing_by, probe_document
-from dra_shim.resourceslice.layout import Part, laid_out
-from dra_shim.resourceslice.rejections import Faults, dropped, faults_of, missing_with
-from dra_shim.resourceslice.schedule import Pace
+from dra_shim.resourceslice.layout import SliceContent, laid_out
+from dra_shim.resourceslice.rejections import Rejections, dropped, missing_with, rejections_of
+from dra_shim.resourceslice.schedule import SyncSchedule
 from dranet_nri.component.clock import REAL, Alarm, Timing
 from dranet_nri.component.threads import in_thread
 from dranet_nri.model import DRIVER_NAME
@@ -51,12 +64,12 @@ MAX_ROUNDS: Final = 32  # of a pass; each but the last leaves out what a slice w
 Seen = tuple[Spec, tuple[str, ...]]  # what a slice says, and who owns it
 
 
-class Publisher:
+class ResourceSliceController:
     """Publishes one node's devices."""
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         node: str,
         notify: notices.Notify,
         timing: Timing = REAL,
@@ -74,23 +87,23 @@ class Publisher:
         self._notify = notify
         self._clock = timing.clock
         self._random = timing.random
-        self._goods: Goods | None = None
+        self._goods: DriverResources | None = None
         self._fields = {"spec.nodeName": node, "spec.driver": DRIVER_NAME}
-        self._mirror = Mirror(api, SLICE, self._fields, self._look, self._tell_trouble, timing)
-        self._pace = Pace(timing.random)
+        self._mirror = Informer(api, SLICE, self._fields, self._look, self._tell_trouble, timing)
+        self._pace = SyncSchedule(timing.random)
         self._alarm = Alarm(timing)
         self._writes = 0  # of this pass
         self._expected: Mapping[str, Seen] | None = None  # on the server, after the last pass
         self._layout: Mapping[str, Sequence[str]] = {}  # of the last pass
-        self._accepted: dict[str, Accepted] = {}
-        self._refused: dict[str, Offer] = {}
+        self._accepted: dict[str, AcceptedSlice] = {}
+        self._refused: dict[str, SliceDevice] = {}
         self._lacking: frozenset[Feature] = frozenset()  # of the server
         self._missed: frozenset[Feature] = frozenset()  # of what was needed, as it was told
         self._probed: frozenset[Feature] = frozenset()  # what it was asked for
         self._probed_at = -inf
         self._told: set[notices.Notice] = set()
 
-    def offer(self, goods: Goods) -> None:
+    def offer(self, goods: DriverResources) -> None:
         """Publish the node's current devices; may be called at any rate."""
         if goods != self._goods:
             self._goods = goods
@@ -141,7 +154,7 @@ class Publisher:
     async def _pass(self) -> None:
         assert self._goods is not None, "nothing is due before there is something to offer"
         node = await self._api.get(NODE, self._node)
-        pool = Pool(self._node, uid_of(node), await self._api.version(SLICE))
+        pool = SlicePool(self._node, uid_of(node), await self._api.version(SLICE))
         for _ in range(MAX_ROUNDS):
             goods = self._sound(await self._known_to_server(pool, self._goods))
             listing = await self._api.list(SLICE, self._fields)
@@ -153,15 +166,15 @@ class Publisher:
                     part.name: [device.name for device in part.offers] for part in parts
                 }
                 slices = sum(not part.counters for part in parts)
-                self._notify(notices.Published(len(goods.offers), slices, self._writes))
+                self._notify(notices.SlicesPublished(len(goods.offers), slices, self._writes))
                 return
         raise UnavailableError(
             f"publish the devices of {self._node}", f"refused {MAX_ROUNDS} times in a row"
         )
 
     def _planned(
-        self, pool: Pool, goods: Goods, items: Sequence[Object]
-    ) -> tuple[tuple[Part, ...], tuple[Step, ...], list[Published]]:
+        self, pool: SlicePool, goods: DriverResources, items: Sequence[Object]
+    ) -> tuple[tuple[SliceContent, ...], tuple[Step, ...], list[PublishedSlice]]:
         """Return the slices that shall be, what must be done for it, and what there is."""
         published = [read_published(item) for item in items]
         found = {
@@ -172,17 +185,17 @@ class Publisher:
         parts = laid_out(pool.node, goods, self._layout or found)
         return parts, plan(pool, parts, published, self._accepted), published
 
-    async def _done(self, steps: Sequence[Step], published: Sequence[Published]) -> bool:
+    async def _done(self, steps: Sequence[Step], published: Sequence[PublishedSlice]) -> bool:
         """Take every step; False if the server did not take something that can be left out."""
         expected = {resource_slice.name: _seen(resource_slice) for resource_slice in published}
         for step in steps:
             self._writes += 1
             match step:
-                case Remove():
+                case RemoveSlice():
                     with suppress(NotFoundError):
                         await self._api.delete(SLICE, step.name, step.uid, step.version)
                     expected.pop(step.name)
-                case Create() | Change():
+                case CreateSlice() | ChangeSlice():
                     answer = await self._write(step)
                     if answer is None:
                         return False
@@ -190,13 +203,13 @@ class Publisher:
         self._expected = expected
         return True
 
-    async def _write(self, step: Create | Change) -> Object | None:
+    async def _write(self, step: CreateSlice | ChangeSlice) -> Object | None:
         """Return what the server made of a slice; None if something is to be left out of it."""
-        write = self._api.create if isinstance(step, Create) else self._api.replace
+        write = self._api.create if isinstance(step, CreateSlice) else self._api.replace
         try:
             answer = await write(SLICE, step.document)
         except InvalidError as error:
-            if not self._take_out(faults_of(error, step.part), step):
+            if not self._take_out(rejections_of(error, step.part), step):
                 raise
             return None
         sent, kept = _spec(step.document), read_published(answer).spec
@@ -205,21 +218,21 @@ class Publisher:
         if missing:
             self._found_lacking(self._lacking | missing)
             return None
-        self._accepted[step.part.name] = Accepted(sent, kept)
+        self._accepted[step.part.name] = AcceptedSlice(sent, kept)
         if lost:
             self._tell_once(notices.FieldsDropped(step.part.name, lost))
         return answer
 
     # ------------------------------------------------------------------- what cannot be published
 
-    def _sound(self, goods: Goods) -> Goods:
+    def _sound(self, goods: DriverResources) -> DriverResources:
         """Return the devices, without those that the server refused in their present form."""
         offers = tuple(
             device for device in goods.offers if self._refused.get(device.name) != device
         )
-        return Goods(offers, goods.counters)
+        return DriverResources(offers, goods.counters)
 
-    def _take_out(self, faults: Faults, step: Create | Change) -> bool:
+    def _take_out(self, faults: Rejections, step: CreateSlice | ChangeSlice) -> bool:
         """Remember what is at fault; say whether that was anything."""
         if faults.features:
             self._found_lacking(self._lacking | faults.features)
@@ -229,7 +242,7 @@ class Publisher:
                 self._notify(notices.DeviceRefused(offer.name, faults.devices[offer.name]))
         return bool(faults)
 
-    async def _known_to_server(self, pool: Pool, goods: Goods) -> Goods:
+    async def _known_to_server(self, pool: SlicePool, goods: DriverResources) -> DriverResources:
         """Return the devices, without what needs features that the server lacks."""
         needed = goods.features
         hopeful = self._clock() - self._probed_at >= PROBE_S
@@ -253,7 +266,7 @@ class Publisher:
         self._lacking = features
         self._probed_at = self._clock()
 
-    async def _probe(self, pool: Pool, features: frozenset[Feature]) -> frozenset[Feature]:
+    async def _probe(self, pool: SlicePool, features: frozenset[Feature]) -> frozenset[Feature]:
         """Return which of the features the server lacks."""
         try:
             document = probe_document(pool, features)
@@ -281,10 +294,10 @@ class Publisher:
             self._notify(notices.FeaturesMissing(missed))
 
     def _tell_trouble(self, error: ApiError, retry_s: float) -> None:
-        self._notify(notices.Trouble(error, retry_s))
+        self._notify(notices.SliceSyncFailed(error, retry_s))
 
 
-def _seen(published: Published) -> Seen:
+def _seen(published: PublishedSlice) -> Seen:
     return published.spec, published.owners
 
 

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 
 from dra_shim.kubeapi import Object
 from dra_shim.resourceslice.documents import (
-    Pool,
-    Published,
+    PublishedSlice,
+    SlicePool,
     Spec,
     changed_document,
     new_document,
     settled,
     spec_of,
 )
-from dra_shim.resourceslice.layout import Part
+from dra_shim.resourceslice.layout import SliceContent
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedSlice:
     """A slice as sent, and as the server returned it; both settled."""
 
     sent: Spec
@@ -34,23 +34,23 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class CreateSlice:
     """Create a slice."""
 
-    part: Part
+    part: SliceContent
     document: Object
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeSlice:
     """Replace a slice, in the state in which it was seen."""
 
-    part: Part
+    part: SliceContent
     document: Object
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class RemoveSlice:
     """Remove a slice, in the state in which it was seen."""
 
     name: str
@@ -58,14 +58,14 @@ class Remove:
     version: str
 
 
-Step = Create | Change | Remove
+Step = CreateSlice | ChangeSlice | RemoveSlice
 
 
 def plan(
-    pool: Pool,
-    parts: Sequence[Part],
-    published: Iterable[Published],
-    accepted: Mapping[str, Accepted],
+    pool: SlicePool,
+    parts: Sequence[SliceContent],
+    published: Iterable[PublishedSlice],
+    accepted: Mapping[str, AcceptedSlice],
 ) -> tuple[Step, ...]:
     """Return what must be done, in this order; nothing where all is as it should be.
 
@@ -105,21 +105,23 @@ def plan(
     ]
     return (
         *map(_removal, in_the_way),
-        *(step for step in steps if isinstance(step, Change)),
-        *(step for step in steps if isinstance(step, Create)),
+        *(step for step in steps if isinstance(step, ChangeSlice)),
+        *(step for step in steps if isinstance(step, CreateSlice)),
         *map(_removal, others),
     )
 
 
-def _is_right(pool: Pool, spec: Spec, before: Published | None, known: Accepted | None) -> bool:
+def _is_right(
+    pool: SlicePool, spec: Spec, before: PublishedSlice | None, known: AcceptedSlice | None
+) -> bool:
     """Whether a slice says what it shall, or what the server made of that."""
     if before is None or before.owners != (pool.node_uid,):
         return False
     sent = settled(spec)
-    return before.spec == sent or known == Accepted(sent, before.spec)
+    return before.spec == sent or known == AcceptedSlice(sent, before.spec)
 
 
-def _counted(others: Iterable[Published], pool: Pool, generation: int) -> bool:
+def _counted(others: Iterable[PublishedSlice], pool: SlicePool, generation: int) -> bool:
     """Whether one of these counts as a slice of the pool."""
     return any(
         resource_slice.pool == pool.node and resource_slice.generation == generation
@@ -127,11 +129,13 @@ def _counted(others: Iterable[Published], pool: Pool, generation: int) -> bool:
     )
 
 
-def _step(pool: Pool, part: Part, spec: Spec, before: Published | None) -> Create | Change:
+def _step(
+    pool: SlicePool, part: SliceContent, spec: Spec, before: PublishedSlice | None
+) -> CreateSlice | ChangeSlice:
     if before is None:
-        return Create(part, new_document(pool, part, spec))
-    return Change(part, changed_document(pool, before, spec))
+        return CreateSlice(part, new_document(pool, part, spec))
+    return ChangeSlice(part, changed_document(pool, before, spec))
 
 
-def _removal(published: Published) -> Remove:
-    return Remove(published.name, published.uid, published.version)
+def _removal(published: PublishedSlice) -> RemoveSlice:
+    return RemoveSlice(published.name, published.uid, published.version)

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from dra_shim.cel.values import OneOrMore
 from dra_shim.kubeapi import Document, Object, name_of, uid_of, version_of
-from dra_shim.resourceapi import Capacity, Counter, Offer, Taint
-from dra_shim.resourceslice.layout import Part
+from dra_shim.resourceapi import Capacity, CounterValue, SliceDevice, Taint
+from dra_shim.resourceslice.layout import SliceContent
 from dranet_nri.model import DRIVER_NAME, AttributeValue, Version
 
 FLAT: Final = "v1beta1"  # devices are under `basic` in this version, and in no other
@@ -23,7 +23,7 @@ Spec = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class SlicePool:
     """Fields common to all slices of a pool.
 
     Attributes:
@@ -38,7 +38,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedSlice:
     """A slice as it is on the server.
 
     Attributes:
@@ -61,12 +61,12 @@ class Published:
     document: Document = field(compare=False)
 
 
-def read_published(document: Document) -> Published:
+def read_published(document: Document) -> PublishedSlice:
     """Return what counts of a slice; what is not as the API has it is taken as missing."""
     spec = _object(document.get("spec"))
     pool = _object(spec.get("pool"))
     generation = pool.get("generation")
-    return Published(
+    return PublishedSlice(
         name_of(document),
         uid_of(document),
         version_of(document),
@@ -85,7 +85,7 @@ def settled(spec: Spec) -> Spec:
     return found
 
 
-def spec_of(pool: Pool, part: Part, generation: int, slices: int) -> Object:
+def spec_of(pool: SlicePool, part: SliceContent, generation: int, slices: int) -> Object:
     """Return the spec of a slice.
 
     Args:
@@ -104,13 +104,13 @@ def spec_of(pool: Pool, part: Part, generation: int, slices: int) -> Object:
     return {**spec, "devices": [_device(pool, offer) for offer in part.offers]}
 
 
-def new_document(pool: Pool, part: Part, spec: Spec) -> Object:
+def new_document(pool: SlicePool, part: SliceContent, spec: Spec) -> Object:
     """Return a slice that is to be created."""
     owners = [_owner(pool)]
     return {"metadata": {"name": part.name, "ownerReferences": owners}, "spec": dict(spec)}
 
 
-def changed_document(pool: Pool, before: Published, spec: Spec) -> Object:
+def changed_document(pool: SlicePool, before: PublishedSlice, spec: Spec) -> Object:
     """Return a published slice with another spec, owned by the Node as it is now.
 
     What others wrote in its metadata stays, and so do the times of taints that are still there.
@@ -129,7 +129,7 @@ def first_device(document: Document) -> Spec:
     return next(map(_body, _devices(_object(document.get("spec")))), {})
 
 
-def _owner(pool: Pool) -> Object:
+def _owner(pool: SlicePool) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -142,7 +142,7 @@ def _owner(pool: Pool) -> Object:
 # --------------------------------------------------------------------------- writing
 
 
-def _device(pool: Pool, offer: Offer) -> Object:
+def _device(pool: SlicePool, offer: SliceDevice) -> Object:
     body: Object = {}
     if offer.attributes:
         body["attributes"] = {name: _attribute(value) for name, value in offer.attributes}
@@ -191,7 +191,7 @@ def quantity(amount: Fraction) -> str:
     return str(amount)
 
 
-def _counters(counters: Sequence[Counter], title: str) -> list[Object]:
+def _counters(counters: Sequence[CounterValue], title: str) -> list[Object]:
     """Return counters by their sets, in the order of the sets' names."""
     names = sorted({counter.set for counter in counters})
     return [

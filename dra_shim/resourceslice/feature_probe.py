@@ -11,9 +11,9 @@ from typing import Final
 
 from dra_shim.kubeapi import Document, InvalidError, Object
 from dra_shim.pool import BANDWIDTH, FUNCTIONS, UNHEALTHY, Feature
-from dra_shim.resourceapi import Capacity, Counter, Offer, Policy, Taint
-from dra_shim.resourceslice.documents import Pool, first_device, new_document, spec_of
-from dra_shim.resourceslice.layout import Part, named
+from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Taint
+from dra_shim.resourceslice.documents import SlicePool, first_device, new_document, spec_of
+from dra_shim.resourceslice.layout import SliceContent, named
 from dranet_nri.inventory import NUMA_NODE
 from dranet_nri.model import DRIVER_NAME
 
@@ -27,11 +27,11 @@ _SIGNS: Final = {**_FIELDS, Feature.SHARING: "capacity"}  # what a refusal may n
 _NAME: Final = "probe"
 
 
-def probe_document(pool: Pool, features: Collection[Feature]) -> Object:
+def probe_document(pool: SlicePool, features: Collection[Feature]) -> Object:
     """Return a slice with one device that uses these features."""
     capacity = Capacity(BANDWIDTH, Fraction(10**9), Policy(Fraction(), (), Fraction()))
-    counter = Counter(_NAME, FUNCTIONS, Fraction(1))
-    offer = Offer(
+    counter = CounterValue(_NAME, FUNCTIONS, Fraction(1))
+    offer = SliceDevice(
         DRIVER_NAME,
         pool.node,
         _NAME,
@@ -41,7 +41,7 @@ def probe_document(pool: Pool, features: Collection[Feature]) -> Object:
         taints=(Taint(UNHEALTHY, "Probe"),) if Feature.TAINTS in features else (),
         shared=Feature.SHARING in features,
     )
-    part = Part(named(pool.node, _NAME), (offer,))
+    part = SliceContent(named(pool.node, _NAME), (offer,))
     return new_document(pool, part, spec_of(pool, part, 1, 1))
 
 

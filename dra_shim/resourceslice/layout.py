@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from dra_shim.pool import Goods
-from dra_shim.resourceapi import Counter, Offer
+from dra_shim.pool import DriverResources
+from dra_shim.resourceapi import CounterValue, SliceDevice
 from dranet_nri.model import DRIVER_NAME
 
 MAX_DEVICES: Final = 128  # ResourceSliceMaxDevices
@@ -34,15 +34,17 @@ _INDEX: Final = re.compile("[0-9]{3}")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SliceContent:
     """Content of one slice: devices, or the counters that devices consume."""
 
     name: str
-    offers: tuple[Offer, ...] = ()
-    counters: tuple[Counter, ...] = ()
+    offers: tuple[SliceDevice, ...] = ()
+    counters: tuple[CounterValue, ...] = ()
 
 
-def laid_out(node: str, goods: Goods, before: Mapping[str, Sequence[str]]) -> tuple[Part, ...]:
+def laid_out(
+    node: str, goods: DriverResources, before: Mapping[str, Sequence[str]]
+) -> tuple[SliceContent, ...]:
     """Return the slices of the pool, those with devices first.
 
     Args:
@@ -52,7 +54,7 @@ def laid_out(node: str, goods: Goods, before: Mapping[str, Sequence[str]]) -> tu
     """
     known = {device.name: device for device in goods.offers}
     groups: dict[str, _Group] = {}
-    loose: list[Offer] = []
+    loose: list[SliceDevice] = []
     for name in _own(node, before):
         groups[name] = _Group([known.pop(device) for device in before[name] if device in known])
         loose += groups[name].shed()
@@ -62,8 +64,8 @@ def laid_out(node: str, goods: Goods, before: Mapping[str, Sequence[str]]) -> tu
         groups, loose = {}, [*goods.offers]
     groups = {name: group for name, group in groups.items() if group.offers}
     _fill(node, groups, loose)
-    parts = [Part(name, _sorted(groups[name].offers)) for name in sorted(groups)]
-    return (*(parts or [Part(slice_name(node, 0))]), *_counter_parts(node, goods.counters))
+    parts = [SliceContent(name, _sorted(groups[name].offers)) for name in sorted(groups)]
+    return (*(parts or [SliceContent(slice_name(node, 0))]), *_counter_parts(node, goods.counters))
 
 
 def slice_name(node: str, index: int) -> str:
@@ -98,14 +100,14 @@ def _own(node: str, before: Iterable[str]) -> list[str]:
     return sorted(name for name in before if is_own(node, name) and not name.startswith(counters))
 
 
-def _advanced(offer: Offer) -> bool:
+def _advanced(offer: SliceDevice) -> bool:
     return bool(offer.taints or offer.counters or offer.lists)
 
 
 class _Group:
     """The devices of one slice that is being laid out."""
 
-    def __init__(self, offers: list[Offer]) -> None:
+    def __init__(self, offers: list[SliceDevice]) -> None:
         self.offers = offers
         self._advanced = sum(map(_advanced, offers))
 
@@ -114,12 +116,12 @@ class _Group:
         limit = MAX_ADVANCED if advanced or self._advanced else MAX_DEVICES
         return len(self.offers) < limit
 
-    def add(self, offer: Offer) -> None:
+    def add(self, offer: SliceDevice) -> None:
         """Put a device behind the others."""
         self.offers.append(offer)
         self._advanced += _advanced(offer)
 
-    def shed(self) -> Iterator[Offer]:
+    def shed(self) -> Iterator[SliceDevice]:
         """Yield the last devices, taken out, while there are more than a slice may have."""
         while len(self.offers) > (MAX_ADVANCED if self._advanced else MAX_DEVICES):
             offer = self.offers.pop()
@@ -127,7 +129,7 @@ class _Group:
             yield offer
 
 
-def _fill(node: str, groups: dict[str, _Group], loose: Iterable[Offer]) -> None:
+def _fill(node: str, groups: dict[str, _Group], loose: Iterable[SliceDevice]) -> None:
     """Put each device into the first slice that has room, or into a new one."""
     names = (slice_name(node, index) for index in count())
     unused = (name for name in names if name not in groups)
@@ -143,18 +145,19 @@ def _fill(node: str, groups: dict[str, _Group], loose: Iterable[Offer]) -> None:
         groups[with_room[advanced][0]].add(offer)
 
 
-def _sorted(offers: Iterable[Offer]) -> tuple[Offer, ...]:
+def _sorted(offers: Iterable[SliceDevice]) -> tuple[SliceDevice, ...]:
     return tuple(sorted(offers, key=lambda offer: offer.name))
 
 
-def _counter_parts(node: str, counters: Sequence[Counter]) -> tuple[Part, ...]:
+def _counter_parts(node: str, counters: Sequence[CounterValue]) -> tuple[SliceContent, ...]:
     chunks = {
         name: at // MAX_SETS
         for at, name in enumerate(sorted({counter.set for counter in counters}))
     }
-    parts: dict[int, list[Counter]] = {}
+    parts: dict[int, list[CounterValue]] = {}
     for entry in counters:
         parts.setdefault(chunks[entry.set], []).append(entry)
     return tuple(
-        Part(counters_name(node, index), counters=tuple(parts[index])) for index in sorted(parts)
+        SliceContent(counters_name(node, index), counters=tuple(parts[index]))
+        for index in sorted(parts)
     )

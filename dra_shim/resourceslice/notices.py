@@ -8,7 +8,7 @@ from dra_shim.pool import Feature
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class SlicesPublished:
     """The server has the node's current devices.
 
     Attributes:
@@ -52,12 +52,12 @@ class FieldsDropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class SliceSyncFailed:
     """Something failed, and is tried again after that many seconds."""
 
     error: ApiError
     retry_s: float
 
 
-Notice = Published | DeviceRefused | FeaturesMissing | FieldsDropped | Trouble
+Notice = SlicesPublished | DeviceRefused | FeaturesMissing | FieldsDropped | SliceSyncFailed
 Notify = Callable[[Notice], None]

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from dra_shim.kubeapi import InvalidError
 from dra_shim.pool import Feature
-from dra_shim.resourceapi import Offer
-from dra_shim.resourceslice.layout import Part
+from dra_shim.resourceapi import SliceDevice
+from dra_shim.resourceslice.layout import SliceContent
 
 _DEVICE: Final = re.compile(r"spec\.devices\[(\d+)\](.*)")
 _COUNTERS: Final = ("spec.sharedCounters", ".consumesCounters", ".basic.consumesCounters")
@@ -25,7 +25,7 @@ _DROPPED: Final[Mapping[str, Feature]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Faults:
+class Rejections:
     """Devices and features that a server refused.
 
     Attributes:
@@ -41,7 +41,7 @@ class Faults:
         return bool(self.devices or self.features)
 
 
-def faults_of(error: InvalidError, part: Part) -> Faults:
+def rejections_of(error: InvalidError, part: SliceContent) -> Rejections:
     """Return what is at fault in a slice; nothing where the server names no part of it."""
     why: dict[str, list[str]] = {}
     features: set[Feature] = set()
@@ -57,10 +57,10 @@ def faults_of(error: InvalidError, part: Part) -> Faults:
             text = f"{inside.lstrip('.')}: {cause.message}" if inside else cause.message
             why.setdefault(offer.name, []).append(text)
     devices = {name: "; ".join(texts[:MAX_WHY]) for name, texts in why.items()}
-    return Faults(devices, frozenset(features))
+    return Rejections(devices, frozenset(features))
 
 
-def _is_list(offer: Offer, place: str) -> bool:
+def _is_list(offer: SliceDevice, place: str) -> bool:
     """Whether a path in a device is an attribute that was sent as a list.
 
     A server without lists drops the values, and says of what is left that there is none.

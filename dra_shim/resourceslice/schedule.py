@@ -24,7 +24,7 @@ FIRST_LASTING_S: Final = 5.0  # after a refusal, which somebody must do somethin
 LONGEST_LASTING_S: Final = 300.0
 
 
-class Pace:
+class SyncSchedule:
     """Schedule of passes: the time of the next one. Times are seconds of any one clock."""
 
     def __init__(self, random: Callable[[], float]) -> None:

@@ -17,7 +17,7 @@ from dra_shim.resourceapi import (
     ResourceClaim,
     ResourceClaimTemplate,
 )
-from dra_shim.settings.common import Listing
+from dra_shim.settings.common import ContainerListing
 from dranet_nri.config import did_you_mean
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import ContainerClaim, ObjectRef
@@ -47,7 +47,7 @@ class PodClaim:
 
 
 def claims_of_pod(
-    documents: Sequence[Document], pod: ObjectRef, listings: Sequence[Listing]
+    documents: Sequence[Document], pod: ObjectRef, listings: Sequence[ContainerListing]
 ) -> tuple[PodClaim, ...]:
     """Return the claims and the templates' claims among the documents, in their order.
 
@@ -117,7 +117,7 @@ def _content(cls: DeviceClass) -> object:
     )
 
 
-def _listing_violations(listing: Listing, claims: Sequence[PodClaim]) -> list[str]:
+def _listing_violations(listing: ContainerListing, claims: Sequence[PodClaim]) -> list[str]:
     entry = listing.entry
     named = [claim for claim in claims if claim.known_as == listing.claim]
     if not named:

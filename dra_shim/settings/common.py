@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.resourceapi import parse_label, parse_subdomain
-from dra_shim.settings.feature_gates import LISTS, Gates, parse_gates
+from dra_shim.settings.feature_gates import LISTS, FeatureGates, parse_gates
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.model import ContainerClaim, ObjectRef, parse_uid
 from dranet_nri.settings import RUN
@@ -21,7 +21,7 @@ DEFAULT_NAMESPACE: Final = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StatePaths:
     """Directories of the records.
 
     Attributes:
@@ -54,7 +54,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ContainerListing:
     """--container: a container lists a claim, by its name in the pod, or one request."""
 
     claim: str
@@ -94,18 +94,18 @@ def add_azure_flag(parser: argparse.ArgumentParser) -> None:
 def add_gates_flag(parser: argparse.ArgumentParser) -> None:
     """Add dranet's flag for features of alpha quality."""
     parser.add_argument(
-        "--feature-gates", type=_gates, default=Gates(), metavar="GATE=BOOL[,...]",
+        "--feature-gates", type=_gates, default=FeatureGates(), metavar="GATE=BOOL[,...]",
         help=f"{LISTS}=true: NUMA nodes as lists, with the nodes that are as near, for a cluster "
         "whose API server and scheduler have that gate",
     )  # fmt: skip
 
 
-def state_from(args: argparse.Namespace) -> State:
+def state_from(args: argparse.Namespace) -> StatePaths:
     """Return what `add_state_flags` parsed."""
-    return State(args.state_dir, args.run_dir)
+    return StatePaths(args.state_dir, args.run_dir)
 
 
-def _gates(text: str) -> Gates:
+def _gates(text: str) -> FeatureGates:
     try:
         return parse_gates(text)
     except InvalidValueError as error:
@@ -129,14 +129,14 @@ def namespaced_name(text: str) -> tuple[str, str]:
         raise argparse.ArgumentTypeError(f"{text!r}: NAMESPACE/NAME: {error}") from None
 
 
-def container_listing(text: str) -> Listing:
+def container_listing(text: str) -> ContainerListing:
     """Parse NAME=CLAIM or NAME=CLAIM/REQUEST."""
     container, equals, rest = text.partition("=")
     claim, slash, request = rest.partition("/")
     if not container or not equals or not claim or bool(slash) != bool(request):
         raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=CLAIM or NAME=CLAIM/REQUEST")
     try:
-        return Listing(claim, ContainerClaim(parse_label(container), request))
+        return ContainerListing(claim, ContainerClaim(parse_label(container), request))
     except InvalidValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r}: container name: {error}") from None
 

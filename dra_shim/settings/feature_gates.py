@@ -21,7 +21,7 @@ _WORDS: Final = {  # strconv.ParseBool
 
 
 @dataclass(frozen=True, slots=True)
-class Gates:
+class FeatureGates:
     """The requested alpha features.
 
     Attributes:
@@ -33,7 +33,7 @@ class Gates:
     idle: tuple[str, ...] = ()
 
 
-def parse_gates(text: str) -> Gates:
+def parse_gates(text: str) -> FeatureGates:
     """Return what "Gate=true,Other=false" wants; what is not named is off.
 
     Raises:
@@ -41,7 +41,7 @@ def parse_gates(text: str) -> Gates:
     """
     given = dict(_entries(text))
     idle = tuple(name for name in given if name == PERSISTENT)
-    return Gates(given.get(LISTS, given.get(_ALPHA, False)), idle)
+    return FeatureGates(given.get(LISTS, given.get(_ALPHA, False)), idle)
 
 
 def _entries(text: str) -> Iterator[tuple[str, bool]]:

@@ -7,7 +7,7 @@ from dranet_nri.errors import InvalidValueError
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """A listen address; "" as host is every address of the node."""
 
     host: str
@@ -18,7 +18,7 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> ListenAddress:
     """Parse HOST:PORT; the host may be left out, and is in brackets if it is IPv6.
 
     Raises:
@@ -27,4 +27,4 @@ def parse_address(text: str) -> Address:
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:\[\]]*)):([0-9]{1,5})", text)
     if found is None or int(found[3]) > 65535:
         raise InvalidValueError(f"--bind-address {text[:60]!r}: must be HOST:PORT, as in ':9177'")
-    return Address(found[1] or found[2] or "", int(found[3]))
+    return ListenAddress(found[1] or found[2] or "", int(found[3]))

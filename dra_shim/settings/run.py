@@ -10,20 +10,20 @@ from typing import Final
 
 from dra_shim.settings.common import (
     KUBELET_ROOT,
-    State,
+    StatePaths,
     add_azure_flag,
     add_gates_flag,
     add_shared_flag,
     add_state_flags,
     state_from,
 )
-from dra_shim.settings.listen_address import Address, parse_address
+from dra_shim.settings.listen_address import ListenAddress, parse_address
 from dranet_nri.errors import InvalidValueError
 from dranet_nri.facts.host import node_name
 from dranet_nri.inventory import DEFAULT_FILTER
 from dranet_nri.settings import patterns
 
-BIND_ADDRESS: Final = Address("", 9177)
+BIND_ADDRESS: Final = ListenAddress("", 9177)
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # strconv.ParseBool
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}  # of a Go duration
@@ -78,9 +78,9 @@ class RunSettings:
 
     node: str
     kubeconfig: Path | None = None
-    bind_address: Address = BIND_ADDRESS
+    bind_address: ListenAddress = BIND_ADDRESS
     kubelet_root: Path = KUBELET_ROOT
-    state: State = field(default_factory=State)
+    state: StatePaths = field(default_factory=StatePaths)
     filter: str = DEFAULT_FILTER
     shared: str = ""
     azure_size: str = ""
@@ -221,7 +221,7 @@ def _file(text: str) -> Path | None:
     return Path(text) if text else None
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> ListenAddress:
     try:
         return parse_address(text)
     except InvalidValueError as error:

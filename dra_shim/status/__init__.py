@@ -15,7 +15,7 @@ recorder.py      the poster of Events
 controller.py    the loop
 """
 
-from dra_shim.status.controller import StatusReporter
+from dra_shim.status.controller import StatusController
 from dra_shim.status.notices import (
     Applied,
     ClaimGone,
@@ -25,20 +25,20 @@ from dra_shim.status.notices import (
     Notify,
     Posted,
     StatusNotKept,
-    Trouble,
+    StatusSyncFailed,
 )
-from dra_shim.status.reasons import Occurrence
+from dra_shim.status.reasons import EventSpec
 
 __all__ = [
     "Applied",
     "ClaimGone",
     "ClaimRefused",
     "EventLost",
+    "EventSpec",
     "Notice",
     "Notify",
-    "Occurrence",
     "Posted",
+    "StatusController",
     "StatusNotKept",
-    "StatusReporter",
-    "Trouble",
+    "StatusSyncFailed",
 ]

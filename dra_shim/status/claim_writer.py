@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 from dra_shim.kubeapi import (
     CLAIM,
-    Api,
+    ApiClient,
     ApiError,
     ConflictError,
     InvalidError,
@@ -25,7 +25,7 @@ from dra_shim.kubeapi import (
 from dra_shim.status import notices
 from dra_shim.status.apply_patch import claim_document, is_kept, right_missing
 from dra_shim.status.text import stamp_of
-from dra_shim.status.workqueue import Agenda, Devices, Job
+from dra_shim.status.workqueue import ClaimItem, ClaimQueue, Devices
 from dranet_nri.component.clock import REAL, Alarm, Timing
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import DRIVER_NAME, ObjectRef
@@ -38,7 +38,7 @@ class ClaimWriter:
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         node: str,
         notify: notices.Notify,
         timing: Timing = REAL,
@@ -57,7 +57,7 @@ class ClaimWriter:
         self._clock = timing.clock
         self._wall = timing.wall
         self._alarm = Alarm(timing)
-        self._agenda = Agenda(timing.random)
+        self._agenda = ClaimQueue(timing.random)
         self._dropping_until = -inf  # the server drops what we write, as far as we know
 
     def want(self, claim: ObjectRef, devices: Devices, patience_s: float) -> None:
@@ -76,12 +76,12 @@ class ClaimWriter:
                 self._agenda.put_off(job, self._clock())  # whoever runs us again goes on
                 raise
 
-    async def _report(self, job: Job) -> None:
+    async def _report(self, job: ClaimItem) -> None:
         try:
             await self._bring_up_to_date(job)
         except UnavailableError as error:
             pause_s = self._agenda.silenced(job, self._clock(), after_s=error.after_s)
-            self._notify(notices.Trouble(error, pause_s))
+            self._notify(notices.StatusSyncFailed(error, pause_s))
             return
         except NotFoundError:
             self._agenda.forget(job)
@@ -101,12 +101,12 @@ class ClaimWriter:
             self._notify(notices.ClaimRefused(job.claim, text))
         self._agenda.answered()
 
-    def _hindered(self, job: Job, error: ApiError) -> None:
+    def _hindered(self, job: ClaimItem, error: ApiError) -> None:
         lasting = not isinstance(error, ConflictError)
         pause_s = self._agenda.hindered(job, self._clock(), lasting=lasting)
-        self._notify(notices.Trouble(error, pause_s))
+        self._notify(notices.StatusSyncFailed(error, pause_s))
 
-    async def _bring_up_to_date(self, job: Job) -> None:
+    async def _bring_up_to_date(self, job: ClaimItem) -> None:
         """Read, and write if need be.
 
         Raises:

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
-from dra_shim.kubeapi import Api
+from dra_shim.kubeapi import ApiClient
 from dra_shim.prepare import Notice as PrepareNotice
-from dra_shim.prepare import Stranded
-from dra_shim.settings.common import State
+from dra_shim.prepare import PodSuperseded
+from dra_shim.settings.common import StatePaths
 from dra_shim.status import notices
 from dra_shim.status.claim_writer import ClaimWriter
-from dra_shim.status.reasons import Occurrence, of_notice
+from dra_shim.status.reasons import EventSpec, of_notice
 from dra_shim.status.record_watch import follow
-from dra_shim.status.recorder import EventPoster
-from dra_shim.status.summary import Standing, verdict
+from dra_shim.status.recorder import EventRecorder
+from dra_shim.status.summary import ClaimRecords, status_update
 from dranet_nri.component.clock import REAL, Alarm, Timing
 from dranet_nri.model import ObjectRef
 
@@ -33,18 +33,18 @@ class _Known:
     """
 
     claim: ObjectRef
-    standing: Standing
+    standing: ClaimRecords
     passing_since: float = inf
     again: float = inf
 
 
-class StatusReporter:
+class StatusController:
     """Reports on one node's claims. It can be run again after it failed or was cancelled."""
 
     def __init__(
         self,
-        api: Api,
-        state: State,
+        api: ApiClient,
+        state: StatePaths,
         node: str,
         notify: notices.Notify,
         timing: Timing = REAL,
@@ -61,22 +61,22 @@ class StatusReporter:
         self._state = state
         self._timing = timing
         self._writer = ClaimWriter(api, node, notify, timing)
-        self._poster = EventPoster(api, node, notify, timing)
+        self._poster = EventRecorder(api, node, notify, timing)
         self._alarm = Alarm(timing)
         self._known: dict[str, _Known] = {}
-        self._stranded: dict[str, Stranded] = {}  # claim UID → who waits for it in vain
+        self._stranded: dict[str, PodSuperseded] = {}  # claim UID → who waits for it in vain
 
     def tell(self, notice: PrepareNotice) -> None:
         """Post what preparing notes, where users should read it."""
         self.event(*of_notice(notice, self._timing.wall()))
-        if isinstance(notice, Stranded):
+        if isinstance(notice, PodSuperseded):
             self._stranded[notice.claim.uid] = notice
             known = self._known.get(notice.claim.uid)
             if known is not None:
                 self._judge(known)
                 self._alarm.stir()
 
-    def event(self, *occurrences: Occurrence) -> None:
+    def event(self, *occurrences: EventSpec) -> None:
         """Post what happened."""
         self._poster.add(occurrences)
 
@@ -96,7 +96,7 @@ class StatusReporter:
         except ExceptionGroup as group:
             raise group.exceptions[0] from group
 
-    def _changed(self, standings: Mapping[str, Standing]) -> None:
+    def _changed(self, standings: Mapping[str, ClaimRecords]) -> None:
         for uid, standing in standings.items():
             record = standing.allocation or standing.attachment
             known = self._known.get(uid)
@@ -114,13 +114,13 @@ class StatusReporter:
     def _judge(self, known: _Known) -> None:
         now, standing = self._timing.clock(), self._with_waiting(known)
         known.passing_since = min(known.passing_since, now) if standing.is_passing else inf
-        found = verdict(standing, max(0.0, now - known.passing_since), self._timing.wall())
+        found = status_update(standing, max(0.0, now - known.passing_since), self._timing.wall())
         known.again = known.passing_since + found.again_s if found.again_s < inf else inf
         self._poster.add(found.occurrences)
         if found.devices is not None:
             self._writer.want(known.claim, found.devices, found.patience_s)
 
-    def _with_waiting(self, known: _Known) -> Standing:
+    def _with_waiting(self, known: _Known) -> ClaimRecords:
         """Add the pod that waits in vain, while the claim is recorded for the reported pod."""
         stranded, allocation = self._stranded.get(known.claim.uid), known.standing.allocation
         if stranded is None or allocation is None or allocation.pod.uid != stranded.pod.uid:

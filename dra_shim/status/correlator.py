@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, TypeVar
 
-from dra_shim.status.reasons import Occurrence
+from dra_shim.status.reasons import EventSpec
 
 BURST: Final = 25  # client-go tools/record: defaultSpamBurst
 REFILL_S: Final = 300.0  # the same: defaultSpamQPS is one in five minutes
@@ -28,14 +28,14 @@ V = TypeVar("V")
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingEvent:
     """Something to be posted: the last of so many.
 
     Attributes:
         tries: how often it could not be posted.
     """
 
-    occurrence: Occurrence
+    occurrence: EventSpec
     count: int = 1
     tries: int = 0
 
@@ -51,15 +51,15 @@ class _Bucket:
 
 
 @dataclass(slots=True)
-class Backlog:
+class EventCorrelator:
     """Events to post. Times are seconds of any one clock."""
 
     overflow: Callable[[], None]
-    _waiting: OrderedDict[Key, Waiting] = field(default_factory=OrderedDict)
+    _waiting: OrderedDict[Key, PendingEvent] = field(default_factory=OrderedDict)
     _told: OrderedDict[Key, int] = field(default_factory=OrderedDict)
     _buckets: OrderedDict[str, _Bucket] = field(default_factory=OrderedDict)
 
-    def add(self, occurrence: Occurrence) -> bool:
+    def add(self, occurrence: EventSpec) -> bool:
         """Take what happened; return whether there is something to post that was not before."""
         subject = occurrence.subject
         if not (subject.namespace and subject.name):
@@ -72,13 +72,13 @@ class Backlog:
             self.overflow()
             return False
         if before is None:
-            self._waiting[occurrence.key] = Waiting(occurrence)
+            self._waiting[occurrence.key] = PendingEvent(occurrence)
         else:
             before.occurrence, before.count = occurrence, before.count + 1
         _remember(self._told, occurrence.key, occurrence.at)
         return True
 
-    def take(self, now: float) -> Waiting | None:
+    def take(self, now: float) -> PendingEvent | None:
         """Return the oldest that may be posted now, taken out; None if there is none."""
         for key, waiting in self._waiting.items():
             bucket = self._bucket(waiting.occurrence.subject.uid)
@@ -89,13 +89,13 @@ class Backlog:
                 return waiting
         return None
 
-    def put_back(self, waiting: Waiting) -> None:
+    def put_back(self, waiting: PendingEvent) -> None:
         """Take back what could not be posted, behind everything else."""
         key = waiting.occurrence.key
         newer = self._waiting.pop(key, None)
         if newer is not None:
             count = newer.count + waiting.count
-            waiting = Waiting(newer.occurrence, count, waiting.tries)
+            waiting = PendingEvent(newer.occurrence, count, waiting.tries)
         self._waiting[key] = waiting
         self._bucket(key[0]).tokens += 1
 

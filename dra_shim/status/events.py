@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 from dra_shim.kubeapi import Document, Object
-from dra_shim.status.reasons import Occurrence
+from dra_shim.status.reasons import EventSpec
 from dra_shim.status.text import seconds_of, stamp_of
 from dranet_nri.model import DRIVER_NAME
 
@@ -19,13 +19,13 @@ MAX_NAME: Final = 253  # bytes of an object's name
 _HEX: Final = 16  # digits of the name's last part
 
 
-def event_name(occurrence: Occurrence) -> str:
+def event_name(occurrence: EventSpec) -> str:
     """Return the name of the event."""
     digest = sha256("\0".join(occurrence.key).encode()).hexdigest()[:_HEX]
     return f"{occurrence.subject.name[: MAX_NAME - _HEX - 1].rstrip('-.')}.{digest}"
 
 
-def new_event(occurrence: Occurrence, count: int, api_version: str, node: str) -> Object:
+def new_event(occurrence: EventSpec, count: int, api_version: str, node: str) -> Object:
     """Return the event in its first form.
 
     Args:
@@ -56,7 +56,7 @@ def new_event(occurrence: Occurrence, count: int, api_version: str, node: str) -
     }
 
 
-def counted(event: Document, occurrence: Occurrence, count: int) -> Object | None:
+def counted(event: Document, occurrence: EventSpec, count: int) -> Object | None:
     """Return the event with so many more occurrences, None if its count has them already.
 
     Args:

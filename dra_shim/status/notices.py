@@ -55,12 +55,12 @@ class EventLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class StatusSyncFailed:
     """Something failed, and is tried again after that many seconds."""
 
     error: ApiError
     retry_s: float
 
 
-Notice = Applied | ClaimGone | ClaimRefused | StatusNotKept | Posted | EventLost | Trouble
+Notice = Applied | ClaimGone | ClaimRefused | StatusNotKept | Posted | EventLost | StatusSyncFailed
 Notify = Callable[[Notice], None]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_shim.prepare.interfaces import (
+    ClaimPrepared,
     Notice,
-    Prepared,
+    OrphansRemoved,
+    PodSuperseded,
     PrepareFailed,
-    Stranded,
-    Swept,
     UnprepareFailed,
 )
 from dra_shim.status.conditions import HELD, PENDING, failure_reason, held_message, pending_message
@@ -29,7 +29,7 @@ DEVICE_WARNING: Final = "NetworkDeviceWarning"
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
+class EventSpec:
     """One thing that happened.
 
     Attributes:
@@ -54,10 +54,10 @@ class Occurrence:
         return self.subject.uid, self.reason, self.message
 
 
-def of_notice(notice: Notice, now_s: float) -> tuple[Occurrence, ...]:
+def of_notice(notice: Notice, now_s: float) -> tuple[EventSpec, ...]:
     """Return the event specs of a Prepare notification."""
     match notice:
-        case Prepared(claim, pod, gated=False):
+        case ClaimPrepared(claim, pod, gated=False):
             text = (
                 f"no container lists claim {claim.name} in resources.claims, or a request of it is"
                 " listed by none, so none is held back until its devices are there; list the whole"
@@ -68,17 +68,17 @@ def of_notice(notice: Notice, now_s: float) -> tuple[Occurrence, ...]:
             return (_of_claim(claim, PREPARE_FAILED, message, now_s),)
         case UnprepareFailed(claim, message):
             return (_of_claim(claim, UNPREPARE_FAILED, message, now_s),)
-        case Swept(claim, pod, reason):
+        case OrphansRemoved(claim, pod, reason):
             text = f"the node's record of it for pod {pod} was dropped: {reason}"
             return (_of_claim(claim, SWEPT, text, now_s, warning=False),)
-        case Stranded(claim, pod, waiting):
+        case PodSuperseded(claim, pod, waiting):
             text = f"claim {claim.name}: {held_message(pod, 'this pod')}"
             return tuple(_of_pod(pod, HELD, text, now_s, once=True) for pod in waiting)
         case _:
             return ()
 
 
-def of_attachment(attachment: Attachment, now_s: float) -> tuple[Occurrence, ...]:
+def of_attachment(attachment: Attachment, now_s: float) -> tuple[EventSpec, ...]:
     """Return the event specs of the plugin's record of a claim, for its pod."""
     told = [
         _of_pod(attachment.pod, DEVICE_WARNING, f"{name}: {warning}", now_s, once=True)
@@ -96,7 +96,7 @@ def of_attachment(attachment: Attachment, now_s: float) -> tuple[Occurrence, ...
 
 def of_delay(
     allocation: Allocation, attachment: Attachment | None, now_s: float
-) -> tuple[Occurrence, ...]:
+) -> tuple[EventSpec, ...]:
     """Return the event spec of a pod whose claim waits for long."""
     text = f"claim {allocation.claim.name}: {pending_message(allocation, attachment)}"
     return (_of_pod(allocation.pod, PENDING, text, now_s, once=True),)
@@ -104,12 +104,12 @@ def of_delay(
 
 def _of_pod(
     pod: ObjectRef, reason: str, message: str, at_s: float, *, once: bool = False
-) -> Occurrence:
-    return Occurrence("Pod", pod, reason, one_line(message, MAX_MESSAGE), int(at_s), once)
+) -> EventSpec:
+    return EventSpec("Pod", pod, reason, one_line(message, MAX_MESSAGE), int(at_s), once)
 
 
 def _of_claim(
     claim: ObjectRef, reason: str, message: str, at_s: float, *, warning: bool = True
-) -> Occurrence:
+) -> EventSpec:
     text = one_line(message, MAX_MESSAGE)
-    return Occurrence("ResourceClaim", claim, reason, text, int(at_s), warning=warning)
+    return EventSpec("ResourceClaim", claim, reason, text, int(at_s), warning=warning)

@@ -10,19 +10,19 @@ from contextlib import ExitStack, closing, contextmanager
 from math import inf
 from typing import Final, NoReturn
 
-from dra_shim.settings.common import State
-from dra_shim.status.summary import Standing
+from dra_shim.settings.common import StatePaths
+from dra_shim.status.summary import ClaimRecords
 from dranet_nri.component.clock import REAL, Alarm, Timing
 from dranet_nri.component.deferred import DeferredReader
 from dranet_nri.state.reader import AllocationReader, AttachmentReader
 
 RETRY_S: Final = 5.0  # before a record that could not be read is tried again
 
-Changed = Callable[[Mapping[str, Standing]], None]
+Changed = Callable[[Mapping[str, ClaimRecords]], None]
 
 
 async def follow(
-    state: State, known: Iterable[str], changed: Changed, timing: Timing = REAL
+    state: StatePaths, known: Iterable[str], changed: Changed, timing: Timing = REAL
 ) -> NoReturn:
     """Report the records of all claims, then those of claims whose records change.
 
@@ -47,7 +47,7 @@ async def follow(
         touched = frozenset(known).union(recorded)
         while True:
             standings = {
-                uid: Standing(allocations.get(uid), attachments.get(uid))
+                uid: ClaimRecords(allocations.get(uid), attachments.get(uid))
                 for uid in sorted(touched)
                 if not any(uid in reader.broken for reader in readers)
             }

@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 from dra_shim.kubeapi import (
     CLAIM,
     EVENT,
-    Api,
+    ApiClient,
     ApiError,
     ConflictError,
     NotFoundError,
@@ -25,9 +25,9 @@ from dra_shim.kubeapi import (
     name_of,
 )
 from dra_shim.status import notices
-from dra_shim.status.correlator import MAX_WAITING, Backlog, Waiting
+from dra_shim.status.correlator import MAX_WAITING, EventCorrelator, PendingEvent
 from dra_shim.status.events import counted, new_event
-from dra_shim.status.reasons import Occurrence
+from dra_shim.status.reasons import EventSpec
 from dranet_nri.component.backoff import pause_after
 from dranet_nri.component.clock import REAL, Alarm, Timing
 
@@ -36,12 +36,12 @@ LONGEST_PAUSE_S: Final = 60.0
 MAX_TRIES: Final = 12  # of an event, 7 minutes if it is the only one; client-go: maxTriesPerEvent
 
 
-class EventPoster:
+class EventRecorder:
     """Posts events."""
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         node: str,
         notify: notices.Notify,
         timing: Timing = REAL,
@@ -60,12 +60,12 @@ class EventPoster:
         self._clock = timing.clock
         self._random = timing.random
         self._alarm = Alarm(timing)
-        self._backlog = Backlog(lambda: self._lose(f"{MAX_WAITING} events wait already"))
+        self._backlog = EventCorrelator(lambda: self._lose(f"{MAX_WAITING} events wait already"))
         self._failures = 0
         self._pause_until = -inf
         self._lost: set[str] = set()  # why, since one was posted
 
-    def add(self, occurrences: Iterable[Occurrence]) -> None:
+    def add(self, occurrences: Iterable[EventSpec]) -> None:
         """Queue an event to be posted soon; a repeated one is not queued again."""
         for event in occurrences:
             if self._backlog.add(event):
@@ -87,7 +87,7 @@ class EventPoster:
     def _due(self) -> float:
         return max(self._backlog.due(self._clock()), self._pause_until)
 
-    async def _report(self, waiting: Waiting) -> None:
+    async def _report(self, waiting: PendingEvent) -> None:
         try:
             await self._post(waiting)
         except (UnavailableError, RejectedError, ConflictError) as error:
@@ -111,16 +111,16 @@ class EventPoster:
         pause_s = max(after_s, wanted_s)
         self._failures += 1
         self._pause_until = self._clock() + pause_s
-        self._notify(notices.Trouble(error, pause_s))
+        self._notify(notices.StatusSyncFailed(error, pause_s))
 
-    def _again(self, waiting: Waiting, error: ApiError) -> None:
+    def _again(self, waiting: PendingEvent, error: ApiError) -> None:
         waiting.tries += 1
         if waiting.tries < MAX_TRIES:
             self._backlog.put_back(waiting)
         else:
             self._lose(f"tried {waiting.tries} times: {error}")
 
-    async def _post(self, waiting: Waiting) -> None:
+    async def _post(self, waiting: PendingEvent) -> None:
         what, count = waiting.occurrence, waiting.count
         space = what.subject.namespace
         event = new_event(what, count, await self._api_version(what), self._node)
@@ -134,7 +134,7 @@ class EventPoster:
             await self._api.replace(EVENT, told, space)
         self._notify(notices.Posted(name_of(event), what.reason, count))
 
-    async def _api_version(self, what: Occurrence) -> str:
+    async def _api_version(self, what: EventSpec) -> str:
         if what.kind != CLAIM.name:
             return "v1"
         return f"{CLAIM.group}/{await self._api.version(CLAIM)}"

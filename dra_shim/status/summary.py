@@ -11,7 +11,7 @@ from math import inf
 from typing import Final
 
 from dra_shim.status.conditions import DeviceStatus, device_statuses, is_passing
-from dra_shim.status.reasons import Occurrence, of_attachment, of_delay
+from dra_shim.status.reasons import EventSpec, of_attachment, of_delay
 from dranet_nri.model import Allocation, Attachment, ObjectRef, Phase
 
 SLOW_S: Final = 30.0  # a claim that is on its way for that long is late
@@ -21,7 +21,7 @@ NEWS_S: Final = 3600.0  # events are kept that long (--event-ttl); older failure
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ClaimRecords:
     """Records of one claim, and the pods that wait for it in vain.
 
     Attributes:
@@ -43,7 +43,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StatusUpdate:
     """The status to write and the events to post.
 
     Attributes:
@@ -53,29 +53,29 @@ class Verdict:
     """
 
     devices: tuple[DeviceStatus, ...] | None
-    occurrences: tuple[Occurrence, ...] = ()
+    occurrences: tuple[EventSpec, ...] = ()
     patience_s: float = GATHER_S
     again_s: float = inf
 
 
-def verdict(standing: Standing, age_s: float, now_s: float) -> Verdict:
+def status_update(standing: ClaimRecords, age_s: float, now_s: float) -> StatusUpdate:
     """Return what records come to.
 
     Args:
         standing: the records, and the pods that wait in vain.
-        age_s: for how long the claim has been on its way; see `Standing.is_passing`.
+        age_s: for how long the claim has been on its way; see `ClaimRecords.is_passing`.
         now_s: Unix seconds.
     """
     allocation, attachment = standing.allocation, standing.attachment
     told = of_attachment(attachment, now_s) if attachment else ()
     told = tuple(event for event in told if now_s - event.at < NEWS_S)
     if allocation is None:
-        return Verdict((), told, DEPARTURE_S)
+        return StatusUpdate((), told, DEPARTURE_S)
     if standing.is_passing:
         if age_s < SLOW_S:
-            return Verdict(None, told, again_s=SLOW_S)
+            return StatusUpdate(None, told, again_s=SLOW_S)
         if attachment is None or attachment.phase is not Phase.DETACHING:
             told = (*told, *of_delay(allocation, attachment, now_s))
     ended = attachment is not None and attachment.phase is Phase.HOME
     patience_s = DEPARTURE_S if ended else GATHER_S
-    return Verdict(device_statuses(allocation, attachment, standing.waiting), told, patience_s)
+    return StatusUpdate(device_statuses(allocation, attachment, standing.waiting), told, patience_s)

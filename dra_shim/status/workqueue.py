@@ -25,7 +25,7 @@ Devices = tuple[DeviceStatus, ...]
 
 
 @dataclass(slots=True)
-class Job:
+class ClaimItem:
     """One claim.
 
     Attributes:
@@ -42,13 +42,13 @@ class Job:
     failures: int = 0
 
 
-class Agenda:
+class ClaimQueue:
     """All claims. Times are seconds of any one clock."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         """Start empty; random gives 0 to 1."""
         self._random = random
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, ClaimItem] = {}
         self._silences = 0
         self._silent_until = -inf
 
@@ -62,19 +62,19 @@ class Agenda:
         """Queue the status of a claim, to be written after this delay."""
         job = self._jobs.get(claim.uid)
         if job is None:
-            job = self._jobs[claim.uid] = Job(claim, devices)
+            job = self._jobs[claim.uid] = ClaimItem(claim, devices)
         elif job.devices == devices:
             return
         job.devices = devices
         job.due = max(now + patience_s, job.not_before)
 
-    def begin(self) -> Job:
+    def begin(self) -> ClaimItem:
         """Return the claim that is due first; it is being seen to from now on."""
         job = min(self._jobs.values(), key=lambda job: job.due)
         job.due = inf
         return job
 
-    def done(self, job: Job, now: float, *, wrote: bool) -> None:
+    def done(self, job: ClaimItem, now: float, *, wrote: bool) -> None:
         """End with a claim whose status was brought up to date, or was so."""
         job.failures = 0
         job.not_before = now + REST_S if wrote else -inf
@@ -83,15 +83,15 @@ class Agenda:
         elif not job.devices:
             self.forget(job)
 
-    def put_off(self, job: Job, until: float) -> None:
+    def put_off(self, job: ClaimItem, until: float) -> None:
         """Postpone a claim until then, also if it changes."""
         job.due = job.not_before = until
 
-    def forget(self, job: Job) -> None:
+    def forget(self, job: ClaimItem) -> None:
         """End with a claim that is gone."""
         self._jobs.pop(job.claim.uid, None)
 
-    def hindered(self, job: Job, now: float, *, lasting: bool) -> float:
+    def hindered(self, job: ClaimItem, now: float, *, lasting: bool) -> float:
         """End with a claim that could not be written; return how many seconds it is left alone.
 
         Args:
@@ -111,7 +111,7 @@ class Agenda:
         """Note that the server answers."""
         self._silences = 0
 
-    def silenced(self, job: Job, now: float, *, after_s: float = 0.0) -> float:
+    def silenced(self, job: ClaimItem, now: float, *, after_s: float = 0.0) -> float:
         """End with a claim, and leave the server alone; return for how many seconds.
 
         Args:

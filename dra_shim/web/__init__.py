@@ -8,20 +8,20 @@ pages.py              pages by path
 server.py             HTTP
 """
 
-from dra_shim.web.healthz import Checks
+from dra_shim.web.healthz import HealthChecks
 from dra_shim.web.metrics import MeteredDriver, Metrics
 from dra_shim.web.pages import pages
 from dra_shim.web.plugin_metrics import PluginSigns
-from dra_shim.web.server import Listening, Notice, PageFailed, WebServer
+from dra_shim.web.server import Notice, PageFailed, ServerListening, WebServer
 
 __all__ = [
-    "Checks",
-    "Listening",
+    "HealthChecks",
     "MeteredDriver",
     "Metrics",
     "Notice",
     "PageFailed",
     "PluginSigns",
+    "ServerListening",
     "WebServer",
     "pages",
 ]

@@ -19,7 +19,7 @@ ANSWER_S: Final = 1.5  # for each of three answers: the manifests' probes wait f
 
 
 @dataclass(frozen=True, slots=True)
-class Checks:
+class HealthChecks:
     """The questions.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import Final, assert_never
 
 from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status
 from dra_shim.kubeletplugin import Driver
-from dra_shim.prepare import Answer
+from dra_shim.prepare import PrepareResult
 from dra_shim.web.process_collector import process_text
 from dranet_nri.component.metrics import Counter, Gauge, Histogram, exposition
 from dranet_nri.component.supervisor import PartFailed
@@ -73,19 +73,19 @@ class CallCounts:
     def on_prepare(self, notice: prepare.Notice) -> None:
         """Count what became of a claim."""
         match notice:
-            case prepare.Prepared():
+            case prepare.ClaimPrepared():
                 self._claims.add("prepared" if notice.gated else "prepared_ungated")
-            case prepare.Unprepared():
+            case prepare.ClaimUnprepared():
                 self._claims.add("unprepared")
-            case prepare.Swept():
+            case prepare.OrphansRemoved():
                 self._claims.add("orphan_dropped")
             case prepare.PrepareFailed():
                 self._failures.add(PREPARE, notice.kind)
             case prepare.UnprepareFailed():
                 self._failures.add(UNPREPARE, notice.kind)
-            case prepare.Stranded():
+            case prepare.PodSuperseded():
                 self._claims.add("stranded", by=int(bool(notice.waiting)))
-            case prepare.SweepFailed():
+            case prepare.OrphanRemovalFailed():
                 self._failures.add("Sweep", "internal")
             case prepare.PrepareWaits():
                 pass  # what becomes of it counts
@@ -95,7 +95,7 @@ class CallCounts:
     def on_kubelet(self, notice: kubeletplugin.Notice) -> None:
         """Count the events of the sockets and of the registration."""
         match notice:
-            case kubeletplugin.Registered():
+            case kubeletplugin.KubeletRegistration():
                 self._registered.set(int(not notice.reason))
             case kubeletplugin.SocketReplaced():
                 self._sockets.add("replaced")
@@ -155,7 +155,7 @@ class ServerCounts:
     def on_slices(self, notice: resourceslice.Notice) -> None:
         """Count what became of the node's slices."""
         match notice:
-            case resourceslice.Published():
+            case resourceslice.SlicesPublished():
                 self.published = True
                 self._devices.set_all({("total",): notice.devices, ("rdma",): self._rdma})
                 self._at.set(round(self._wall(), 3))
@@ -165,7 +165,7 @@ class ServerCounts:
                 self._refused.add()
             case resourceslice.FeaturesMissing():
                 self._lacking.set_all({(gate.value,): 1 for gate in notice.features})
-            case resourceslice.Trouble():
+            case resourceslice.SliceSyncFailed():
                 self.errors.add("slices", notice.error.kind)
             case resourceslice.FieldsDropped():
                 pass  # the log names them
@@ -206,7 +206,7 @@ class StatusCounts:
                 self._events.add("posted", by=notice.count)
             case status.EventLost():
                 self._events.add("lost")
-            case status.Trouble():
+            case status.StatusSyncFailed():
                 self._errors.add("status", notice.error.kind)
             case _:
                 assert_never(notice)
@@ -245,22 +245,22 @@ class NodeCounts:
     def on_node(self, notice: discovery.Notice) -> None:
         """Count what became of the node's devices."""
         match notice:
-            case discovery.Seen():
+            case discovery.DevicesChanged():
                 self._seen = notice.devices
                 self._ailing -= {name for name, _ in notice.withdrawn}
-            case discovery.LeftOut():
+            case discovery.DevicesExcluded():
                 pass  # hardware that is not for pods is no trouble
-            case discovery.Ailing():
+            case discovery.DeviceUnhealthy():
                 self._ailing.add(notice.device)
-            case discovery.Recovered():
+            case discovery.DeviceHealthy():
                 self._ailing.discard(notice.device)
-            case discovery.LookFailed():
+            case discovery.ScanFailed():
                 self._looks.add("failed")
-            case discovery.LookStuck():
+            case discovery.ScanHung():
                 self._looks.add("stuck")
-            case discovery.Deaf():
+            case discovery.EventSourceLost():
                 self._deaf.add(notice.source)
-            case discovery.Untold():
+            case discovery.TcxUnavailable():
                 self._looks.add("untold")
             case _:
                 assert_never(notice)
@@ -284,7 +284,7 @@ class Metrics:
 
     def on_node(self, notice: discovery.Notice) -> None:
         """Count what became of the node's devices, published or not."""
-        if isinstance(notice, discovery.Seen):
+        if isinstance(notice, discovery.DevicesChanged):
             self.server.offers(notice.rdma)
         self.node.on_node(notice)
 
@@ -308,7 +308,7 @@ class MeteredDriver:
 
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
-    ) -> Mapping[str, Answer]:
+    ) -> Mapping[str, PrepareResult]:
         """See Driver."""
         begin = self.clock()
         answers = await self.driver.prepare(claims, limit_s)

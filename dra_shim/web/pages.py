@@ -7,14 +7,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from dra_shim.web.healthz import Checks
+from dra_shim.web.healthz import HealthChecks
 from dra_shim.web.metrics import Metrics
 from dra_shim.web.plugin_metrics import PluginSigns
 from dra_shim.web.server import MakePage, Page
 from dranet_nri.component.metrics import CONTENT_TYPE
 
 
-def pages(metrics: Metrics, plugin: PluginSigns, checks: Checks) -> Mapping[str, MakePage]:
+def pages(metrics: Metrics, plugin: PluginSigns, checks: HealthChecks) -> Mapping[str, MakePage]:
     """Return path → what makes the page."""
     return {
         "/metrics": partial(_numbers, metrics, plugin),

@@ -20,7 +20,7 @@ from typing import Final
 
 import h11
 
-from dra_shim.settings.listen_address import Address
+from dra_shim.settings.listen_address import ListenAddress
 
 REQUEST_S: Final = 30.0  # for a request to arrive
 ANSWER_S: Final = 5.0  # for an answer to leave
@@ -47,10 +47,10 @@ MakePage = Callable[[], Awaitable[Page]]
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ServerListening:
     """The pages can be had at that address."""
 
-    address: Address
+    address: ListenAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class PageFailed:
     cause: Exception
 
 
-Notice = Listening | PageFailed
+Notice = ServerListening | PageFailed
 
 
 class WebServer:
@@ -69,7 +69,7 @@ class WebServer:
 
     def __init__(
         self,
-        address: Address,
+        address: ListenAddress,
         pages: Mapping[str, MakePage],
         notify: Callable[[Notice], None],
         *,
@@ -107,7 +107,7 @@ class WebServer:
                 with socket.socket(fileno=os.dup(bound.fileno())) as listening:
                     listening.listen(_WAITING)
             port = server.sockets[0].getsockname()[1]
-            self._notify(Listening(Address(self._address.host, port)))
+            self._notify(ServerListening(ListenAddress(self._address.host, port)))
             await server.serve_forever()
         finally:
             server.close()

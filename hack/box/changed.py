@@ -66,6 +66,8 @@ _TABLE: Final = (
         "dra_shim/daemon dra_shim/discovery dra_shim/kubeapi dra_shim/kubeletplugin"
         " dra_shim/migration dra_shim/prepare dra_shim/resourceslice dra_shim/status dra_shim/web",
     ),
+    # `verify`: hack/prove runs it between two machines, the tier vm some of it
+    ("check pure vm cluster-vm", "dra_shim/verify"),
     # Decisions: prose that no test reads
     (
         "check",
@@ -74,7 +76,7 @@ _TABLE: Final = (
     # Manifests; hack/box/demo.py claims an example
     ("check pure cluster cluster-vm", "manifests/base manifests/components manifests/overlays"),
     ("check pure cluster", "manifests/helm"),
-    ("check pure process vm cluster", "manifests/examples"),
+    ("check pure process vm cluster cluster-vm", "manifests/examples"),
     ("check pure host", "manifests/node"),
     # Tests and what they share
     (
@@ -82,7 +84,7 @@ _TABLE: Final = (
         "tests/api tests/config tests/edits tests/fuzz tests/golden tests/inventory tests/kubelet"
         " tests/manifests tests/metrics tests/model tests/netlink tests/node tests/pauses"
         " tests/plan tests/prepare tests/rdma tests/runtimes tests/shim tests/slices tests/state"
-        " tests/status tests/wire",
+        " tests/status tests/verify tests/wire",
     ),
     ("check", "tests/bench"),
     ("check process", "tests/process"),

@@ -23,9 +23,9 @@ from dra_shim.kubeapi.errors import (
 )
 from dra_shim.kubeapi.requests import SLICE, Place
 from dra_shim.kubeapi.responses import (
-    Change,
-    Event,
-    Reply,
+    ApiResponse,
+    WatchEvent,
+    WatchEventType,
     name_of,
     read_event,
     read_listing,
@@ -41,9 +41,9 @@ ENDING = {"reason": "NamespaceTerminating", "field": "metadata.namespace", "mess
 DISCOVERY = requests.discovery(GROUP)
 
 
-def reply(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+def reply(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> ApiResponse:
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return Reply(status, text, headers or {})
+    return ApiResponse(status, text, headers or {})
 
 
 def said(code: int, reason: str = "", message: str = "no", **details: Any) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def test_the_best_version_is_chosen(served: list[str], best: str) -> None:
     ],
     ids=["no group", "no such object", "others", "an empty group"],
 )
-def test_a_server_without_the_group_is_told_what_to_do(answer: Reply, found: str) -> None:
+def test_a_server_without_the_group_is_told_what_to_do(answer: ApiResponse, found: str) -> None:
     with pytest.raises(NotServedError, match=f"{found}.*enable DynamicResourceAllocation"):
         read_versions(DISCOVERY, answer, GROUP)
 
@@ -242,11 +242,11 @@ def test_a_server_that_cannot_say_is_asked_again() -> None:
 # --------------------------------------------------------------------------- events
 
 
-@pytest.mark.parametrize("change", list(Change))
-def test_an_event_is_a_change_and_an_object(change: Change) -> None:
+@pytest.mark.parametrize("change", list(WatchEventType))
+def test_an_event_is_a_change_and_an_object(change: WatchEventType) -> None:
     line = json.dumps({"type": change, "object": {"metadata": {"name": "a"}}}).encode()
 
-    assert read_event(ASKED, line) == Event(change, {"metadata": {"name": "a"}})
+    assert read_event(ASKED, line) == WatchEvent(change, {"metadata": {"name": "a"}})
 
 
 @pytest.mark.parametrize(
@@ -276,11 +276,11 @@ def test_what_is_no_event_ends_the_watch(line: bytes) -> None:
 def test_garbage_is_an_error_of_ours(body: bytes, status: int) -> None:
     for read in (read_object, read_listing):
         with suppress(ApiError):
-            read(ASKED, Reply(status, body, {"retry-after": body.decode(errors="replace")}))
+            read(ASKED, ApiResponse(status, body, {"retry-after": body.decode(errors="replace")}))
     with suppress(ApiError):
         read_event(ASKED, body)
     with suppress(ApiError):
-        read_versions(DISCOVERY, Reply(status, body, {}), GROUP)
+        read_versions(DISCOVERY, ApiResponse(status, body, {}), GROUP)
 
 
 JSON = st.recursive(

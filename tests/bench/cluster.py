@@ -17,10 +17,10 @@ from typing import Final
 
 import httpx2
 
-from dra_shim.kubeapi import NODE, Api, connect
+from dra_shim.kubeapi import NODE, ApiClient, connect
 from dra_shim.kubeapi.kubeconfig import from_kubeconfig
-from dra_shim.pool import Goods, goods_of
-from dra_shim.resourceslice import Notice, Published, Publisher, Trouble
+from dra_shim.pool import DriverResources, driver_resources
+from dra_shim.resourceslice import Notice, ResourceSliceController, SlicesPublished, SliceSyncFailed
 from dranet_nri.model import Device, DeviceKey
 from tests.bench.table import Row, machine, render, say
 from tests.cluster.control_plane import ControlPlane
@@ -44,11 +44,12 @@ class Fleet:
     def __init__(self, client: Callable[[], httpx2.AsyncClient], count: int) -> None:
         """Prepare; no node is there before start."""
         self._http = client()
-        self._api = Api(self._http)
+        self._api = ApiClient(self._http)
         self.names = [f"bench-{number:04d}" for number in range(count)]
         self.notices: list[Notice] = []
         self._publishers = {
-            name: Publisher(Api(client()), name, self.notices.append) for name in self.names
+            name: ResourceSliceController(ApiClient(client()), name, self.notices.append)
+            for name in self.names
         }
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -63,7 +64,7 @@ class Fleet:
             self._tasks.add(asyncio.create_task(self._publishers[name].run()))
 
         await asyncio.gather(*map(one, self.names))
-        while self.said(Published) < len(self.names):  # noqa: ASYNC110 - of a thousand publishers
+        while self.said(SlicesPublished) < len(self.names):  # noqa: ASYNC110 - of a thousand publishers
             await asyncio.sleep(0.2)
 
     async def storm(self, seconds: float) -> None:
@@ -93,10 +94,10 @@ class Fleet:
         return sum(int(number) for verb, number in found if verb in WRITES)
 
 
-def goods(node: str, *, well: bool) -> Goods:
+def goods(node: str, *, well: bool) -> DriverResources:
     """Return 8 NICs, the first of them without a carrier unless all is well."""
     devices = [nic(number) for number in range(NICS)]
-    return goods_of(node, devices, ills={} if well else {devices[0].name: "NoCarrier"})
+    return driver_resources(node, devices, ills={} if well else {devices[0].name: "NoCarrier"})
 
 
 def nic(number: int) -> Device:
@@ -142,7 +143,7 @@ async def measure(plane: ControlPlane, count: int) -> list[Row]:
             budget=f"{BOUND:.0f}",
             met=flapping <= BOUND,
         ),
-        Row("troubles told", str(fleet.said(Trouble))),
+        Row("troubles told", str(fleet.said(SliceSyncFailed))),
     ]
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from struct import pack
 from typing import Final
 
-from dra_shim.discovery import Choice
-from dra_shim.discovery.snapshot import view_of
+from dra_shim.discovery import DeviceSelection
+from dra_shim.discovery.snapshot import snapshot_of
 from dranet_nri.facts.links import RTM_GETQDISC, RTM_GETTFILTER
 from dranet_nri.facts.netlink_events import NetEvent, NetEventKind
 from dranet_nri.facts.scan import Scanner
@@ -156,7 +156,7 @@ def measure(rows: list[Row], notes: list[str], node: Node) -> None:
         scanner.hear([NetEvent(NetEventKind.LINK, index)])
         return scanner.scan(whole=False)
 
-    found = len(view_of("box", facts, (), Choice(filter="")).devices)
+    found = len(snapshot_of("box", facts, (), DeviceSelection(filter="")).devices)
     assert found == len(node.names), f"{found} devices of {len(node.names)} are offered"
     assert again() == facts
     for what, ours, floor, budget in (
@@ -171,7 +171,10 @@ def measure(rows: list[Row], notes: list[str], node: Node) -> None:
         rows.append(scan_row(what, best(ours), best(floor), budget))
     say("inventory: from facts to what is offered")
     rows.append(
-        Row("what is offered, from a scan", ms(best(lambda: view_of("box", facts, (), Choice()))))
+        Row(
+            "what is offered, from a scan",
+            ms(best(lambda: snapshot_of("box", facts, (), DeviceSelection()))),
+        )
     )
     notes.append(
         f"scan: CPU time of the best of {TRIES}; sysfs is a made-up tree of files, links are veths"

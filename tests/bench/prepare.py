@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.component.files import RealFs, save
 from dranet_nri.state.record import encode_allocation
 from tests.bench.table import Row, ms, say, spread
@@ -51,7 +51,7 @@ def run(rows: list[Row], notes: list[str]) -> None:
     say(f"prepare: a claim on a node with {OTHERS} others, {ROUNDS} times")
     with tempfile.TemporaryDirectory(dir=PLACE) as place:
         directory = Path(place)
-        with closing(Bench(State(directory / "state", directory / "run"))) as bench:
+        with closing(Bench(StatePaths(directory / "state", directory / "run"))) as bench:
             for number in range(OTHERS):
                 name = f"other-{number}"
                 bench.prepare(bench.cluster.add(name, name, f"nic-{number}"))

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from dra_shim.daemon.sources import ServerSource
-from dra_shim.kubeapi import SLICE, Api, ConflictError, connect
+from dra_shim.kubeapi import SLICE, ApiClient, ConflictError, connect
 from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from dra_shim.kubeletplugin import KubeletPlugin, Sockets, dra_services, sockets_of
-from dra_shim.prepare import Answer, ClaimSource, PreparedDevice
+from dra_shim.prepare import ClaimSource, PreparedDevice, PrepareResult
 from dranet_nri.cdi.edits import METADATA_ROOT
 from dranet_nri.errors import DranetError
 from dranet_nri.model import ObjectRef
@@ -50,7 +50,7 @@ class GpuDriver:
 
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
-    ) -> Mapping[str, Answer]:
+    ) -> Mapping[str, PrepareResult]:
         """Answer NodePrepareResources."""
         return {ref.uid: await self._prepare(ref) for ref in claims}
 
@@ -62,13 +62,13 @@ class GpuDriver:
                 path.unlink()
         return {ref.uid: "" for ref in claims}
 
-    async def _prepare(self, ref: ObjectRef) -> Answer:
+    async def _prepare(self, ref: ObjectRef) -> PrepareResult:
         try:
             claim: Any = await self._claims.claim(ref)
         except DranetError as error:
-            return Answer(error=str(error))
+            return PrepareResult(error=str(error))
         if claim is None or claim["metadata"]["uid"] != ref.uid:
-            return Answer(error=f"claim {ref}: there is none")
+            return PrepareResult(error=f"claim {ref}: there is none")
         found: dict[str, list[Document]] = {}
         for entry in claim["status"]["allocation"]["devices"]["results"]:
             if entry["driver"] == self._driver:
@@ -76,7 +76,7 @@ class GpuDriver:
         devices = [self._cdi_device(claim, request, given) for request, given in found.items()]
         spec = {"cdiVersion": "0.5.0", "kind": f"{self._driver}/gpu", "devices": devices}
         _write(self._spec_path(ref), json.dumps(spec))
-        return Answer(
+        return PrepareResult(
             tuple(
                 PreparedDevice(
                     request,
@@ -123,7 +123,9 @@ class GpuDriver:
         }
 
 
-async def publish_gpus(api: Api, node: str, gpus: Iterable[Gpu], driver: str = NVIDIA) -> None:
+async def publish_gpus(
+    api: ApiClient, node: str, gpus: Iterable[Gpu], driver: str = NVIDIA
+) -> None:
     """Publish a node's GPUs as the driver's whole pool, unless it is there; none, nothing."""
     listed = list(gpus)
     if listed:
@@ -132,7 +134,7 @@ async def publish_gpus(api: Api, node: str, gpus: Iterable[Gpu], driver: str = N
             await api.create(SLICE, document)
 
 
-async def keep_published(api: Api, node: str, gpus: Sequence[Gpu], driver: str) -> None:
+async def keep_published(api: ApiClient, node: str, gpus: Sequence[Gpu], driver: str) -> None:
     """Publish again whatever somebody deletes, until cancelled."""
     while True:
         try:
@@ -149,7 +151,7 @@ def kubelet_plugin(driver: str, sockets: Sockets, behind: GpuDriver) -> KubeletP
 
 async def serve(args: argparse.Namespace) -> None:
     """Publish and answer until cancelled."""
-    api = Api(connect(from_kubeconfig(args.kubeconfig)))
+    api = ApiClient(connect(from_kubeconfig(args.kubeconfig)))
     sockets = sockets_of(args.kubelet_root, args.driver)
     behind = GpuDriver(args.driver, ServerSource(api), sockets.service.parent, args.cdi_root)
     gpus = getattr(machines, args.machine)().gpus

@@ -9,13 +9,21 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 NAME: Final = "localhost/box:1"
+JOBS: Final = "localhost/jobs:1"
+TOOLS: Final = "localhost/tools:1"
+# What `verify` runs in its pods.
+PROGRAMS: Final = (
+    *("cat", "grep", "ib_read_lat", "ib_write_bw", "ip", "iperf3", "ping", "rping", "sed", "sh"),
+    *("sleep", "sort", "test", "timeout", "touch", "tr"),
+)
 COMMANDS: Final = (
     "cat", "echo", "env", "false", "grep", "head", "id", "ip", "ls", "mount", "nc", "ping", "ps",
     "readlink", "sh", "sleep", "stat", "test", "touch", "true", "wc",
@@ -40,12 +48,15 @@ def build(busybox: Path) -> Image:
     Args:
         busybox: A statically linked busybox.
     """
-    layer = _layer(busybox.read_bytes())
+    return _image(_layer(busybox.read_bytes()), ["/bin/sleep", "1000000"], "/bin")
+
+
+def _image(layer: bytes, entrypoint: Sequence[str], path: str) -> Image:
     config = _json(
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Entrypoint": ["/bin/sleep", "1000000"], "Env": ["PATH=/bin"]},
+            "config": {"Entrypoint": [*entrypoint], "Env": [f"PATH={path}"]},
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
         }
     )
@@ -67,11 +78,34 @@ def write_archive(busybox: Path, target: Path) -> None:
         busybox: A statically linked busybox.
         target: Where the archive goes.
     """
-    image = build(busybox)
+    _write(NAME, build(busybox), target)
+
+
+def write_jobs(root: Path, target: Path) -> None:
+    """Write the image of distributed jobs: all but /usr, which a pod mounts from its node.
+
+    Args:
+        root: the root of image `jobs` (hack/box/image).
+        target: where the archive goes.
+    """
+    _write(JOBS, _image(_jobs_layer(root), ["/bin/bash"], "/usr/sbin:/usr/bin"), target)
+
+
+def write_tools(root: Path, target: Path) -> None:
+    """Write an image with the programs that `verify` runs, and what they load.
+
+    Args:
+        root: the root of image `jobs` (hack/box/image).
+        target: where the archive goes.
+    """
+    _write(TOOLS, _image(_tools_layer(root), ["/bin/sh"], "/usr/sbin:/usr/bin"), target)
+
+
+def _write(name: str, image: Image, target: Path) -> None:
     entry = _descriptor(MANIFEST, image.manifest)
     annotations = {
-        "io.containerd.image.name": NAME,
-        "org.opencontainers.image.ref.name": NAME.rpartition(":")[2],
+        "io.containerd.image.name": name,
+        "org.opencontainers.image.ref.name": name.rpartition(":")[2],
     }
     index = _json({"schemaVersion": 2, "manifests": [{**entry, "annotations": annotations}]})
     with tarfile.open(target, "w") as archive:
@@ -85,18 +119,64 @@ def _layer(busybox: bytes) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as layer:
         for name in DIRECTORIES:
-            directory = tarfile.TarInfo(name)
-            directory.type = tarfile.DIRTYPE
-            directory.mode = 0o755
-            layer.addfile(directory)
+            _add_directory(layer, name)
         _add_file(layer, "bin/busybox", busybox, mode=0o755)
         for name in COMMANDS:
-            link = tarfile.TarInfo(f"bin/{name}")
-            link.type = tarfile.SYMTYPE
-            link.linkname = "busybox"
-            layer.addfile(link)
+            _add_link(layer, f"bin/{name}", "busybox")
         _add_file(layer, "etc/passwd", b"root:x:0:0::/:/bin/sh\n")
     return out.getvalue()
+
+
+def _jobs_layer(root: Path) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as layer:
+        for name in ("dev", "opt", "proc", "root", "run", "sys", "tmp", "usr", "var"):
+            _add_directory(layer, name)
+        for name in ("bin", "lib", "lib64", "sbin"):
+            _add_link(layer, name, f"usr/{name}")
+        layer.add(root / "etc", "etc")
+    return out.getvalue()
+
+
+def _tools_layer(root: Path) -> bytes:
+    programs = [found for name in PROGRAMS for found in root.glob(f"usr/*bin/{name}")]
+    providers = [*root.glob("usr/lib/*/libibverbs/*.so")]
+    libraries = {path for file in (*programs, *providers) for path in _loaded(root, file)}
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", dereference=True) as layer:
+        for name in ("dev", "proc", "root", "run", "sys", "tmp", "var"):
+            _add_directory(layer, name)
+        for name in ("bin", "lib", "lib64", "sbin"):
+            _add_link(layer, name, f"usr/{name}")
+        for path in {*programs, *providers, *libraries, *root.glob("etc/libibverbs.d/*")}:
+            layer.add(path, str(path.relative_to(root)))
+    return out.getvalue()
+
+
+def _loaded(root: Path, file: Path) -> Iterator[Path]:
+    """Yield the shared libraries that a file of the image needs, the loader among them."""
+    (loader,) = root.glob("usr/lib64/ld-linux-*")
+    yield loader
+    (directory,) = root.glob("usr/lib/*-linux-gnu")
+    command = (loader, "--library-path", directory, "--list", file)
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    for word in listed.split():
+        if word.startswith(str(directory)):
+            yield Path(word)
+
+
+def _add_directory(archive: tarfile.TarFile, name: str) -> None:
+    directory = tarfile.TarInfo(name)
+    directory.type = tarfile.DIRTYPE
+    directory.mode = 0o1777 if name == "tmp" else 0o755
+    archive.addfile(directory)
+
+
+def _add_link(archive: tarfile.TarFile, name: str, target: str) -> None:
+    link = tarfile.TarInfo(name)
+    link.type = tarfile.SYMTYPE
+    link.linkname = target
+    archive.addfile(link)
 
 
 def _add_file(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from dra_shim.kubeapi import Api, connect, in_cluster
+from dra_shim.kubeapi import ApiClient, connect, in_cluster
 from tests.cluster.api import Object
 from tests.cluster.control_plane import ControlPlane
 
@@ -84,11 +84,11 @@ class Shim:
             "KUBERNETES_SERVICE_PORT": str(server.port),
         }
 
-    def asks(self, work: Callable[[Api], Awaitable[T]]) -> T:
+    def asks(self, work: Callable[[ApiClient], Awaitable[T]]) -> T:
         """Return what work gets, given the shim's own client."""
 
         async def scene() -> T:
-            api = Api(connect(in_cluster(self._environ, self._account)))
+            api = ApiClient(connect(in_cluster(self._environ, self._account)))
             try:
                 return await work(api)
             finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.kubeletplugin import KubeletPlugin, dra_services, sockets_of
-from dra_shim.prepare import Answer
+from dra_shim.prepare import PrepareResult
 from dranet_nri.model import DRIVER_NAME, ObjectRef
 
 KUBELET: Final = Path("/var/lib/kubelet")
@@ -23,9 +23,9 @@ class Dranet:
 
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
-    ) -> Mapping[str, Answer]:
+    ) -> Mapping[str, PrepareResult]:
         """Answer NodePrepareResources."""
-        return {claim.uid: Answer() for claim in claims}
+        return {claim.uid: PrepareResult() for claim in claims}
 
     async def unprepare(self, claims: Sequence[ObjectRef]) -> Mapping[str, str]:
         """Answer NodeUnprepareResources."""

@@ -10,8 +10,15 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dra_shim.resourceapi import ResourceClaim, Taken, parse_document
-from dra_shim.scheduling.allocator import AllocationError, Supply, Wanted, choose, pools_of, without
+from dra_shim.resourceapi import AllocatedResult, ResourceClaim, parse_document
+from dra_shim.scheduling.allocator import (
+    AllocationError,
+    DeviceSupply,
+    NamedClaim,
+    choose,
+    pools_of,
+    without,
+)
 from tests.cluster.api import Object
 from tests.cluster.site import Placed, Site
 
@@ -61,11 +68,11 @@ def our_refusals(site: Site, claims: Sequence[Object]) -> Iterator[str]:
             yield "\n".join(reasons)
 
 
-def _supply(site: Site, node: str) -> Supply:
-    return Supply(pools_of(site.slices(), node))
+def _supply(site: Site, node: str) -> DeviceSupply:
+    return DeviceSupply(pools_of(site.slices(), node))
 
 
-def _given(site: Site, pod: Placed, supply: Supply) -> tuple[Placed, list[Taken]]:
+def _given(site: Site, pod: Placed, supply: DeviceSupply) -> tuple[Placed, list[AllocatedResult]]:
     """Return the pod with devices of this supply, and what it takes."""
     numbers = itertools.count(1)
     grants = choose(
@@ -75,12 +82,12 @@ def _given(site: Site, pod: Placed, supply: Supply) -> tuple[Placed, list[Taken]
         new_uid=lambda: f"{pod.name}-{next(numbers)}",
     )
     devices = tuple((grant.request, grant.offer) for grant in grants)
-    taken = [Taken(grant.offer.id, grant.share_id, grant.consumed) for grant in grants]
+    taken = [AllocatedResult(grant.offer.id, grant.share_id, grant.consumed) for grant in grants]
     return replace(pod, devices=devices), taken
 
 
-def _wanted(claims: Sequence[Object]) -> list[Wanted]:
-    return [Wanted(claim.name, claim.spec) for claim in map(_parsed, claims)]
+def _wanted(claims: Sequence[Object]) -> list[NamedClaim]:
+    return [NamedClaim(claim.name, claim.spec) for claim in map(_parsed, claims)]
 
 
 def _parsed(document: Object) -> ResourceClaim:

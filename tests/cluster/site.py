@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from dra_shim.cel import matching_devices
-from dra_shim.pool import goods_of, physical_functions
-from dra_shim.resourceapi import DeviceClass, Offer, ResourceSlice, parse_document
+from dra_shim.pool import driver_resources, physical_functions
+from dra_shim.resourceapi import DeviceClass, ResourceSlice, SliceDevice, parse_document
 from tests.box.gpu_driver import publish_gpus
 from tests.box.waiting import wait_until
 from tests.cluster.api import Api, ApiError, Object
@@ -47,10 +47,10 @@ class Placed:
 
     name: str
     node: str
-    devices: tuple[tuple[str, Offer], ...]
+    devices: tuple[tuple[str, SliceDevice], ...]
     claims: tuple[Object, ...]
 
-    def of(self, request: str) -> tuple[Offer, ...]:
+    def of(self, request: str) -> tuple[SliceDevice, ...]:
         """Return the devices of a request."""
         return tuple(offer for name, offer in self.devices if name == request)
 
@@ -194,7 +194,9 @@ class Site:
             names = frozenset(ref.name for ref in both)
             async with bench.running():
                 physical = physical_functions(machine.facts)
-                await bench.publish(goods_of(node, machine.devices, names, physical=physical))
+                await bench.publish(
+                    driver_resources(node, machine.devices, names, physical=physical)
+                )
             await publish_gpus(api, node, machine.gpus)
 
     def _is_ready(self, node: str) -> bool:
@@ -205,7 +207,7 @@ class Site:
         items: list[Object] = self.api.get(f"{NAMESPACES}/{namespace}/pods")["items"]
         return sorted(items, key=lambda document: str(document["metadata"]["name"]))
 
-    def _placed(self, pod: Object, offers: dict[tuple[str, str, str], Offer]) -> Placed:
+    def _placed(self, pod: Object, offers: dict[tuple[str, str, str], SliceDevice]) -> Placed:
         metadata = pod["metadata"]
         claims = {claim["metadata"]["name"]: claim for claim in self.claims(metadata["namespace"])}
         own = tuple(claims[name] for name in _claims_of(pod))
@@ -217,7 +219,7 @@ class Site:
         return Placed(metadata["name"], pod["spec"]["nodeName"], tuple(devices), own)
 
 
-def values(offers: Sequence[Offer], attribute: str) -> list[object]:
+def values(offers: Sequence[SliceDevice], attribute: str) -> list[object]:
     """Return an attribute of each device."""
     return [offer.attribute(attribute) for offer in offers]
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from dra_shim.kubeapi import Api, connect
+from dra_shim.kubeapi import ApiClient, connect
 from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from tests.cluster.control_plane import ControlPlane
 
@@ -15,9 +15,9 @@ class RealSubject:
         self._cluster = cluster
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[Api]:
+    async def client(self) -> AsyncIterator[ApiClient]:
         """Use the one that runs."""
-        api = Api(connect(from_kubeconfig(self._cluster.kubeconfig)))
+        api = ApiClient(connect(from_kubeconfig(self._cluster.kubeconfig)))
         try:
             yield api
         finally:

@@ -18,7 +18,7 @@ from dra_shim.kubeapi import (
     CLAIM,
     EVENT,
     SLICE,
-    Api,
+    ApiClient,
     ApiError,
     ConflictError,
     RejectedError,
@@ -148,7 +148,7 @@ def test_each_node_gets_a_pod(installed: Installed, nodes: tuple[Workload, Workl
 def test_the_shim_publishes_its_own_node(ours: Shim, nodes: tuple[Workload, Workload]) -> None:
     node = nodes[0]
 
-    async def work(api: Api) -> list[int]:
+    async def work(api: ApiClient) -> list[int]:
         published = []
         for devices in (["nic0"], ["nic0", "nic1"]):
             bench = Bench(api, node.name)
@@ -171,7 +171,7 @@ def test_the_shim_reads_claims_and_pods(
     claim = new_claim(nodes[0])
     pod = ObjectRef("kube-system", f"shim-{nodes[0].name}", claim.uid)
 
-    async def work(api: Api) -> tuple[Any, Any]:
+    async def work(api: ApiClient) -> tuple[Any, Any]:
         source = ServerSource(api)
         return await source.claim(claim), await source.pod(pod)
 
@@ -189,7 +189,7 @@ def test_the_shim_tells_events(ours: Shim, nodes: tuple[Workload, Workload]) -> 
         "count": 1,
     }
 
-    async def work(api: Api) -> Any:
+    async def work(api: ApiClient) -> Any:
         await api.create(EVENT, event, space)
         told = dict(await api.get(EVENT, "failed", space))
         return await api.replace(EVENT, told | {"count": 2}, space)
@@ -354,7 +354,7 @@ def allocation(node: str) -> Any:
     return {"devices": {"results": [result]}, "nodeSelector": selector}
 
 
-async def report(api: Api, claim: ObjectRef, node: str) -> object:
+async def report(api: ApiClient, claim: ObjectRef, node: str) -> object:
     """Apply to a claim what became of nic0 of a node."""
     device = {"driver": "dra.net", "pool": node, "device": "nic0"}
     document = {

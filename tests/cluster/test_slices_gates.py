@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.pool import Feature, goods_of
+from dra_shim.pool import Feature, driver_resources
 from dra_shim.resourceslice import FeaturesMissing
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.subject import RealSubject
@@ -33,7 +33,9 @@ def test_what_the_gates_keep_from_a_server_is_not_fought_over(old: ControlPlane)
     async def scene() -> None:
         async with publisher(subject) as (_, it):
             # Lists are off by default.
-            goods = goods_of(it.node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS, {})
+            goods = driver_resources(
+                it.node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS, {}
+            )
             told = await it.publish(goods)
             await it.until_at_ease()
             before = await it.versions()
@@ -61,7 +63,9 @@ def test_a_server_with_the_gate_has_numa_nodes_as_lists(listing: ControlPlane) -
     async def scene() -> None:
         async with publisher(RealSubject(listing)) as (_, it):
             devices = [on_node(1, name) for name in many(65)]
-            goods = goods_of(it.node, devices, ills={"nic-0000": "NoCarrier"}, near={1: (1, 0)})
+            goods = driver_resources(
+                it.node, devices, ills={"nic-0000": "NoCarrier"}, near={1: (1, 0)}
+            )
             told = await it.publish(goods)
 
             assert (told.devices, told.slices) == (65, 2)

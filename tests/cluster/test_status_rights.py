@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from dra_shim.kubeapi import CLAIM, Api
-from dra_shim.settings.common import State
-from dra_shim.status import Applied, Notice, Posted, Trouble
+from dra_shim.kubeapi import CLAIM, ApiClient
+from dra_shim.settings.common import StatePaths
+from dra_shim.status import Applied, Notice, Posted, StatusSyncFailed
 from dra_shim.status.summary import DEPARTURE_S
 from dra_shim.status.workqueue import REST_S
 from dranet_nri.model import Allocation, ObjectRef
@@ -29,8 +29,8 @@ def test_the_shim_tells_and_withdraws(
     claim = allocated(nodes[0])
     record = of_node(claim, nodes[0].name)
 
-    async def work(api: Api) -> list[list[str]]:
-        it = Bench(api, State(tmp_path / "state", tmp_path / "run"), nodes[0].name)
+    async def work(api: ApiClient) -> list[list[str]]:
+        it = Bench(api, StatePaths(tmp_path / "state", tmp_path / "run"), nodes[0].name)
         async with it.running():
             it.allocations.put(record)
             it.attachments.put(failed(record, "no carrier"))
@@ -54,15 +54,15 @@ def test_a_right_that_is_missing_is_named(
     claim = allocated(nodes[1])
     record = of_node(claim, nodes[1].name)
 
-    async def work(api: Api) -> Notice:
-        it = Bench(api, State(tmp_path / "state", tmp_path / "run"), nodes[1].name)
+    async def work(api: ApiClient) -> Notice:
+        it = Bench(api, StatePaths(tmp_path / "state", tmp_path / "run"), nodes[1].name)
         async with it.running():
             it.allocations.put(record)
             it.attachments.put(attached(record))
             await it.rest()
-            return await it.until_said(Trouble)
+            return await it.until_said(StatusSyncFailed)
 
     told = ours.asks(work)
 
-    assert isinstance(told, Trouble)
+    assert isinstance(told, StatusSyncFailed)
     assert "grant associated-node:patch on resourceclaims/driver" in str(told.error)

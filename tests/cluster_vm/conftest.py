@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.box.place import checked
 from tests.cluster.conftest import cluster, pods, programs, pytest_runtest_makereport, running
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.daemons import Daemons
@@ -19,6 +20,26 @@ from tests.cluster_vm.machine import Machine
 
 __all__ = ["cluster", "pods", "programs", "pytest_runtest_makereport"]
 
+# INTERFACE ADDRESS…: the addresses of the node's NICs (tests/box/nics.py) are those of networks of
+# their own. Here all are on one; the second command undoes the first.
+JOIN = """
+while [ $# -gt 0 ]; do
+    ip -4 route show dev "$1" table all | sed -n "s/ linkdown//; / via /p" >"/run/$1"
+    while read -r route; do ip route del $route dev "$1"; done <"/run/$1"
+    ip addr del "$2" dev "$1"
+    number=$((number + 1))
+    ip addr add "10.30.0.$number/24" dev "$1"
+    shift 2
+done
+"""
+PART = """
+while [ $# -gt 0 ]; do
+    ip -4 addr flush dev "$1"
+    ip addr add "$2" dev "$1"
+    while read -r route; do ip route add $route dev "$1"; done <"/run/$1"
+    shift 2
+done
+"""
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
@@ -52,6 +73,24 @@ def installed(cluster: ControlPlane, node: Node, daemons: Daemons) -> Machine:
     found = Machine(cluster, node)
     found.settle()
     return found
+
+
+@pytest.fixture
+def rails(installed: Machine) -> Iterator[list[str]]:
+    """Have the functions with RDMA on one network; return their interfaces."""
+    node = installed.node
+    addresses = {
+        str(facts["dra.net/ifName"]): str(facts["dra.net/ipv4"])
+        for facts in installed.functions.values()
+        if facts["dra.net/isSriovVf"] and facts["dra.net/rdmaDevice"]
+    }
+    words = [word for pair in sorted(addresses.items()) for word in pair]
+    checked(node, "sh", "-ec", JOIN, "-", *words)
+    installed.settle()
+    yield sorted(addresses)
+    installed.wait_home()
+    checked(node, "sh", "-ec", PART, "-", *words)
+    installed.settle()
 
 
 def _with_patience() -> dict[str, object]:

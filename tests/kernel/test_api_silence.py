@@ -7,8 +7,8 @@ from contextlib import aclosing
 
 import pytest
 
-from dra_shim.kubeapi import SLICE, Access, Api, UnavailableError, connect
-from dra_shim.kubeapi.client import Pulse
+from dra_shim.kubeapi import SLICE, ApiClient, RestConfig, UnavailableError, connect
+from dra_shim.kubeapi.client import KeepAlive
 from dranet_nri.kernel.netns import run_inside
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.http import served
@@ -22,8 +22,8 @@ def test_a_server_that_is_gone_without_a_word_is_noticed_long_before_the_watch_e
     async def scene() -> None:
         server = FakeApiServer()
         async with served(server) as url:
-            access = Access(url, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-            api = Api(connect(access), pulse=Pulse(1, 1, 2))
+            access = RestConfig(url, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+            api = ApiClient(connect(access), pulse=KeepAlive(1, 1, 2))
             since = (await api.list(SLICE)).version
             async with aclosing(api.watch(SLICE, {}, since, LONG_S)) as events:
                 first = asyncio.ensure_future(anext(events))

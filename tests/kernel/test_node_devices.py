@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.discovery import Choice, NodeDevices, NodeOptions, Notice
-from dra_shim.pool import Goods
-from dra_shim.settings.common import State
+from dra_shim.discovery import DeviceSelection, NodeDevices, NodeOptions, Notice
+from dra_shim.pool import DriverResources
+from dra_shim.settings.common import StatePaths
 from dranet_nri.kernel.netns import run_inside
 from dranet_nri.model import AllocatedDevice, Allocation, Device, ObjectRef
 from dranet_nri.state.store import AllocationStore
@@ -27,17 +27,17 @@ CLAIM = ObjectRef("ai", "fast", "c1")
 class Node:
     """A node in a private namespace; other ends of its links, and a pod, in another one."""
 
-    def __init__(self, state: State, nsfd: int, pod: int) -> None:
+    def __init__(self, state: StatePaths, nsfd: int, pod: int) -> None:
         """Prepare; nothing is watched yet."""
         self._nsfd = nsfd
         self._pod = pod
         self._state = state
         self._offered = asyncio.Event()
-        self.goods = Goods()
+        self.goods = DriverResources()
         self.addresses = FakeAddresses("192.0.2.77")
         self.notices: list[Notice] = []
         self.devices = NodeDevices(
-            NodeOptions(Choice(filter="", exclude=("pci-*",)), rescan_s=3600),
+            NodeOptions(DeviceSelection(filter="", exclude=("pci-*",)), rescan_s=3600),
             state,
             NODE,
             self.addresses,
@@ -45,7 +45,7 @@ class Node:
             self.notices.append,
         )
 
-    def _take(self, goods: Goods) -> None:
+    def _take(self, goods: DriverResources) -> None:
         self.goods = goods
         self._offered.set()
 
@@ -128,7 +128,7 @@ def play(tmp_path: Path) -> Iterator[Play]:
 
     with ExitStack() as stack:
         nsfd, pod = (stack.enter_context(open_netns()) for _ in range(2))
-        state = State(tmp_path / "lib", tmp_path / "run")
+        state = StatePaths(tmp_path / "lib", tmp_path / "run")
         yield lambda scene: run_inside(
             nsfd, lambda: asyncio.run(run(Node(state, nsfd, pod), scene))
         )

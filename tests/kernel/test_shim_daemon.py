@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from httpx2 import AsyncClient
 
-from dra_shim.kubeapi import CLAIM, NODE, POD, SLICE, Api
-from dra_shim.settings.common import State
+from dra_shim.kubeapi import CLAIM, NODE, POD, SLICE, ApiClient
+from dra_shim.settings.common import StatePaths
 from dranet_nri.model import ObjectRef
 from dranet_nri.state.reader import AllocationReader
 from tests.fakes.apiserver import FakeApiServer
@@ -60,13 +60,13 @@ class Site:
     root: Path
     url: str
     server: FakeApiServer
-    api: Api
+    api: ApiClient
     kubelet: FakeKubelet
 
     @property
-    def state(self) -> State:
+    def state(self) -> StatePaths:
         """Return where its records are."""
-        return State(self.root / "state", self.root / "run")
+        return StatePaths(self.root / "state", self.root / "run")
 
     def command(self, *flags: str) -> list[str]:
         """Return the command line; flags come last and win."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from tests.capability import lacking
 from tests.process.prepare_bench import Bench
 from tests.process.shim_bench import Shim
@@ -49,7 +49,7 @@ def test_prepare_and_unprepare_say_which_directory_and_do_it_when_it_can_be_writ
     home: Path, unwritable: Unwritable, why: str, remedy: str
 ) -> None:
     state = home / "state"
-    with closing(Bench(State(state, home / "run"))) as bench:
+    with closing(Bench(StatePaths(state, home / "run"))) as bench:
         first, second = (bench.cluster.add(name, f"u-{name}", name) for name in "ab")
         bench.prepare(first)
         with unwritable(state):

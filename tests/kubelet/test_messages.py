@@ -11,7 +11,7 @@ from dra_shim.kubeletplugin.messages import (
     prepare_response,
     unprepare_response,
 )
-from dra_shim.prepare import Answer, PreparedDevice
+from dra_shim.prepare import PreparedDevice, PrepareResult
 from dranet_nri.model import ObjectRef
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kubelet"
@@ -40,9 +40,9 @@ def test_requests_are_read_whatever_their_version(version: str) -> None:
 
 def test_answers_are_the_golden_ones() -> None:
     answers = {
-        "u1": Answer((FIRST, SECOND)),
-        "u2": Answer(error="device pci-0000-8b-00-0: held by claim ai/old"),
-        "u3": Answer(),
+        "u1": PrepareResult((FIRST, SECOND)),
+        "u2": PrepareResult(error="device pci-0000-8b-00-0: held by claim ai/old"),
+        "u3": PrepareResult(),
     }
 
     prepared = prepare_response(answers, V1).SerializeToString(deterministic=True)
@@ -55,7 +55,7 @@ def test_answers_are_the_golden_ones() -> None:
 def test_v1beta1_knows_no_shares() -> None:
     share = PreparedDevice("nic", "node-1", "pci-0000-8a-00-0", (ID,), SHARE)
 
-    prepared = prepare_response({"u1": Answer((share,))}, V1BETA1)
+    prepared = prepare_response({"u1": PrepareResult((share,))}, V1BETA1)
 
     assert prepared.SerializeToString(deterministic=True) == golden("v1beta1-prepare-response")
     assert unprepare_response({"u1": ""}).SerializeToString() == golden(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dra_shim.resourceslice.documents import Pool, new_document, spec_of
-from dra_shim.resourceslice.layout import Part, counters_name, slice_name
+from dra_shim.resourceslice.documents import SlicePool, new_document, spec_of
+from dra_shim.resourceslice.layout import SliceContent, counters_name, slice_name
 from tests.cluster.policies import denied
 from tests.manifests.test_base import MANIFESTS, documents
 
@@ -35,8 +35,10 @@ def asked(operation: str, node: str, document: Any, before: Any = None) -> dict[
 
 def slice_of(node: str, name: str = "", pool: str = "") -> Any:
     """Return a slice as the shim writes it, but for another name or pool."""
-    part = Part(name or slice_name(node, 0))
-    document: Any = new_document(Pool(node, "uid"), part, spec_of(Pool(node, "uid"), part, 1, 1))
+    part = SliceContent(name or slice_name(node, 0))
+    document: Any = new_document(
+        SlicePool(node, "uid"), part, spec_of(SlicePool(node, "uid"), part, 1, 1)
+    )
     document["spec"]["pool"]["name"] = pool or node
     return document
 

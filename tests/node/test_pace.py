@@ -4,33 +4,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.discovery.schedule import FIRST_PAUSE_S, LONGEST_PAUSE_S, LONGEST_S, QUIET_S, Pace
+from dra_shim.discovery.schedule import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    LONGEST_S,
+    QUIET_S,
+    ScanSchedule,
+)
 
 RESCAN_S = 60.0
 
 
 @pytest.fixture
-def pace() -> Pace:
+def pace() -> ScanSchedule:
     """Return one that has just looked at everything."""
-    made = Pace(RESCAN_S)
+    made = ScanSchedule(RESCAN_S)
     assert made.begin(100.0)
     made.ended(100.0, whole=True)
     return made
 
 
 def test_the_first_look_is_due_at_once_and_at_everything() -> None:
-    made = Pace(RESCAN_S)
+    made = ScanSchedule(RESCAN_S)
 
     assert made.due < 0
     assert made.begin(0.0)
 
 
-def test_everything_is_looked_at_again_without_news(pace: Pace) -> None:
+def test_everything_is_looked_at_again_without_news(pace: ScanSchedule) -> None:
     assert pace.due == 100.0 + RESCAN_S
     assert pace.begin(100.0 + RESCAN_S)
 
 
-def test_news_wait_for_a_moment_without_any(pace: Pace) -> None:
+def test_news_wait_for_a_moment_without_any(pace: ScanSchedule) -> None:
     pace.news(101.0)
     pace.news(101.1)
 
@@ -38,14 +44,14 @@ def test_news_wait_for_a_moment_without_any(pace: Pace) -> None:
     assert not pace.begin(101.1 + QUIET_S)
 
 
-def test_news_that_never_end_do_not_wait_for_long(pace: Pace) -> None:
+def test_news_that_never_end_do_not_wait_for_long(pace: ScanSchedule) -> None:
     for step in range(100):
         pace.news(101.0 + step * QUIET_S / 2)
 
     assert pace.due == 101.0 + LONGEST_S
 
 
-def test_a_look_takes_in_what_was_heard_before_it_and_nothing_after(pace: Pace) -> None:
+def test_a_look_takes_in_what_was_heard_before_it_and_nothing_after(pace: ScanSchedule) -> None:
     pace.news(101.0)
     pace.begin(101.2)
     pace.news(101.3)
@@ -54,7 +60,7 @@ def test_a_look_takes_in_what_was_heard_before_it_and_nothing_after(pace: Pace) 
     assert pace.due == 101.3 + QUIET_S
 
 
-def test_news_do_not_put_off_the_look_at_everything(pace: Pace) -> None:
+def test_news_do_not_put_off_the_look_at_everything(pace: ScanSchedule) -> None:
     for number in range(50):
         pace.news(101.0 + number)
         pace.begin(101.5 + number)
@@ -63,7 +69,7 @@ def test_news_do_not_put_off_the_look_at_everything(pace: Pace) -> None:
     assert pace.due == 100.0 + RESCAN_S
 
 
-def test_trouble_is_tried_again_ever_more_rarely_and_at_everything(pace: Pace) -> None:
+def test_trouble_is_tried_again_ever_more_rarely_and_at_everything(pace: ScanSchedule) -> None:
     pauses = []
     now = 101.0
     for _ in range(30):
@@ -79,7 +85,9 @@ def test_trouble_is_tried_again_ever_more_rarely_and_at_everything(pace: Pace) -
     assert pace.begin(now)
 
 
-def test_what_was_heard_in_trouble_is_not_forgotten_when_somebody_else_looks(pace: Pace) -> None:
+def test_what_was_heard_in_trouble_is_not_forgotten_when_somebody_else_looks(
+    pace: ScanSchedule,
+) -> None:
     pace.begin(101.0)
     pace.failed(101.0)
     pace.news(101.1)
@@ -92,7 +100,7 @@ def test_what_was_heard_in_trouble_is_not_forgotten_when_somebody_else_looks(pac
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
 def test_no_news_wait_longer_than_they_may(steps: list[float]) -> None:
-    pace = Pace(RESCAN_S)
+    pace = ScanSchedule(RESCAN_S)
     pace.begin(0.0)
     pace.ended(0.0, whole=True)
     now, first = 0.0, 0.0

@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from dra_shim.cel import SelectorError
-from dra_shim.discovery.snapshot import AWAY, WORDS, Choice, View, view_of, with_rdma
+from dra_shim.discovery.snapshot import (
+    AWAY,
+    WORDS,
+    DeviceSelection,
+    NodeSnapshot,
+    snapshot_of,
+    with_rdma,
+)
 from dra_shim.kubeletplugin import DeviceHealth
 from dra_shim.pool import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, VANISHED
 from dranet_nri.inventory import NUMA_NODE, HostFacts, NetDevice, RdmaDevice, RdmaPort
@@ -16,11 +23,11 @@ from tests.slices.pools import PF, function, nic
 NODE = "node-1"
 PCI = "pci-0000-8a-00-0"
 VF = "0000:8a:00.2"
-ALL = Choice(filter="")
+ALL = DeviceSelection(filter="")
 
 
-def view(facts: HostFacts, *known: Device, choice: Choice = ALL) -> View:
-    return view_of(NODE, facts, known, choice)
+def view(facts: HostFacts, *known: Device, choice: DeviceSelection = ALL) -> NodeSnapshot:
+    return snapshot_of(NODE, facts, known, choice)
 
 
 def virtual(*names: str) -> HostFacts:
@@ -52,7 +59,7 @@ def test_what_is_there_is_offered_by_name() -> None:
 
 
 def test_nothing_is_a_view_too() -> None:
-    assert view(HostFacts()) == View()
+    assert view(HostFacts()) == NodeSnapshot()
 
 
 def test_rdma_devices_are_counted() -> None:
@@ -104,11 +111,11 @@ def test_only_functions_are_remembered_with_the_rdma_device_that_they_had() -> N
     had = replace(view(facts).there[PCI], rdma_devices=("mlx5_0",))
 
     assert with_rdma((had, HELD, software)) == {PCI: had}
-    found = view_of(NODE, facts, (), ALL, had_rdma=with_rdma((had,)))
+    found = snapshot_of(NODE, facts, (), ALL, had_rdma=with_rdma((had,)))
     assert found.there == {PCI: had}
     assert found.ills == {PCI: NO_RDMA}
     renamed = replace(had, key=replace(had.key, name="eth7"))
-    assert view_of(NODE, facts, (), ALL, had_rdma={PCI: renamed}).ills == {}
+    assert snapshot_of(NODE, facts, (), ALL, had_rdma={PCI: renamed}).ills == {}
 
 
 @pytest.mark.parametrize(("port", "ill"), [(0, {}), (1, {PCI: PORT_DOWN})])
@@ -158,11 +165,14 @@ def test_an_rdma_device_that_is_gone_from_under_a_pod_is_told() -> None:
 
 
 def test_what_the_plugin_cannot_bring_into_its_pod_is_told_in_its_words_and_not_tainted() -> None:
-    choice, failing = Choice(filter=""), {PCI: "device pci-0000-8a-00-0: its RDMA device is gone"}
+    choice, failing = (
+        DeviceSelection(filter=""),
+        {PCI: "device pci-0000-8a-00-0: its RDMA device is gone"},
+    )
     facts = HostFacts((function(),))
 
-    found = view_of(NODE, facts, (HELD,), choice, failing=failing)
-    gone = view_of(NODE, HostFacts(), (HELD,), choice, failing=failing)
+    found = snapshot_of(NODE, facts, (HELD,), choice, failing=failing)
+    gone = snapshot_of(NODE, HostFacts(), (HELD,), choice, failing=failing)
 
     assert found.health == (DeviceHealth(NODE, PCI, healthy=False, message=failing[PCI]),)
     assert found.goods.offers[0].taints == ()
@@ -197,7 +207,7 @@ def test_a_pf_and_its_vf_draw_on_one_counter() -> None:
 
 
 def test_the_filter_is_held_against_devices_in_pods_too() -> None:
-    choice = Choice(filter='attributes["dra.net/mtu"].IntValue < 9000')
+    choice = DeviceSelection(filter='attributes["dra.net/mtu"].IntValue < 9000')
 
     found = view(HostFacts((function(),)), HELD, choice=choice)
 
@@ -208,13 +218,13 @@ def test_the_filter_is_held_against_devices_in_pods_too() -> None:
 @pytest.mark.parametrize(
     "choice",
     [
-        Choice(filter="false"),
-        Choice(filter="", include=("zzz",)),
-        Choice(filter="", exclude=("eth1",)),
+        DeviceSelection(filter="false"),
+        DeviceSelection(filter="", include=("zzz",)),
+        DeviceSelection(filter="", exclude=("eth1",)),
     ],
     ids=["filter", "include", "exclude"],
 )
-def test_what_is_not_offered_can_be_prepared_all_the_same(choice: Choice) -> None:
+def test_what_is_not_offered_can_be_prepared_all_the_same(choice: DeviceSelection) -> None:
     found = view(HostFacts((function(),), (nic("eth1"),)), choice=choice)
 
     assert found.devices == {}
@@ -238,12 +248,12 @@ def test_what_a_pod_holds_is_there() -> None:
 def test_veths_are_not_offered_unless_they_are_asked_for() -> None:
     facts = HostFacts(netdevs=(NetDevice(Link(9, "eth9", kind="veth"), virtual=True),))
 
-    assert view(facts, choice=Choice()).devices == {}
+    assert view(facts, choice=DeviceSelection()).devices == {}
     assert list(view(facts).devices) == ["eth9"]
 
 
 def test_shared_devices_are_offered_to_several() -> None:
-    choice = Choice(filter="", shared='attributes["dra.net/ifName"].StringValue == "a"')
+    choice = DeviceSelection(filter="", shared='attributes["dra.net/ifName"].StringValue == "a"')
 
     found = view(virtual("a", "b"), choice=choice)
 
@@ -267,14 +277,14 @@ def test_shared_devices_are_offered_to_several() -> None:
 def test_a_device_is_included_by_any_of_its_names(pattern: str, kept: list[str]) -> None:
     facts = HostFacts((function(),), (nic("eth1"), *virtual("a").netdevs), (hca("mlx5_0"),))
 
-    found = view(facts, choice=Choice(filter="", include=("zzz", pattern)))
+    found = view(facts, choice=DeviceSelection(filter="", include=("zzz", pattern)))
 
     assert list(found.devices) == kept
     assert ("a", "dropped by --include") in found.left_out
 
 
 def test_what_is_excluded_stays_out_also_when_it_is_included() -> None:
-    choice = Choice(filter="", include=("*",), exclude=("x", "b*"))
+    choice = DeviceSelection(filter="", include=("*",), exclude=("x", "b*"))
 
     found = view(virtual("a", "b1"), choice=choice)
 
@@ -285,7 +295,9 @@ def test_what_is_excluded_stays_out_also_when_it_is_included() -> None:
 
 
 def test_patterns_tell_upper_from_lower_case() -> None:
-    assert list(view(virtual("a"), choice=Choice(filter="", exclude=("A",))).devices) == ["a"]
+    assert list(view(virtual("a"), choice=DeviceSelection(filter="", exclude=("A",))).devices) == [
+        "a"
+    ]
 
 
 def test_what_is_unsafe_cannot_be_included() -> None:
@@ -293,7 +305,7 @@ def test_what_is_unsafe_cannot_be_included() -> None:
     uplink = facts.netdevs[0].link.index
     facts = HostFacts(facts.functions, facts.netdevs, (), (DefaultRoute(4, 0, (uplink,)),))
 
-    found = view(facts, choice=Choice(filter="", include=("a",)))
+    found = view(facts, choice=DeviceSelection(filter="", include=("a",)))
 
     assert found.devices == {}
     assert dict(found.left_out)["a"] == "the node's default route goes through it"
@@ -318,7 +330,7 @@ def test_hardware_is_told_from_what_comes_and_goes_with_pods(
     rdma = (device,) if isinstance(device, RdmaDevice) else ()
     facts = HostFacts((function(),), (nic("eth1"), *netdevs, veth, representor), rdma)
 
-    found = view(facts, choice=Choice(filter="false"))
+    found = view(facts, choice=DeviceSelection(filter="false"))
 
     assert name in dict(found.left_out)
     assert found.hardware == {PCI, name}
@@ -328,7 +340,7 @@ def test_hardware_is_told_from_what_comes_and_goes_with_pods(
 def test_a_virtual_device_with_rdma_is_named_like_hardware() -> None:
     held = Device("dummy0", DeviceKey("", "", "dummy0"), rdma_devices=("siw0",))
 
-    found = view(HostFacts(), held, choice=Choice(filter="", exclude=("dummy*",)))
+    found = view(HostFacts(), held, choice=DeviceSelection(filter="", exclude=("dummy*",)))
 
     assert found.hardware == {"dummy0"}
     assert not found.dropped
@@ -337,20 +349,24 @@ def test_a_virtual_device_with_rdma_is_named_like_hardware() -> None:
 def test_what_no_flag_dropped_is_not_counted_among_the_dropped() -> None:
     facts = virtual("cni0", "a", "b", "c")
 
-    found = view(facts, choice=Choice(filter="", exclude=("a",), include=("b",)))
+    found = view(facts, choice=DeviceSelection(filter="", exclude=("a",), include=("b",)))
 
     assert found.dropped == {"dropped by --exclude a": 1, "dropped by --include": 1}
     assert len(found.left_out) == 3
 
 
-@pytest.mark.parametrize("choice", [Choice(filter="("), Choice(shared="device.x(")])
-def test_an_expression_that_is_none_is_refused_before_anything_is_seen(choice: Choice) -> None:
+@pytest.mark.parametrize(
+    "choice", [DeviceSelection(filter="("), DeviceSelection(shared="device.x(")]
+)
+def test_an_expression_that_is_none_is_refused_before_anything_is_seen(
+    choice: DeviceSelection,
+) -> None:
     with pytest.raises(SelectorError):
         choice.check()
 
 
 def test_good_expressions_pass() -> None:
-    Choice(shared="true").check()
+    DeviceSelection(shared="true").check()
 
 
 @pytest.mark.parametrize(("lists", "published"), [(True, (1, 0)), (False, 1)])
@@ -370,7 +386,7 @@ def test_an_ipoib_interface_that_stays_leaves_its_device_to_rdma() -> None:
     parent = replace(parent, link=replace(parent.link, arphrd=ARPHRD_INFINIBAND))
     facts = HostFacts((function(),), (parent, child), (hca("mlx5_0"),))
 
-    found = view(facts, choice=Choice(filter="", move_ipoib=False))
+    found = view(facts, choice=DeviceSelection(filter="", move_ipoib=False))
 
     assert list(found.devices) == [PCI]
     device = found.devices[PCI]

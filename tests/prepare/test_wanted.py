@@ -14,7 +14,7 @@ from dra_shim.prepare.allocation import (
     pod_asked_for,
     prepared_devices,
 )
-from dra_shim.prepare.errors import NotYetError, UnavailableError
+from dra_shim.prepare.errors import NotAvailableError, NotYetError
 from dra_shim.resourceapi import PodUse
 from dranet_nri.errors import ConfigError, RefusedError
 from dranet_nri.model import (
@@ -356,4 +356,4 @@ def test_a_claim_that_only_observes_waits_for_nothing() -> None:
 
 
 def test_who_is_told_to_come_back_later_knows_when() -> None:
-    assert (UnavailableError("busy").after_s, UnavailableError("busy", 3.5).after_s) == (0.0, 3.5)
+    assert (NotAvailableError("busy").after_s, NotAvailableError("busy", 3.5).after_s) == (0.0, 3.5)

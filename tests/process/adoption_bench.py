@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dra_shim.kubeapi import CLAIM, Api
-from dra_shim.migration.controller import Adoption, Notice
-from dra_shim.prepare import Answer
-from dra_shim.settings.common import State
+from dra_shim.kubeapi import CLAIM, ApiClient
+from dra_shim.migration.controller import MigrationController, Notice
+from dra_shim.prepare import PrepareResult
+from dra_shim.settings.common import StatePaths
 from dranet_nri.component.clock import Timing
 from dranet_nri.model import Device, DeviceKey, ObjectRef, Version
 from tests.fakes.apiserver import FakeApiServer
@@ -59,8 +59,8 @@ class Scene:
     """A server, a node with nothing of ours yet, and what preparing was asked for."""
 
     server: FakeApiServer
-    api: Api
-    state: State
+    api: ApiClient
+    state: StatePaths
     clock: FakeClock = field(default_factory=FakeClock)
     notices: list[Notice] = field(default_factory=list)
     asked: list[tuple[Sequence[ObjectRef], Mapping[str, Device]]] = field(default_factory=list)
@@ -69,11 +69,13 @@ class Scene:
 
     async def prepare(
         self, claims: Sequence[ObjectRef], devices: Mapping[str, Device]
-    ) -> Mapping[str, Answer]:
+    ) -> Mapping[str, PrepareResult]:
         """Answer as a preparer does."""
         self.asked.append((claims, devices))
         return {
-            claim.uid: Answer(error=self.error) for claim in claims if claim.uid not in self.over
+            claim.uid: PrepareResult(error=self.error)
+            for claim in claims
+            if claim.uid not in self.over
         }
 
     async def add_claim(self, name: str, *results: dict[str, Any], resource: str = "pods") -> str:
@@ -86,10 +88,12 @@ class Scene:
         metadata: Any = made["metadata"]
         return str(metadata["uid"])
 
-    def adoption(self) -> Adoption:
+    def adoption(self) -> MigrationController:
         """Return what looks for claims of before."""
         timing = Timing(self.clock, self.clock.sleep, lambda: 1.0)
-        return Adoption(self.api, POOL, self.state, self.prepare, self.notices.append, timing)
+        return MigrationController(
+            self.api, POOL, self.state, self.prepare, self.notices.append, timing
+        )
 
     async def run(self) -> None:
         """Look for claims of before."""
@@ -99,7 +103,7 @@ class Scene:
 @asynccontextmanager
 async def node(home: Path) -> AsyncIterator[Scene]:
     """Yield a node that we come to."""
-    state = State(home / "state", home / "run")
+    state = StatePaths(home / "state", home / "run")
     state.directory.mkdir()
     async with talking() as (server, api):
         yield Scene(server, api, state)

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from dra_shim.kubeapi import Access, Api, connect
+from dra_shim.kubeapi import ApiClient, RestConfig, connect
 from dra_shim.kubeapi.client import ANSWER_S, WATCH_MARGIN_S
 from dra_shim.kubeapi.token_file import TokenFile
 from tests.fakes.apiserver import FakeApiServer
@@ -18,7 +18,7 @@ Document = dict[str, Any]
 class Subject(Protocol):
     """A server that a contract is held against."""
 
-    def client(self) -> AbstractAsyncContextManager[Api]:
+    def client(self) -> AbstractAsyncContextManager[ApiClient]:
         """Return a client of the server, which runs meanwhile, with all rights."""
 
     def collect_garbage(self) -> None:
@@ -33,7 +33,7 @@ class FakeSubject:
         self._server = FakeApiServer()
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[Api]:
+    async def client(self) -> AsyncIterator[ApiClient]:
         """Run it."""
         async with talking(self._server) as (_, api):
             yield api
@@ -46,7 +46,7 @@ class FakeSubject:
 @asynccontextmanager
 async def talking(
     server: FakeApiServer | None = None, token_file: str = ""
-) -> AsyncIterator[tuple[FakeApiServer, Api]]:
+) -> AsyncIterator[tuple[FakeApiServer, ApiClient]]:
     """Run a server and a client of it."""
     server = server or FakeApiServer()
     async with served(server) as url, client_of(url, token_file) as api:
@@ -60,11 +60,11 @@ async def client_of(
     *,
     answer_s: float = ANSWER_S,
     margin_s: float = WATCH_MARGIN_S,
-) -> AsyncIterator[Api]:
+) -> AsyncIterator[ApiClient]:
     """Return a client of a server."""
     auth = TokenFile(Path(token_file)) if token_file else None
-    access = Access(url, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), auth)
-    api = Api(connect(access), answer_s=answer_s, margin_s=margin_s)
+    access = RestConfig(url, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), auth)
+    api = ApiClient(connect(access), answer_s=answer_s, margin_s=margin_s)
     try:
         yield api
     finally:

@@ -17,7 +17,7 @@ from dra_shim.kubeletplugin import (
     sockets_of,
 )
 from dra_shim.kubeletplugin.plugin import WATCH_S
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from tests.fakes.clock import FakeClock
 from tests.fakes.kubelet import OF_1_37, FakeKubelet
 from tests.process.prepare_bench import Bench
@@ -35,7 +35,7 @@ class Node:
 
     def __init__(self, home: Path, services: Sequence[str] = OF_1_37) -> None:
         self.kubelet = FakeKubelet(home / "k", services)
-        self.bench = Bench(State(home / "state", home / "run"))
+        self.bench = Bench(StatePaths(home / "state", home / "run"))
         self.sockets = sockets_of(home / "k", "dra.net")
         self.clock = FakeClock()
         self.notices: list[Notice] = []

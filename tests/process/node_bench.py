@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from dra_shim.discovery import Choice, NodeDevices, NodeOptions, Notice
+from dra_shim.discovery import DeviceSelection, NodeDevices, NodeOptions, Notice
 from dra_shim.discovery.schedule import QUIET_S
-from dra_shim.pool import Goods
-from dra_shim.settings.common import State
+from dra_shim.pool import DriverResources
+from dra_shim.settings.common import StatePaths
 from dranet_nri.component.clock import Timing
 from dranet_nri.inventory import HostFacts
 from dranet_nri.model import (
@@ -43,17 +43,21 @@ class Bench:
         goods: the last offer.
     """
 
-    def __init__(self, root: Path, choice: Choice | None = None, patience_s: float = 3600) -> None:
+    def __init__(
+        self, root: Path, choice: DeviceSelection | None = None, patience_s: float = 3600
+    ) -> None:
         """Prepare; the records are below root."""
         self.host = FakeHost()
         self.addresses = FakeAddresses()
         self.clock = FakeClock()
-        self.state = State(root / "lib", root / "run")
-        self.goods = Goods()
+        self.state = StatePaths(root / "lib", root / "run")
+        self.goods = DriverResources()
         self.offers: list[list[str]] = []
         self.notices: list[Notice] = []
         self.devices = NodeDevices(
-            NodeOptions(choice or Choice(filter=""), rescan_s=RESCAN_S, patience_s=patience_s),
+            NodeOptions(
+                choice or DeviceSelection(filter=""), rescan_s=RESCAN_S, patience_s=patience_s
+            ),
             self.state,
             NODE,
             self.addresses,
@@ -153,7 +157,7 @@ class Bench:
         with AttachmentStore(self.state.attachments) as store:
             store.put(Attachment(CLAIM, POD, "box", NETNS, phase, lost, failure=FAILURE))
 
-    def _take(self, goods: Goods) -> None:
+    def _take(self, goods: DriverResources) -> None:
         self.goods = goods
         self.offers.append([device.name for device in goods.offers])
 

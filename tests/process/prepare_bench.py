@@ -2,16 +2,16 @@
 
 import asyncio
 
-from dra_shim.checkpoint.transaction import Ledger
+from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.prepare import (
-    Answer,
     Notice,
     Preparer,
+    PrepareResult,
     Sources,
     Terms,
 )
 from dra_shim.prepare.preparer import FIRST_PAUSE_S, LONGEST_S, MARGIN_S
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.model import (
     AllocatedDevice,
     Allocation,
@@ -39,7 +39,7 @@ OTHER_POD = ObjectRef("ai", "inference", "p9")
 class Bench:
     """A node's shim without a kubelet; its records are real."""
 
-    def __init__(self, state: State, terms: Terms = TERMS) -> None:
+    def __init__(self, state: StatePaths, terms: Terms = TERMS) -> None:
         self.state = state
         self.cluster = FakeCluster()
         self.clock = FakeClock()
@@ -51,7 +51,7 @@ class Bench:
         """Let the records go."""
         self.preparer.close()
 
-    def prepare(self, *claims: ObjectRef) -> list[Answer]:
+    def prepare(self, *claims: ObjectRef) -> list[PrepareResult]:
         answers = asyncio.run(self.preparer.prepare(claims))
         assert list(answers) == [claim.uid for claim in claims]
         return list(answers.values())
@@ -63,10 +63,10 @@ class Bench:
 
     def end_of_patience(
         self, *claims: ObjectRef, waiting: int = 1, limit_s: float | None = None
-    ) -> list[Answer]:
+    ) -> list[PrepareResult]:
         """Prepare, and let time pass when so many claims are in their first pause."""
 
-        async def run() -> dict[str, Answer]:
+        async def run() -> dict[str, PrepareResult]:
             task = asyncio.create_task(self.preparer.prepare(claims, limit_s))
             await self.clock.until_asleep(FIRST_PAUSE_S, waiting)
             self.clock.pass_time(limit_s - MARGIN_S if limit_s else LONGEST_S)
@@ -79,13 +79,13 @@ class Bench:
             return reader.get(claim.uid)
 
 
-def give_to_another(state: State, *devices: str, share: str = "") -> None:
+def give_to_another(state: StatePaths, *devices: str, share: str = "") -> None:
     given = tuple(AllocatedDevice("nic", POOL, nic(device), share_id=share) for device in devices)
-    with Ledger(state) as ledger:
+    with CheckpointTransaction(state) as ledger:
         ledger.record([Allocation(OTHER, OTHER_POD, given, "n", "boot1")])
 
 
-def attach(state: State, claim: ObjectRef, pod: ObjectRef, device: str, phase: Phase) -> None:
+def attach(state: StatePaths, claim: ObjectRef, pod: ObjectRef, device: str, phase: Phase) -> None:
     with AttachmentStore(state.attachments) as attachments:
         attachments.put(
             Attachment(
@@ -99,6 +99,6 @@ def attach(state: State, claim: ObjectRef, pod: ObjectRef, device: str, phase: P
         )
 
 
-def nonce_of(answer: Answer) -> str:
+def nonce_of(answer: PrepareResult) -> str:
     (cdi_id,) = answer.devices[0].cdi_ids
     return cdi_id.rpartition("_")[2]

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from dra_shim.kubeapi import NODE, SLICE, Api, name_of
-from dra_shim.pool import Goods, goods_of
-from dra_shim.resourceslice import Notice, Published, Publisher, Trouble
+from dra_shim.kubeapi import NODE, SLICE, ApiClient, name_of
+from dra_shim.pool import DriverResources, driver_resources
+from dra_shim.resourceslice import Notice, ResourceSliceController, SlicesPublished, SliceSyncFailed
 from dra_shim.resourceslice.layout import slice_name
 from dra_shim.resourceslice.schedule import GATHER_S, REPAIR_S, REST_S
 from dranet_nri.component.clock import Timing
@@ -28,7 +28,7 @@ Document = dict[str, Any]
 class Bench:
     """A running publisher of a node."""
 
-    api: Api
+    api: ApiClient
     node: str
     clock: FakeClock = field(default_factory=FakeClock)
     random: float = 1.0
@@ -37,7 +37,7 @@ class Bench:
     def __post_init__(self) -> None:
         """Make the publisher; start it later."""
         self._noted = asyncio.Event()
-        self.publisher = Publisher(
+        self.publisher = ResourceSliceController(
             self.api,
             self.node,
             self._note,
@@ -70,12 +70,12 @@ class Bench:
         await self.clock.until_asleep(seconds)
         self.clock.pass_time(seconds)
 
-    async def publish(self, goods: Goods) -> Published:
+    async def publish(self, goods: DriverResources) -> SlicesPublished:
         """Offer, and wait until it is published."""
-        count = len(self.said(Published))
+        count = len(self.said(SlicesPublished))
         self.publisher.offer(goods)
         await self.rest(GATHER_S)
-        return await self.until_said(Published, count + 1)
+        return await self.until_said(SlicesPublished, count + 1)
 
     async def rest_over(self, writes: int) -> None:
         """Let the time pass that so many writes buy, once there is nothing to repair."""
@@ -94,11 +94,11 @@ class Bench:
 
     async def wiped(self, server: FakeApiServer) -> None:
         """Let a kubelet that starts delete the slices, and wait until there are some again."""
-        count = len(self.said(Published))
+        count = len(self.said(SlicesPublished))
         server.remove("resourceslices")
         await self.until_heard()
         await self.rest(REPAIR_S)
-        await self.until_said(Published, count + 1)
+        await self.until_said(SlicesPublished, count + 1)
 
     async def until_heard(self, *devices: str) -> None:
         """Wait until the publisher's mirror has these devices."""
@@ -133,7 +133,7 @@ class Bench:
 
     def troubles(self) -> list[tuple[str, float]]:
         """Return what went wrong, and after how many seconds it was tried again."""
-        return [(str(notice.error), notice.retry_s) for notice in self.said(Trouble)]
+        return [(str(notice.error), notice.retry_s) for notice in self.said(SliceSyncFailed)]
 
 
 @asynccontextmanager
@@ -155,14 +155,16 @@ def names_of(document: Document) -> list[str]:
     return [ref["name"] for ref in document["spec"].get("devices", [])]
 
 
-def plain(*names: str, mtu: int = 1500) -> Goods:
+def plain(*names: str, mtu: int = 1500) -> DriverResources:
     """Return what node-1 offers with these devices."""
-    return goods_of(NODE_1, [device(name, mtu=mtu) for name in names])
+    return driver_resources(NODE_1, [device(name, mtu=mtu) for name in names])
 
 
-def ill(*names: str) -> Goods:
+def ill(*names: str) -> DriverResources:
     """Return devices a and b of node-1, those named without a carrier."""
-    return goods_of(NODE_1, [device("a"), device("b")], ills=dict.fromkeys(names, "NoCarrier"))
+    return driver_resources(
+        NODE_1, [device("a"), device("b")], ills=dict.fromkeys(names, "NoCarrier")
+    )
 
 
 def writing(asked: Asked) -> bool:

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from dra_shim.kubeapi import CLAIM, Api, name_of, uid_of
-from dra_shim.settings.common import State
-from dra_shim.status import ClaimRefused, Notice, StatusReporter
+from dra_shim.kubeapi import CLAIM, ApiClient, name_of, uid_of
+from dra_shim.settings.common import StatePaths
+from dra_shim.status import ClaimRefused, Notice, StatusController
 from dra_shim.status.summary import GATHER_S
 from dranet_nri.component.clock import Timing
 from dranet_nri.model import (
@@ -35,8 +35,8 @@ T = TypeVar("T", bound=Notice)
 class Bench:
     """A running reporter; time passes when a test says so."""
 
-    api: Api
-    state: State
+    api: ApiClient
+    state: StatePaths
     node: str = NODE
     clock: FakeClock = field(default_factory=FakeClock)
     random: float = 1.0
@@ -48,7 +48,7 @@ class Bench:
         self._start = self.clock()
         self.allocations = AllocationStore(self.state.allocations)
         self.attachments = AttachmentStore(self.state.attachments)
-        self.reporter = StatusReporter(
+        self.reporter = StatusController(
             self.api,
             self.state,
             self.node,

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.model import ObjectRef
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.documents import status
@@ -23,7 +23,7 @@ async def reporting(
 ) -> AsyncIterator[tuple[FakeApiServer, Bench]]:
     """Run a reporter and a server in memory."""
     async with talking(server) as (running, api):
-        bench = Bench(api, State(directory / "state", directory / "run"))
+        bench = Bench(api, StatePaths(directory / "state", directory / "run"))
         async with bench.running():
             yield running, bench
 

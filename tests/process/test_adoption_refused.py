@@ -15,7 +15,7 @@ from dra_shim.migration.controller import (
     PATIENCE_S,
     REFUSED_S,
     Adopted,
-    Adoption,
+    MigrationController,
     NotAdopted,
 )
 from dra_shim.resourceslice.layout import slice_name
@@ -32,7 +32,7 @@ REFUSAL = "device pci-0000-8a-00-0: in use by claim ai/old of pod ai/ended"
 
 
 @asynccontextmanager
-async def at_work(adoption: Adoption) -> AsyncIterator[asyncio.Task[None]]:
+async def at_work(adoption: MigrationController) -> AsyncIterator[asyncio.Task[None]]:
     """Look for claims of before meanwhile."""
     looking = asyncio.create_task(adoption.run())
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.kubeapi import NODE, Api, UnavailableError, connect, in_cluster
+from dra_shim.kubeapi import NODE, ApiClient, UnavailableError, connect, in_cluster
 from dra_shim.kubeapi.kubeconfig import from_kubeconfig
 from dranet_nri.errors import InvalidValueError
 from tests.capability import lacking
@@ -92,7 +92,9 @@ def test_a_kubeconfig_says_who_we_are(tmp_path: Path, user: str, sent: str | Non
 
     async def scene() -> None:
         async with served(server) as url:
-            api = Api(connect(from_kubeconfig(kubeconfig(tmp_path, f"{url}/behind/a/path", user))))
+            api = ApiClient(
+                connect(from_kubeconfig(kubeconfig(tmp_path, f"{url}/behind/a/path", user)))
+            )
             await asyncio.gather(api.list(NODE), return_exceptions=True)
             await api.close()
 
@@ -197,7 +199,7 @@ def sent_by(tmp_path: Path, user: str, times: int = 1) -> list[str | None]:
             path = kubeconfig(tmp_path, url)
             path.write_text(path.read_text().replace("token: secret", user))
             async with connect(from_kubeconfig(path)) as http:
-                api = Api(http)
+                api = ApiClient(http)
                 for _ in range(times):
                     await api.list(NODE)
 
@@ -223,7 +225,7 @@ def test_only_a_server_that_the_ca_vouches_for_gets_the_token(account: Path, nam
         async with served(server, tls=tls) as url:
             port = url.rpartition(":")[2]
             environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
-            api = Api(connect(in_cluster(environ, account)))
+            api = ApiClient(connect(in_cluster(environ, account)))
             try:
                 await api.list(NODE)
             finally:

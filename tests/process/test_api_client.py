@@ -10,12 +10,12 @@ import pytest
 from dra_shim.kubeapi import (
     NODE,
     SLICE,
-    Api,
-    Change,
+    ApiClient,
     ExpiredError,
     NotServedError,
     RejectedError,
     UnavailableError,
+    WatchEventType,
     version_of,
 )
 from dra_shim.kubeapi.client import MAX_EVENT, MAX_REPLY
@@ -195,9 +195,11 @@ def test_an_answer_without_end_is_not_read_to_it() -> None:
 # --------------------------------------------------------------------------- watches
 
 
-async def watched(api: Api, server: FakeApiServer, act: Callable[[], None]) -> list[Change]:
+async def watched(
+    api: ApiClient, server: FakeApiServer, act: Callable[[], None]
+) -> list[WatchEventType]:
     """Watch; act when the watch is open; return the changes until it ends."""
-    seen: list[Change] = []
+    seen: list[WatchEventType] = []
     since = (await api.list(SLICE)).version
     async with aclosing(api.watch(SLICE, {}, since, 60)) as events:
         first = asyncio.ensure_future(anext(events))
@@ -225,7 +227,7 @@ def test_a_bookmark_is_told_like_an_event() -> None:
                 server.bookmark()
                 server.end_watches()
 
-            assert await watched(api, server, act) == [Change.BOOKMARK]
+            assert await watched(api, server, act) == [WatchEventType.BOOKMARK]
 
     finish(scene())
 
@@ -276,7 +278,7 @@ def test_events_may_come_in_pieces_and_several_at_once() -> None:
 
     async def scene() -> None:
         async with talking() as (server, api):
-            assert await watched(api, server, lambda: act(server)) == [Change.MODIFIED] * 3
+            assert await watched(api, server, lambda: act(server)) == [WatchEventType.MODIFIED] * 3
 
     finish(scene())
 

@@ -14,13 +14,13 @@ from dra_shim.kubeapi import (
     CLAIM,
     NODE,
     SLICE,
-    Api,
-    Change,
+    ApiClient,
     ConflictError,
     InvalidError,
     Kind,
     NotFoundError,
     NotServedError,
+    WatchEventType,
     name_of,
     uid_of,
     version_of,
@@ -178,9 +178,9 @@ def test_a_watch_tells_what_happens_after_a_list(subject: Subject) -> None:
 
             seen = await watched(api, node, since, 3)
             assert [change for change, _ in seen] == [
-                Change.ADDED,
-                Change.MODIFIED,
-                Change.DELETED,
+                WatchEventType.ADDED,
+                WatchEventType.MODIFIED,
+                WatchEventType.DELETED,
             ]
             assert seen[0][1] == made
             assert seen[1][1] == changed
@@ -199,7 +199,7 @@ def test_a_watch_goes_on_from_any_event(subject: Subject) -> None:
             seen = await watched(api, node, version_of(made), 1)
 
             assert [(change, devices_of(event)) for change, event in seen] == [
-                (Change.MODIFIED, ["nic-7"])
+                (WatchEventType.MODIFIED, ["nic-7"])
             ]
 
     finish(scene())
@@ -214,7 +214,7 @@ def test_a_watch_ends_when_its_time_is_over(subject: Subject) -> None:
             async with aclosing(api.watch(SLICE, ours(node), since, 1)) as events:
                 seen = [event async for event in events]
 
-            assert {event.change for event in seen} <= {Change.BOOKMARK}
+            assert {event.change for event in seen} <= {WatchEventType.BOOKMARK}
 
     finish(scene())
 
@@ -295,19 +295,21 @@ def devices_of(document: Any) -> list[str]:
     return [device["name"] for device in document["spec"]["devices"]]
 
 
-async def watched(api: Api, node: str, since: str, count: int) -> list[tuple[Change, Any]]:
+async def watched(
+    api: ApiClient, node: str, since: str, count: int
+) -> list[tuple[WatchEventType, Any]]:
     """Return the first changes to our slices of a node."""
-    seen: list[tuple[Change, Any]] = []
+    seen: list[tuple[WatchEventType, Any]] = []
     async with aclosing(api.watch(SLICE, ours(node), since, 60)) as events:
         async for event in events:
-            if event.change is not Change.BOOKMARK:
+            if event.change is not WatchEventType.BOOKMARK:
                 seen.append((event.change, event.object))
             if len(seen) == count:
                 break
     return seen
 
 
-async def allocated_claim(api: Api, *devices: str) -> dict[str, Any]:
+async def allocated_claim(api: ApiClient, *devices: str) -> dict[str, Any]:
     """Create a claim that has these devices of ours, and a GPU."""
     requests = [{"name": "all", "exactly": {"deviceClassName": "dranet", "allocationMode": "All"}}]
     document = {"metadata": {"name": unique("claim")}, "spec": {"devices": {"requests": requests}}}
@@ -336,7 +338,7 @@ def device_status(device: str, driver: str = "dra.net") -> dict[str, Any]:
 
 
 async def apply_status(
-    api: Api, claim: dict[str, Any], manager: str, devices: list[dict[str, Any]]
+    api: ApiClient, claim: dict[str, Any], manager: str, devices: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Apply the status of a claim's devices; return the claim."""
     metadata = {"name": name_of(claim), "uid": uid_of(claim)}

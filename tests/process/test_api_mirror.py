@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dra_shim.kubeapi import NODE, POD, Api, ApiError, Mirror, uid_of
+from dra_shim.kubeapi import NODE, POD, ApiClient, ApiError, Informer, uid_of
 from dranet_nri.component.clock import Timing
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.clock import FakeClock
@@ -22,7 +22,7 @@ class Bench:
     """A mirror of the nodes, its server and its clock."""
 
     server: FakeApiServer
-    api: Api
+    api: ApiClient
     random: float = 1.0
     clock: FakeClock = field(default_factory=FakeClock)
     troubles: list[tuple[ApiError, float]] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         """Make the mirror; start it later."""
-        self.mirror = Mirror(
+        self.mirror = Informer(
             self.api,
             NODE,
             {},

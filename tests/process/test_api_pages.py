@@ -13,10 +13,10 @@ import pytest
 
 from dra_shim.kubeapi import (
     SLICE,
-    Api,
+    ApiClient,
     ExpiredError,
     InvalidError,
-    Listing,
+    ObjectList,
     client,
     name_of,
     requests,
@@ -37,7 +37,7 @@ def subject() -> Subject:
     return FakeSubject()
 
 
-async def add_slices(api: Api, *names: str) -> None:
+async def add_slices(api: ApiClient, *names: str) -> None:
     """Create slices of one node."""
     node = unique("node")
     for name in names:
@@ -50,7 +50,7 @@ def test_a_list_comes_in_pages_as_it_was_at_the_first(subject: Subject) -> None:
             mine = [unique(f"{letter}-slice") for letter in "azbyc"]
             late = unique("zzz-slice")
             await add_slices(api, *mine)
-            pages: list[Listing] = []
+            pages: list[ObjectList] = []
             async with aclosing(api.pages(SLICE, 2)) as listed:
                 async for page in listed:
                     if not pages:

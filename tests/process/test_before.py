@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from dra_shim.discovery.snapshot import Choice, view_of
+from dra_shim.discovery.snapshot import DeviceSelection, snapshot_of
 from dra_shim.migration.devices import (
-    KnownBefore,
+    PreviousDevices,
     claims_of_node,
-    devices_before,
     devices_of_slices,
+    previous_devices,
     published_device,
 )
 from dra_shim.prepare.preparer import FIRST_PAUSE_S
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.inventory import NUMA_NODE, HostFacts
 from dranet_nri.model import Allocation, Device, DeviceKey
 from tests.fakes.cluster import POOL, claim_document, config, result, user
@@ -55,22 +55,22 @@ def in_use(
 
 def known(claim: dict[str, Any], *slices: dict[str, Any]) -> Device:
     """Return what is known of the one device of a claim."""
-    (device,) = devices_before(claims_of_node([claim], POOL), slices).values()
+    (device,) = previous_devices(claims_of_node([claim], POOL), slices).values()
     return device
 
 
 def function_alone() -> Device:
     """Return a NIC as the node sees it while its interface is in a pod."""
     facts = HostFacts(functions=(function(),))
-    return view_of(POOL, facts, (), Choice()).there[NIC.name]
+    return snapshot_of(POOL, facts, (), DeviceSelection()).there[NIC.name]
 
 
 def record(home: Path, claim: dict[str, Any], before: Device, live: Device) -> Allocation:
     """Return what is recorded of a claim of before."""
-    bench = Bench(State(home / "state", home / "run"))
+    bench = Bench(StatePaths(home / "state", home / "run"))
     ref = bench.cluster.add("c", "u1", NIC.name)
     bench.cluster.claims["c"] = claim
-    source = KnownBefore(Node(live), {before.name: before})
+    source = PreviousDevices(Node(live), {before.name: before})
     try:
         with bench.preparer.adopting():
             asyncio.run(until_it_waits(bench, bench.preparer.adopt([ref], source)))
@@ -128,7 +128,7 @@ def test_a_nic_in_a_pod_is_recorded_with_all_that_was_published(tmp_path: Path) 
 def test_a_nic_stays_below_the_parent_that_the_node_sees() -> None:
     alone = replace(function_alone(), key=DeviceKey("virtio", "virtio5", "", PF))
 
-    found = asyncio.run(KnownBefore(Node(alone), {NIC.name: NIC}).devices({NIC.name}))
+    found = asyncio.run(PreviousDevices(Node(alone), {NIC.name: NIC}).devices({NIC.name}))
 
     assert found[NIC.name].key == DeviceKey("virtio", "virtio5", "ens5", PF)
 
@@ -136,7 +136,7 @@ def test_a_nic_stays_below_the_parent_that_the_node_sees() -> None:
 def test_what_is_on_the_host_is_as_the_node_sees_it() -> None:
     seen = replace(NIC, key=replace(NIC.key, name="now"), attributes=(("dra.net/mtu", 9000),))
     gone = Device("a", DeviceKey("", "", "a"))
-    source = KnownBefore(Node(seen), {NIC.name: NIC, "a": gone})
+    source = PreviousDevices(Node(seen), {NIC.name: NIC, "a": gone})
 
     assert asyncio.run(source.devices({"a", NIC.name, "c"})) == {"a": gone, NIC.name: seen}
 
@@ -172,7 +172,7 @@ def test_claims_that_tell_nothing_of_their_device(claim: dict[str, Any]) -> None
 def test_who_only_observes_takes_nothing_from_what_another_claim_tells() -> None:
     observer = in_use(adminAccess=True)
     for claims in ([observer, in_use(network=IN_POD)], [in_use(network=IN_POD), observer]):
-        (device,) = devices_before(claims_of_node(claims, POOL), []).values()
+        (device,) = previous_devices(claims_of_node(claims, POOL), []).values()
         assert device.key.name == "ens5"
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from dra_shim.discovery.notices import Notice, Untold
-from dra_shim.discovery.tcx import Told
+from dra_shim.discovery.notices import Notice, TcxUnavailable
+from dra_shim.discovery.tcx import TcxSource
 from dranet_nri.component.files import RealFs
 from dranet_nri.component.threads import in_thread
 from dranet_nri.errors import KernelError, StateCorruptError, StateVersionError
@@ -165,16 +165,16 @@ def test_it_looks_again_and_again_until_it_is_cancelled(
 
 def test_the_shim_goes_by_the_last_that_it_could_read_and_says_so_once(tmp_path: Path) -> None:
     notices: list[Notice] = []
-    told = Told(tmp_path, notices.append)
+    told = TcxSource(tmp_path, notices.append)
     assert told.insight() == Insight()
 
     write(tmp_path, SOME)
     assert told.insight() == SOME
     (tmp_path / "facts.json").write_text("{}")
     assert told.insight() == told.insight() == SOME
-    assert [type(notice) for notice in notices] == [Untold]
+    assert [type(notice) for notice in notices] == [TcxUnavailable]
     write(tmp_path, Insight())
     assert told.insight() == Insight()
     (tmp_path / "facts.json").write_text("{}")
     told.insight()
-    assert [type(notice) for notice in notices] == [Untold] * 2
+    assert [type(notice) for notice in notices] == [TcxUnavailable] * 2

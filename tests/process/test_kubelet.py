@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.kubeletplugin import Registered
+from dra_shim.kubeletplugin import KubeletRegistration
 from dra_shim.kubeletplugin.plugin import WATCH_S
-from dra_shim.prepare import Answer, Terms
+from dra_shim.prepare import PrepareResult, Terms
 from dranet_nri.cdi.edits import cdi_ids
 from dranet_nri.model import ObjectRef
 from tests.fakes.cluster import POOL, result
@@ -38,7 +38,7 @@ def test_the_shim_is_registered_under_its_name_with_both_versions(node: Node) ->
             assert list(info.supported_versions) == ["v1.DRAPlugin", "v1beta1.DRAPlugin"]
             assert node.kubelet.plugins["dra.net"].service == "v1.DRAPlugin"
             assert node.plugin.status.registered
-            assert node.notices == [Registered()]
+            assert node.notices == [KubeletRegistration()]
 
     asyncio.run(run())
 
@@ -88,7 +88,7 @@ def test_a_restarted_kubelet_finds_the_shim_and_gets_the_same_answers(node: Node
             await node.kubelet.look()
 
             assert await node.kubelet.prepare(claim) == before
-            assert node.notices == [Registered(), Registered()]
+            assert node.notices == [KubeletRegistration(), KubeletRegistration()]
 
     asyncio.run(run())
 
@@ -250,7 +250,7 @@ class Slow:
 
     async def prepare(
         self, claims: Sequence[ObjectRef], limit_s: float | None = None
-    ) -> dict[str, Answer]:
+    ) -> dict[str, PrepareResult]:
         self.limits.append(limit_s)
         self.asked.set()
         try:

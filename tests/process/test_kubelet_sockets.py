@@ -12,7 +12,13 @@ import grpc
 import pytest
 
 from dra_shim._gen.pluginregistration_v1_pb2 import InfoRequest
-from dra_shim.kubeletplugin import Registered, SocketFailed, SocketReplaced, probe, sockets_of
+from dra_shim.kubeletplugin import (
+    KubeletRegistration,
+    SocketFailed,
+    SocketReplaced,
+    probe,
+    sockets_of,
+)
 from dra_shim.kubeletplugin.plugin import LONGEST_PATIENCE_S, PATIENCE_S, WATCH_S
 from dra_shim.kubeletplugin.sockets import MAX_PATH
 from dranet_nri.model import ObjectRef
@@ -118,7 +124,7 @@ def test_sockets_that_are_there_are_left_alone(node: Node) -> None:
                 path.stat().st_ino for path in (node.sockets.registration, node.sockets.service)
             ]
             assert before == after
-            assert node.notices == [Registered()]
+            assert node.notices == [KubeletRegistration()]
 
     asyncio.run(run())
 
@@ -194,7 +200,7 @@ def test_a_registration_that_failed_is_asked_for_again_by_a_new_socket(node: Nod
 
             assert is_registered(node)
             assert node.plugin.status.reason == ""
-        assert node.notices[0] == Registered("no room for plugins")
+        assert node.notices[0] == KubeletRegistration("no room for plugins")
         assert replaced(node) == ["the kubelet has not registered us for 60 s: no room for plugins"]
         await node.kubelet.restart()
 
@@ -278,7 +284,7 @@ def test_a_kubelet_directory_that_is_not_there_is_named_once_and_waited_for(node
             await node.kubelet.look()
             assert is_registered(node)
             assert node.plugin.status.trouble == ""
-        assert node.notices == [failed, other, Registered()]
+        assert node.notices == [failed, other, KubeletRegistration()]
         await node.kubelet.restart()
 
     asyncio.run(run())

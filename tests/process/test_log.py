@@ -15,7 +15,7 @@ from threading import Event
 import pytest
 
 from dra_shim.kubeletplugin import sockets_of
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.component.log import ROOM, Outlet
 from dranet_nri.model import DRIVER_NAME
 from dranet_nri.nri.wire.messages import PodEventKind
@@ -223,7 +223,7 @@ def test_the_plugin_answers_hooks_while_nobody_reads_its_log(
 
 def test_the_shim_goes_on_while_nobody_reads_its_log(tmp_path: Path, pipe: tuple[int, int]) -> None:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
-    state = State(tmp_path / "state", tmp_path / "run")
+    state = StatePaths(tmp_path / "state", tmp_path / "run")
     state.directory.mkdir()
     other = PluginLock(state.daemon_lock)
     assert other.try_acquire(), "so that it waits there, and touches nothing of this machine"

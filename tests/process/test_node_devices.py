@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim.cel import SelectorError
-from dra_shim.discovery import Ailing, Choice, Recovered, Seen
+from dra_shim.discovery import DeviceHealthy, DevicesChanged, DeviceSelection, DeviceUnhealthy
 from dra_shim.discovery.schedule import LONGEST_S, QUIET_S
 from dra_shim.kubeletplugin import HealthReport
 from dra_shim.pool import NO_CARRIER, NO_RDMA
@@ -38,7 +38,7 @@ def test_everything_is_offered_at_once_and_told_by_name(bench: Bench) -> None:
         async with bench.running():
             assert bench.offers == [["a", "b"]]
             assert bench.host.looks == [True]
-            assert bench.notices == [Seen(2, 0, ("a", "b"), ())]
+            assert bench.notices == [DevicesChanged(2, 0, ("a", "b"), ())]
 
     finish(scene())
 
@@ -137,7 +137,7 @@ def test_what_is_announced_while_it_looks_is_looked_at_next(bench: Bench) -> Non
 
 def test_an_expression_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(SelectorError):
-        Bench(tmp_path, Choice(filter="attributes["))
+        Bench(tmp_path, DeviceSelection(filter="attributes["))
 
 
 # --------------------------------------------------------------------------- what becomes different
@@ -153,7 +153,7 @@ def test_a_device_that_is_gone_is_withdrawn_and_told(bench: Bench) -> None:
             await bench.settle()
 
             assert bench.offers[-1] == ["a"]
-            assert bench.notices[-1] == Seen(1, 0, (), ((PCI, "gone from the node"),))
+            assert bench.notices[-1] == DevicesChanged(1, 0, (), ((PCI, "gone from the node"),))
 
     finish(scene())
 
@@ -167,7 +167,7 @@ def test_a_device_that_becomes_the_uplink_is_withdrawn_with_the_reason(bench: Be
             bench.host.route_through("a")
             await bench.settle()
             why = "the node's default route goes through it"
-            assert bench.notices[-1] == Seen(1, 0, (), (("a", why),))
+            assert bench.notices[-1] == DevicesChanged(1, 0, (), (("a", why),))
 
             bench.host.route_through("b")
             await bench.settle()
@@ -185,17 +185,17 @@ def test_a_device_that_ails_is_tainted_until_it_recovers(bench: Bench) -> None:
             bench.host.unplug("eth1")
             await bench.settle()
             assert bench.ailing() == {PCI: NO_CARRIER}
-            assert bench.said(Ailing) == [Ailing(PCI, NO_CARRIER)]
+            assert bench.said(DeviceUnhealthy) == [DeviceUnhealthy(PCI, NO_CARRIER)]
 
             bench.host.announce()
             await bench.settle()
-            assert bench.said(Ailing) == [Ailing(PCI, NO_CARRIER)]
+            assert bench.said(DeviceUnhealthy) == [DeviceUnhealthy(PCI, NO_CARRIER)]
 
             bench.host.facts = plugged
             bench.host.announce()
             await bench.settle()
             assert bench.ailing() == {}
-            assert bench.said(Recovered) == [Recovered(PCI)]
+            assert bench.said(DeviceHealthy) == [DeviceHealthy(PCI)]
 
     finish(scene())
 
@@ -217,7 +217,9 @@ def test_a_device_that_is_known_costs_no_look(bench: Bench) -> None:
 
 
 def test_a_device_that_the_filter_dropped_since_it_was_allocated_is_known(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, Choice(filter='attributes["dra.net/state"].StringValue != "down"'))
+    bench = Bench(
+        tmp_path, DeviceSelection(filter='attributes["dra.net/state"].StringValue != "down"')
+    )
     bench.host.add_nic("a")
     (netdev,) = bench.host.facts.netdevs
     down = replace(netdev, link=replace(netdev.link, up=False, carrier=False, operstate="down"))

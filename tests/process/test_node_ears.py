@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.discovery import Deaf, Notice
-from dra_shim.discovery.host import Ears
+from dra_shim.discovery import EventSourceLost, Notice
+from dra_shim.discovery.host import EventListener
 from dranet_nri.errors import KernelError
 from dranet_nri.facts.invalidation import Event
 from dranet_nri.facts.netlink_events import NetEvent, NetEventKind
@@ -87,7 +87,7 @@ def test_what_matters_stirs_and_is_read_next(tmp_path: Path, source: Told) -> No
     async def scene() -> None:
         it = Listener(tmp_path)
         with ExitStack() as stack:
-            Ears(stack, it.scanner, it.stir, it.notices.append).hear("source", source)
+            EventListener(stack, it.scanner, it.stir, it.notices.append).hear("source", source)
             source.tell((DeviceEvent("add", "net", "eth0"),))
             await turns()
             assert it.stirs == 0
@@ -108,13 +108,13 @@ def test_a_source_that_fails_is_told_left_and_everything_read(
     async def scene() -> None:
         it = Listener(tmp_path)
         with ExitStack() as stack:
-            Ears(stack, it.scanner, it.stir, it.notices.append).hear("source", source)
+            EventListener(stack, it.scanner, it.stir, it.notices.append).hear("source", source)
             it.host.pci(PF)
             source.tell(error)
             await it.stirred()
             await turns()
 
-            assert (it.stirs, it.notices) == (1, [Deaf("source", error)])
+            assert (it.stirs, it.notices) == (1, [EventSourceLost("source", error)])
             assert it.functions() == [PF]
 
     finish(scene())
@@ -124,7 +124,7 @@ def test_nothing_is_heard_when_the_stack_is_unwound(tmp_path: Path, source: Told
     async def scene() -> None:
         it = Listener(tmp_path)
         with ExitStack() as stack:
-            Ears(stack, it.scanner, it.stir, it.notices.append).hear("source", source)
+            EventListener(stack, it.scanner, it.stir, it.notices.append).hear("source", source)
         source.tell((NetEvent(NetEventKind.LOST),))
         await turns()
 
@@ -140,7 +140,7 @@ def test_what_hangs_on_a_source_is_done_after_each_of_its_events(
         it = Listener(tmp_path)
         done: list[int] = []
         with ExitStack() as stack:
-            ears = Ears(stack, it.scanner, it.stir, it.notices.append)
+            ears = EventListener(stack, it.scanner, it.stir, it.notices.append)
             ears.hear("source", source, lambda: done.append(it.stirs))
             for count in (1, 2):
                 source.tell((NetEvent(NetEventKind.LOST),))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.checkpoint.cache import Held
-from dra_shim.discovery import Ailing, LookFailed, Seen
+from dra_shim.checkpoint.cache import RecordCache
+from dra_shim.discovery import DevicesChanged, DeviceUnhealthy, ScanFailed
 from dra_shim.discovery.schedule import FIRST_PAUSE_S, QUIET_S
 from dra_shim.pool import VANISHED
 from dranet_nri.errors import RefusedError
@@ -58,7 +58,7 @@ def test_a_virtual_device_in_a_pod_is_offered_until_its_record_is_gone(bench: Be
             bench.release()
             await bench.settle()
             assert bench.offers[-1] == [PCI]
-            assert bench.notices[-1] == Seen(1, 0, (), (("a", "gone from the node"),))
+            assert bench.notices[-1] == DevicesChanged(1, 0, (), (("a", "gone from the node"),))
 
     finish(scene())
 
@@ -162,7 +162,7 @@ def test_whom_the_plugins_own_records_make_ill(bench: Bench) -> None:
     with pytest.raises(RefusedError):
         again.attach((wanted,))
 
-    with AttachmentStore(bench.state.attachments) as store, Held(bench.state) as held:
+    with AttachmentStore(bench.state.attachments) as store, RecordCache(bench.state) as held:
         store.put(again.journal.records[DATA])
         held.take_in()
         assert held.failing() == {}, "the pod had none of it yet"
@@ -217,7 +217,7 @@ def test_hardware_that_vanishes_stays_for_its_pod_and_goes_with_it(bench: Bench)
             bench.host.remove_function(PF)
             await bench.settle()
             assert bench.ailing() == {PCI: VANISHED}
-            assert bench.notices[-1] == Ailing(PCI, VANISHED)
+            assert bench.notices[-1] == DeviceUnhealthy(PCI, VANISHED)
             assert (await bench.health())[PCI] is False
 
             bench.release()
@@ -281,7 +281,7 @@ def test_records_that_cannot_be_read_withdraw_nothing(bench: Bench) -> None:
                 bench.clock.pass_time(QUIET_S)
                 await bench.clock.until_asleep(FIRST_PAUSE_S)
 
-            (failed,) = bench.said(LookFailed)
+            (failed,) = bench.said(ScanFailed)
             assert str(failed.error) == "c1.json: cannot be read: Too many open files"
             assert bench.offers[-1] == ["a", PCI]
 

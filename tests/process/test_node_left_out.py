@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.discovery import Choice, LeftOut, Seen
+from dra_shim.discovery import DevicesChanged, DeviceSelection, DevicesExcluded
 from tests.process.node_bench import RESCAN_S, Bench
 from tests.process.plugin_bench import finish
 
@@ -18,14 +18,14 @@ NO_VIRTUAL = '"dra.net/pciAddress" in attributes'  # as the default filter drops
 @pytest.mark.parametrize(
     ("choice", "reason"),
     [
-        (Choice(filter="", exclude=("x*", "eth*")), "dropped by --exclude eth*"),
-        (Choice(filter="", include=("mlx5_*",)), "dropped by --include"),
-        (Choice(filter="false"), "dropped by --filter"),
+        (DeviceSelection(filter="", exclude=("x*", "eth*")), "dropped by --exclude eth*"),
+        (DeviceSelection(filter="", include=("mlx5_*",)), "dropped by --include"),
+        (DeviceSelection(filter="false"), "dropped by --filter"),
     ],
     ids=["exclude", "include", "filter"],
 )
 def test_hardware_that_a_flag_drops_is_named_with_the_first_look_and_once(
-    tmp_path: Path, choice: Choice, reason: str
+    tmp_path: Path, choice: DeviceSelection, reason: str
 ) -> None:
     bench = Bench(tmp_path, choice)
     bench.host.add_nic("eth1", PF)
@@ -33,7 +33,7 @@ def test_hardware_that_a_flag_drops_is_named_with_the_first_look_and_once(
 
     async def scene() -> None:
         async with bench.running():
-            assert bench.notices == [LeftOut(reason, (PCI, OTHER))]
+            assert bench.notices == [DevicesExcluded(reason, (PCI, OTHER))]
 
             bench.host.announce()
             await bench.settle()
@@ -52,8 +52,8 @@ def test_hardware_with_an_address_of_the_node_is_named(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with bench.running():
-            assert bench.said(LeftOut) == [
-                LeftOut("eth1: it has the Node's address 10.0.0.5", (PCI,))
+            assert bench.said(DevicesExcluded) == [
+                DevicesExcluded("eth1: it has the Node's address 10.0.0.5", (PCI,))
             ]
             assert bench.offers == [[OTHER]]
 
@@ -61,7 +61,7 @@ def test_hardware_with_an_address_of_the_node_is_named(tmp_path: Path) -> None:
 
 
 def test_another_reason_is_told(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, Choice(filter="", exclude=("eth1",)))
+    bench = Bench(tmp_path, DeviceSelection(filter="", exclude=("eth1",)))
     bench.host.add_nic("eth1", PF)
 
     async def scene() -> None:
@@ -69,14 +69,17 @@ def test_another_reason_is_told(tmp_path: Path) -> None:
             bench.host.route_through("eth1")
             await bench.settle()
 
-            uplink = LeftOut("eth1: the node's default route goes through it", (PCI,))
-            assert bench.said(LeftOut) == [LeftOut("dropped by --exclude eth1", (PCI,)), uplink]
+            uplink = DevicesExcluded("eth1: the node's default route goes through it", (PCI,))
+            assert bench.said(DevicesExcluded) == [
+                DevicesExcluded("dropped by --exclude eth1", (PCI,)),
+                uplink,
+            ]
 
     finish(scene())
 
 
 def test_hardware_that_comes_later_is_told(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, Choice(filter="", exclude=("eth*",)))
+    bench = Bench(tmp_path, DeviceSelection(filter="", exclude=("eth*",)))
     bench.host.add_nic("eth1", PF)
 
     async def scene() -> None:
@@ -85,7 +88,10 @@ def test_hardware_that_comes_later_is_told(tmp_path: Path) -> None:
             await bench.settle()
 
             why = "dropped by --exclude eth*"
-            assert bench.said(LeftOut) == [LeftOut(why, (PCI,)), LeftOut(why, (OTHER,))]
+            assert bench.said(DevicesExcluded) == [
+                DevicesExcluded(why, (PCI,)),
+                DevicesExcluded(why, (OTHER,)),
+            ]
 
     finish(scene())
 
@@ -102,25 +108,28 @@ def test_what_is_withdrawn_is_told_as_that_alone(tmp_path: Path) -> None:
             await bench.settle()
 
             why = "eth1: the node's default route goes through it"
-            assert bench.notices == [Seen(1, 0, (PCI,), ()), Seen(0, 0, (), ((PCI, why),))]
+            assert bench.notices == [
+                DevicesChanged(1, 0, (PCI,), ()),
+                DevicesChanged(0, 0, (), ((PCI, why),)),
+            ]
 
     finish(scene())
 
 
 def test_virtual_devices_of_pods_are_counted_once_and_never_told_again(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, Choice(filter=NO_VIRTUAL))
+    bench = Bench(tmp_path, DeviceSelection(filter=NO_VIRTUAL))
     for number in range(300):
         bench.host.add_nic(f"veth{number}")
 
     async def scene() -> None:
         async with bench.running():
-            assert bench.notices == [LeftOut("dropped by --filter", (), virtual=300)]
+            assert bench.notices == [DevicesExcluded("dropped by --filter", (), virtual=300)]
 
             bench.host.add_nic("veth300")
             bench.host.take_link("veth0")
             await bench.settle()
             bench.host.add_nic("eth1", PF)
             await bench.settle()
-            assert bench.notices[1:] == [Seen(1, 0, (PCI,), ())]
+            assert bench.notices[1:] == [DevicesChanged(1, 0, (PCI,), ())]
 
     finish(scene())

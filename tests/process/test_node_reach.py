@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.discovery import LookFailed, Seen
-from dra_shim.discovery.node_addresses import AGAIN_S, RETRY_S, Reach
+from dra_shim.discovery import DevicesChanged, ScanFailed
+from dra_shim.discovery.node_addresses import AGAIN_S, RETRY_S, NodeAddresses
 from dra_shim.discovery.schedule import FIRST_PAUSE_S
-from dra_shim.prepare import UnavailableError
+from dra_shim.prepare import NotAvailableError
 from tests.fakes.clock import FakeClock
 from tests.fakes.host import FakeAddresses
 from tests.process.node_bench import NODE, RESCAN_S, Bench
@@ -52,7 +52,7 @@ def test_a_link_stays_the_nodes_own_while_the_address_is_nowhere(bench: Bench) -
             bench.host.give("b", "10.0.0.5/24")
             await bench.settle()
             assert bench.offers[-1] == ["a"]
-            assert bench.notices[-1] == Seen(1, 0, ("a",), (("b", WHY),))
+            assert bench.notices[-1] == DevicesChanged(1, 0, ("a",), (("b", WHY),))
 
     finish(scene())
 
@@ -69,13 +69,13 @@ def test_the_uplink_stays_one_while_no_default_route_exists(bench: Bench) -> Non
 
 
 def test_nothing_is_offered_before_the_nodes_addresses_are_known(bench: Bench) -> None:
-    refused = UnavailableError("get Node node-1: refused")
+    refused = NotAvailableError("get Node node-1: refused")
     bench.addresses.error = refused
 
     async def scene() -> None:
         async with bench.running(FIRST_PAUSE_S):
-            assert bench.said(LookFailed)[0].error is refused
-            with pytest.raises(UnavailableError, match="get Node node-1"):
+            assert bench.said(ScanFailed)[0].error is refused
+            with pytest.raises(NotAvailableError, match="get Node node-1"):
                 await bench.devices.devices(["a"])
             assert bench.offers == []
             assert bench.host.looks == []
@@ -106,7 +106,7 @@ def test_addresses_that_change_are_heard_of_with_a_later_look(bench: Bench) -> N
 
 def test_addresses_are_asked_for_again_now_and_then() -> None:
     source, clock = FakeAddresses("10.0.0.5"), FakeClock()
-    reach = Reach(source, NODE, clock)
+    reach = NodeAddresses(source, NODE, clock)
 
     async def scene() -> None:
         for wait_s, asked in ((0, 1), (AGAIN_S - 1, 1), (1, 2), (AGAIN_S - 1, 2)):
@@ -119,11 +119,11 @@ def test_addresses_are_asked_for_again_now_and_then() -> None:
 
 def test_the_last_answer_counts_while_nobody_answers() -> None:
     source, clock = FakeAddresses("10.0.0.5"), FakeClock()
-    reach = Reach(source, NODE, clock)
+    reach = NodeAddresses(source, NODE, clock)
 
     async def scene() -> None:
         await reach.addresses()
-        source.error = UnavailableError("refused")
+        source.error = NotAvailableError("refused")
         source.known = frozenset({"10.0.0.6"})
         for wait_s, asked in ((AGAIN_S, 2), (RETRY_S - 1, 2), (1, 3)):
             clock.pass_time(wait_s)
@@ -138,7 +138,7 @@ def test_the_last_answer_counts_while_nobody_answers() -> None:
 
 def test_a_node_whose_addresses_a_cloud_has_not_told_is_asked_for_again_soon() -> None:
     source, clock = FakeAddresses(), FakeClock()
-    reach = Reach(source, NODE, clock)
+    reach = NodeAddresses(source, NODE, clock)
 
     async def scene() -> None:
         assert await reach.addresses() == frozenset()

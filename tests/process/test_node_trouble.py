@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.discovery import LookFailed, LookStuck
+from dra_shim.discovery import ScanFailed, ScanHung
 from dra_shim.discovery.reporter import DOUBT_S
 from dra_shim.discovery.schedule import FIRST_PAUSE_S, LONGEST_PAUSE_S, QUIET_S
 from dranet_nri.errors import KernelError
@@ -31,7 +31,7 @@ def test_nothing_is_withdrawn_because_a_look_failed(bench: Bench) -> None:
             await bench.settle()
 
             assert bench.offers == [["a"]]
-            assert bench.said(LookFailed) == [LookFailed(TROUBLE, FIRST_PAUSE_S)]
+            assert bench.said(ScanFailed) == [ScanFailed(TROUBLE, FIRST_PAUSE_S)]
             assert (await bench.device("a")).name == "a"
             assert await bench.health() == {"a": True}
 
@@ -102,9 +102,9 @@ def test_a_look_that_hangs_is_told_and_the_loop_goes_on(tmp_path: Path) -> None:
             bench.host.announce()
             await bench.clock.until_asleep(QUIET_S)
             bench.clock.pass_time(QUIET_S)
-            await bench.until(lambda: bool(bench.said(LookStuck)))
+            await bench.until(lambda: bool(bench.said(ScanHung)))
 
-            assert bench.said(LookStuck)[0].seconds == 0.01
+            assert bench.said(ScanHung)[0].seconds == 0.01
             assert (await bench.device("a")).name == "a"
 
     finish(scene())
@@ -149,7 +149,7 @@ def test_a_node_that_cannot_be_looked_at_is_an_answer_too(bench: Bench) -> None:
             with pytest.raises(KernelError, match="changed under the reader"):
                 await bench.devices.devices(["a"])
 
-            assert bench.said(LookFailed) == [LookFailed(TROUBLE, FIRST_PAUSE_S)]
+            assert bench.said(ScanFailed) == [ScanFailed(TROUBLE, FIRST_PAUSE_S)]
             bench.host.error = None
             bench.host.facts = facts_with("a")
             await bench.rest(FIRST_PAUSE_S)

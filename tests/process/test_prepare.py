@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from dra_shim.prepare import (
-    Answer,
-    Prepared,
+    ClaimPrepared,
+    ClaimUnprepared,
     PreparedDevice,
     PrepareFailed,
-    Unprepared,
+    PrepareResult,
     UnprepareFailed,
 )
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     ContainerClaim,
@@ -39,7 +39,7 @@ from tests.process.prepare_bench import (
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    with closing(Bench(State(tmp_path / "state", tmp_path / "run"))) as made:
+    with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as made:
         yield made
 
 
@@ -56,13 +56,13 @@ def test_a_claim_is_recorded_for_its_pod_and_its_devices_are_answered(bench: Ben
     assert (record.pod, record.boot_id) == (POD, "boot1")
     assert record.containers == (ContainerClaim("main"),)
     assert [device.device for device in record.devices] == [nic("a"), nic("b")]
-    assert answer == Answer(
+    assert answer == PrepareResult(
         (
             PreparedDevice("nic", POOL, "a", (f"dra.net/nic=ai_nics_nic_{record.nonce}",)),
             PreparedDevice("nic", POOL, "b"),
         )
     )
-    assert bench.notices == [Prepared(claim, POD, gated=True)]
+    assert bench.notices == [ClaimPrepared(claim, POD, gated=True)]
 
 
 def test_asked_again_it_answers_the_same_and_reads_the_server_again(bench: Bench) -> None:
@@ -117,7 +117,7 @@ def test_a_claim_with_only_other_drivers_devices_is_none_of_ours(bench: Bench) -
         result("gpu0", driver="gpu.example.com")
     ]
 
-    assert bench.prepare(claim) == [Answer()]
+    assert bench.prepare(claim) == [PrepareResult()]
     assert bench.record(claim) is None
 
 
@@ -127,7 +127,7 @@ def test_it_is_told_when_nothing_holds_the_containers_back(bench: Bench) -> None
 
     bench.prepare(claim)
 
-    assert bench.notices == [Prepared(claim, POD, gated=False)]
+    assert bench.notices == [ClaimPrepared(claim, POD, gated=False)]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_request_that_no_container_lists_holds_none_back(
 
     bench.prepare(claim)
 
-    assert bench.notices == [Prepared(claim, POD, gated=gated)]
+    assert bench.notices == [ClaimPrepared(claim, POD, gated=gated)]
 
 
 def test_each_request_needs_a_container_that_lists_it(bench: Bench) -> None:
@@ -165,9 +165,9 @@ def test_each_request_needs_a_container_that_lists_it(bench: Bench) -> None:
     bench.prepare(claim)
 
     assert bench.notices == [
-        Prepared(claim, POD, gated=False),
-        Unprepared(claim),
-        Prepared(claim, POD, gated=True),
+        ClaimPrepared(claim, POD, gated=False),
+        ClaimUnprepared(claim),
+        ClaimPrepared(claim, POD, gated=True),
     ]
 
 
@@ -302,7 +302,7 @@ def test_unprepare_forgets_a_claim_without_the_server(bench: Bench) -> None:
     assert unprepare(bench, claim, claim) == [""]
     assert bench.record(claim) is None
     assert bench.cluster.reads == []
-    assert bench.notices[-1] == Unprepared(claim)
+    assert bench.notices[-1] == ClaimUnprepared(claim)
 
 
 def test_unprepare_of_claims_that_nobody_knows_succeeds(bench: Bench) -> None:

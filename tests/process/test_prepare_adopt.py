@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.prepare import Answer, Unprepared
-from dra_shim.settings.common import State
+from dra_shim.prepare import ClaimUnprepared, PrepareResult
+from dra_shim.settings.common import StatePaths
 from dranet_nri.model import Device, ObjectRef
 from tests.fakes.cluster import config, nic
 from tests.process.prepare_bench import Bench
@@ -16,7 +16,7 @@ from tests.process.prepare_bench import Bench
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    with closing(Bench(State(tmp_path / "state", tmp_path / "run"))) as made:
+    with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as made:
         yield made
 
 
@@ -37,7 +37,7 @@ def test_what_was_unprepared_since_claims_were_listed_gets_no_record(bench: Benc
         assert adopt(bench, ended) == {}, "as often as it is tried"
     assert bench.record(ended) is None
     assert bench.record(other) is not None
-    assert [notice for notice in bench.notices if isinstance(notice, Unprepared)] == []
+    assert [notice for notice in bench.notices if isinstance(notice, ClaimUnprepared)] == []
 
 
 def test_a_kubelet_may_prepare_again_what_it_unprepared(bench: Bench) -> None:
@@ -92,7 +92,7 @@ def test_devices_from_elsewhere_change_nothing_about_whose_turn_it_is(bench: Ben
     claim = bench.cluster.add("nics", "u1", "nowhere-1")
     other = bench.cluster.add("more", "u2", "nowhere-2")
 
-    async def run() -> tuple[dict[str, Answer], dict[str, str]]:
+    async def run() -> tuple[dict[str, PrepareResult], dict[str, str]]:
         source = Elsewhere()
         task = asyncio.create_task(bench.preparer.adopt([claim, other], source))
         await source.asked.wait()

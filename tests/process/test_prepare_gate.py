@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.checkpoint.transaction import Ledger
+from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.prepare import Terms
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.model import Phase
 from tests.fakes.cluster import POOL
 from tests.process.prepare_bench import POD, Bench, attach, nonce_of
@@ -18,7 +18,7 @@ from tests.process.prepare_bench import POD, Bench, attach, nonce_of
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    with closing(Bench(State(tmp_path / "state", tmp_path / "run"))) as made:
+    with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as made:
         yield made
 
 
@@ -41,7 +41,7 @@ def test_the_id_of_an_older_version_is_kept_by_whatever_record_follows(bench: Be
     bench.prepare(claim)
     record = bench.record(claim)
     assert record is not None
-    with Ledger(bench.state) as ledger:
+    with CheckpointTransaction(bench.state) as ledger:
         ledger.record([replace(record, nonce="c0ffee", boot_id="boot0")])
 
     (answer,) = bench.prepare(claim)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.prepare import Answer, Prepared, PreparedDevice
-from dra_shim.settings.common import State
+from dra_shim.prepare import ClaimPrepared, PreparedDevice, PrepareResult
+from dra_shim.settings.common import StatePaths
 from dranet_nri.model import ObjectRef
 from tests.fakes.cluster import POOL, pod_document, result, user
 from tests.process.prepare_bench import POD, Bench, give_to_another
@@ -16,7 +16,7 @@ from tests.process.prepare_bench import POD, Bench, give_to_another
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """Return a preparer with a node and a cluster of its own."""
-    with closing(Bench(State(tmp_path / "state", tmp_path / "run"))) as made:
+    with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as made:
         yield made
 
 
@@ -28,8 +28,8 @@ def test_a_claim_that_observes_holds_nothing_and_has_no_gate(bench: Bench) -> No
     ]
     bench.cluster.pods["train"] = pod_document("train", "p1", {"n": "nics"}, {"main": []})
 
-    assert bench.prepare(claim) == [Answer((PreparedDevice("nic", POOL, "a"),))]
-    assert bench.notices == [Prepared(claim, POD, gated=True)]
+    assert bench.prepare(claim) == [PrepareResult((PreparedDevice("nic", POOL, "a"),))]
+    assert bench.notices == [ClaimPrepared(claim, POD, gated=True)]
 
 
 def test_a_claim_that_observes_stays_with_its_pod_when_others_come(bench: Bench) -> None:
@@ -63,7 +63,7 @@ def test_a_pod_that_is_no_more_keeps_the_others_from_no_look(bench: Bench, *, se
 
     (answer,) = bench.prepare(claim)
 
-    assert answer == Answer((PreparedDevice("nic", POOL, "a"),))
+    assert answer == PrepareResult((PreparedDevice("nic", POOL, "a"),))
     record = bench.record(claim)
     assert record is not None
     assert record.pod == ObjectRef("ai", "more", "p2")

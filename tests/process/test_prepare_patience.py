@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.checkpoint.transaction import Ledger
+from dra_shim.checkpoint.transaction import CheckpointTransaction
 from dra_shim.prepare import (
-    Answer,
-    Prepared,
+    ClaimPrepared,
+    NotAvailableError,
+    PrepareResult,
     PrepareWaits,
-    UnavailableError,
 )
 from dra_shim.prepare.preparer import LONGEST_S
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
     ObjectRef,
@@ -40,17 +40,17 @@ from tests.process.prepare_bench import (
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    with closing(Bench(State(tmp_path / "state", tmp_path / "run"))) as made:
+    with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as made:
         yield made
 
 
 # --------------------------------------------------------------------------- patience
 
 
-def later(bench: Bench, claim: ObjectRef, *then: object) -> Answer:
+def later(bench: Bench, claim: ObjectRef, *then: object) -> PrepareResult:
     """Prepare; run each step of `then` when the next pause begins, and let the pause pass."""
 
-    async def run() -> Answer:
+    async def run() -> PrepareResult:
         task = asyncio.create_task(bench.preparer.prepare([claim]))
         pause_s = 0.2
         for step in then:
@@ -69,7 +69,7 @@ def test_a_device_that_another_claim_has_is_waited_for(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
 
     def unprepare_the_other() -> None:
-        with Ledger(bench.state) as ledger:
+        with CheckpointTransaction(bench.state) as ledger:
             ledger.forget("u9")
 
     answer = later(bench, claim, None, None, unprepare_the_other)
@@ -77,7 +77,7 @@ def test_a_device_that_another_claim_has_is_waited_for(bench: Bench) -> None:
     assert (answer.error, len(answer.devices)) == ("", 1)
     assert bench.notices == [  # each reason once, however often it was met
         PrepareWaits(claim, "device a: in use by claim ai/other of pod ai/inference"),
-        Prepared(claim, POD, gated=True),
+        ClaimPrepared(claim, POD, gated=True),
     ]
 
 
@@ -87,7 +87,7 @@ def test_who_has_the_device_is_told_when_the_kubelets_time_is_over(bench: Bench)
 
     (answer,) = bench.end_of_patience(claim)
 
-    assert answer == Answer(error="device a: in use by claim ai/other of pod ai/inference")
+    assert answer == PrepareResult(error="device a: in use by claim ai/other of pod ai/inference")
     assert bench.record(claim) is None
 
 
@@ -100,7 +100,7 @@ def test_the_last_address_of_a_range_is_waited_for(bench: Bench) -> None:
     bench.prepare(old)
 
     def unprepare_the_other() -> None:
-        with Ledger(bench.state) as ledger:
+        with CheckpointTransaction(bench.state) as ledger:
             ledger.forget("u1")
 
     answer = later(bench, new, None, unprepare_the_other)
@@ -219,9 +219,9 @@ def test_a_device_that_is_late_is_waited_for(bench: Bench) -> None:
 
 def test_trouble_at_the_server_is_tried_again_and_not_before_it_wants(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
-    bench.cluster.failures = [UnavailableError("busy", 7.0), UnavailableError("refused")]
+    bench.cluster.failures = [NotAvailableError("busy", 7.0), NotAvailableError("refused")]
 
-    async def run() -> dict[str, Answer]:
+    async def run() -> dict[str, PrepareResult]:
         task = asyncio.create_task(bench.preparer.prepare([claim]))
         await bench.clock.until_asleep(7.0)
         bench.clock.pass_time(7.0)
@@ -235,9 +235,9 @@ def test_trouble_at_the_server_is_tried_again_and_not_before_it_wants(bench: Ben
 
 def test_pauses_grow_to_an_end(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
-    bench.cluster.failures = [UnavailableError("refused")] * 8
+    bench.cluster.failures = [NotAvailableError("refused")] * 8
 
-    async def run() -> dict[str, Answer]:
+    async def run() -> dict[str, PrepareResult]:
         task = asyncio.create_task(bench.preparer.prepare([claim]))
         for pause_s in (0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0):
             await bench.clock.until_asleep(pause_s)
@@ -270,7 +270,7 @@ def test_a_silent_server_is_named_before_the_kubelet_gives_up(
     bench.cluster.fall_silent()
     began = bench.clock()
 
-    async def run() -> dict[str, Answer]:
+    async def run() -> dict[str, PrepareResult]:
         task = asyncio.create_task(bench.preparer.prepare([claim], said_s))
         await bench.cluster.asked.wait()
         (left_s,) = bench.clock.asleep()
@@ -278,7 +278,7 @@ def test_a_silent_server_is_named_before_the_kubelet_gives_up(
         return await task
 
     assert asyncio.run(run()) == {
-        "u1": Answer(error="no answer in time; waited for the claim from the API server")
+        "u1": PrepareResult(error="no answer in time; waited for the claim from the API server")
     }
     assert over_s / 2 < bench.clock() - began < over_s
 
@@ -289,7 +289,7 @@ def test_a_silent_server_is_named_before_the_kubelet_gives_up(
 def test_two_calls_for_one_claim_make_one_record(bench: Bench) -> None:
     claim = bench.cluster.add("nics", "u1", "a")
 
-    async def run() -> tuple[dict[str, Answer], dict[str, Answer]]:
+    async def run() -> tuple[dict[str, PrepareResult], dict[str, PrepareResult]]:
         return await asyncio.gather(
             bench.preparer.prepare([claim, claim]), bench.preparer.prepare([claim])
         )
@@ -336,7 +336,7 @@ def test_unprepare_ends_a_prepare_that_waits(bench: Bench) -> None:
     give_to_another(bench.state, "a")
     claim = bench.cluster.add("nics", "u1", "a")
 
-    async def run() -> tuple[dict[str, Answer], dict[str, str]]:
+    async def run() -> tuple[dict[str, PrepareResult], dict[str, str]]:
         task = asyncio.create_task(bench.preparer.prepare([claim]))
         await bench.clock.until_asleep(0.2)
         unprepared = await bench.preparer.unprepare([claim])
@@ -344,7 +344,7 @@ def test_unprepare_ends_a_prepare_that_waits(bench: Bench) -> None:
 
     answers, unprepared = asyncio.run(run())
 
-    assert answers == {"u1": Answer(error="was unprepared while it was being prepared")}
+    assert answers == {"u1": PrepareResult(error="was unprepared while it was being prepared")}
     assert unprepared == {"u1": ""}
     assert bench.record(claim) is None
 
@@ -356,7 +356,7 @@ def test_a_call_that_the_kubelet_ends_leaves_no_transaction_behind(bench: Bench)
         bench.cluster.open_eyes.clear()
         task = asyncio.create_task(bench.preparer.prepare([claim]))
         await bench.cluster.looked.wait()
-        with Ledger(bench.state):
+        with CheckpointTransaction(bench.state):
             bench.cluster.open_eyes.set()
             for _ in range(5):
                 await asyncio.sleep(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from tests.fakes.cluster import result
 from tests.process.prepare_bench import Bench
 
@@ -17,7 +17,7 @@ ANOTHER = "pci-0000-8b-00-0"
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    with closing(Bench(State(tmp_path / "state", tmp_path / "run"))) as made:
+    with closing(Bench(StatePaths(tmp_path / "state", tmp_path / "run"))) as made:
         yield made
 
 

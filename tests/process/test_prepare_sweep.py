@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from dra_shim.prepare import (
-    Stranded,
-    Sweeper,
-    SweepFailed,
-    Swept,
-    UnavailableError,
+    NotAvailableError,
+    OrphanCollector,
+    OrphanRemovalFailed,
+    OrphansRemoved,
+    PodSuperseded,
 )
 from dra_shim.prepare.orphans import ORPHAN_S, SWEEP_S
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.model import ObjectRef, Phase
 from tests.fakes.cluster import POOL, Document, claim_document, pod_document, result, user
 from tests.process.prepare_bench import OTHER_POD, POD, Bench, attach
@@ -29,9 +29,9 @@ class SweepBench(Bench):
     """A bench with a sweeper, whose time a test lets pass."""
 
     def __init__(self, tmp_path: Path) -> None:
-        super().__init__(State(tmp_path / "state", tmp_path / "run"))
+        super().__init__(StatePaths(tmp_path / "state", tmp_path / "run"))
         self.checkpoint = tmp_path / "dra_manager_state"
-        self.sweeper = Sweeper(
+        self.sweeper = OrphanCollector(
             self.cluster,
             self.preparer,
             self.checkpoint,
@@ -85,7 +85,7 @@ def test_a_record_of_a_claim_that_is_gone_is_dropped_after_ten_minutes(bench: Sw
     bench.sweep(1)
 
     assert not bench.is_kept()
-    assert bench.notices == [Swept(bench.claim, POD, REASON)]
+    assert bench.notices == [OrphansRemoved(bench.claim, POD, REASON)]
 
 
 def test_a_record_of_a_claim_that_is_there_is_kept(bench: SweepBench) -> None:
@@ -139,7 +139,7 @@ def test_a_record_whose_device_came_home_is_dropped(bench: SweepBench) -> None:
 def test_a_server_that_cannot_be_asked_begins_the_ten_minutes_anew(bench: SweepBench) -> None:
     bench.lose()
     bench.sweep(ORPHAN_S - 1)
-    bench.cluster.failures = [UnavailableError("refused")]
+    bench.cluster.failures = [NotAvailableError("refused")]
 
     bench.sweep(1, ORPHAN_S - 1)
 
@@ -179,11 +179,11 @@ def test_a_claim_that_cannot_be_read_keeps_its_own_record_alone(
 
     assert not bench.is_kept()
     assert bench.record(odd) is not None
-    told = [notice.claim for notice in bench.notices if isinstance(notice, SweepFailed)]
+    told = [notice.claim for notice in bench.notices if isinstance(notice, OrphanRemovalFailed)]
     assert told == [odd, odd]
 
 
-@pytest.mark.parametrize("cause", [UnavailableError("refused"), OSError(5, "Input/output error")])
+@pytest.mark.parametrize("cause", [NotAvailableError("refused"), OSError(5, "Input/output error")])
 def test_trouble_with_one_claim_does_not_begin_the_ten_minutes_of_another_anew(
     bench: SweepBench, cause: Exception
 ) -> None:
@@ -243,7 +243,7 @@ def test_a_pod_that_follows_on_a_claim_that_is_still_another_pods_is_told_of_onc
 
     bench.sweep(*[SWEEP_S] * 8)
 
-    assert bench.notices == [Stranded(bench.claim, POD, (NEXT,))]
+    assert bench.notices == [PodSuperseded(bench.claim, POD, (NEXT,))]
     assert bench.is_kept()
 
 
@@ -262,7 +262,7 @@ def test_a_pod_that_follows_on_a_share_is_told_of(bench: SweepBench) -> None:
 
     bench.sweep()
 
-    assert bench.notices == [Stranded(shared, POD, (NEXT,))]
+    assert bench.notices == [PodSuperseded(shared, POD, (NEXT,))]
 
 
 def test_a_claim_that_only_observes_keeps_no_pod_waiting(bench: SweepBench) -> None:
@@ -324,19 +324,19 @@ def test_a_pod_that_goes_takes_back_what_was_told(bench: SweepBench) -> None:
     bench.sweep(SWEEP_S)
 
     assert bench.notices == [
-        Stranded(bench.claim, POD, (NEXT,)),
-        Stranded(bench.claim, POD, ()),
+        PodSuperseded(bench.claim, POD, (NEXT,)),
+        PodSuperseded(bench.claim, POD, ()),
     ]
 
 
 def test_a_server_that_cannot_be_asked_takes_nothing_back(bench: SweepBench) -> None:
     bench.hand_on()
     bench.sweep()
-    bench.cluster.failures = [UnavailableError("refused")]
+    bench.cluster.failures = [NotAvailableError("refused")]
 
     bench.sweep(SWEEP_S, SWEEP_S)
 
-    assert bench.notices == [Stranded(bench.claim, POD, (NEXT,))]
+    assert bench.notices == [PodSuperseded(bench.claim, POD, (NEXT,))]
 
 
 def test_a_pod_that_gets_the_claim_after_all_may_strand_the_next_one(bench: SweepBench) -> None:
@@ -352,7 +352,7 @@ def test_a_pod_that_gets_the_claim_after_all_may_strand_the_next_one(bench: Swee
 
     bench.sweep()
 
-    assert bench.notices == [Stranded(bench.claim, NEXT, (last,))]
+    assert bench.notices == [PodSuperseded(bench.claim, NEXT, (last,))]
 
 
 def test_a_record_that_the_kubelet_has_for_the_next_pod_is_not_dropped(bench: SweepBench) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from dra_shim.prepare import NotYetError, SweepFailed, Swept
+from dra_shim.prepare import NotYetError, OrphanRemovalFailed, OrphansRemoved
 from dra_shim.prepare.orphans import ORPHAN_S, SWEEP_S
 from tests.process.prepare_bench import POD
 from tests.process.test_prepare_sweep import REASON, SweepBench, bench
@@ -19,7 +19,7 @@ def test_a_server_that_refuses_is_asked_once_a_sweep(bench: SweepBench) -> None:
 
     bench.sweep()
 
-    assert bench.notices == [SweepFailed(REFUSAL)]
+    assert bench.notices == [OrphanRemovalFailed(REFUSAL)]
     assert len(bench.cluster.reads) == 1
 
 
@@ -38,7 +38,7 @@ def test_what_goes_wrong_is_told_and_the_next_look_comes(bench: SweepBench) -> N
 
     asyncio.run(run())
 
-    assert bench.notices == [SweepFailed(REFUSAL), Swept(bench.claim, POD, REASON)]
+    assert bench.notices == [OrphanRemovalFailed(REFUSAL), OrphansRemoved(bench.claim, POD, REASON)]
 
 
 def test_a_sweep_that_was_cut_short_proves_nothing_of_what_it_had_seen(bench: SweepBench) -> None:

@@ -4,7 +4,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.model import Consumed
 from dranet_nri.state.record import VERSION
 from tests.fakes.cluster import result
@@ -14,7 +14,7 @@ RESULT = result("hca", "nic/fast", shareID="5a", consumedCapacity={"dra.net/band
 
 
 def test_a_record_of_the_version_before_is_answered_and_kept(tmp_path: Path) -> None:
-    state = State(tmp_path / "state", tmp_path / "run")
+    state = StatePaths(tmp_path / "state", tmp_path / "run")
     with closing(Bench(state)) as bench:
         claim = bench.cluster.add("nics", "u1", "hca")
         bench.cluster.claims["nics"]["status"]["allocation"]["devices"]["results"] = [RESULT]

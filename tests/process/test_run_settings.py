@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dra_shim.cli import main
-from dra_shim.settings.common import State
-from dra_shim.settings.listen_address import Address
+from dra_shim.settings.common import StatePaths
+from dra_shim.settings.listen_address import ListenAddress
 from dra_shim.settings.run import (
     KLOG,
     RunSettings,
@@ -39,7 +39,7 @@ def test_flags_of_dranet_mean_what_they_mean_there() -> None:
     assert settings == RunSettings(
         node="node-1",
         kubeconfig=Path("/etc/admin.conf"),
-        bind_address=Address("", 9178),
+        bind_address=ListenAddress("", 9178),
         kubelet_root=Path("/data/kubelet"),
         filter="",
         rescan_s=90.0,
@@ -141,7 +141,7 @@ def test_flags_of_our_own() -> None:
         "--first-valid-config", "--log-format", "json", "--verbose", "--include", "pci-*",
         "--exclude", "eth0", "--exclude", "mlx5_?", "--uplink-interfaces", "eth0,bond*",
     )  # fmt: skip
-    assert settings.state == State(Path("/a"), Path("/b"))
+    assert settings.state == StatePaths(Path("/a"), Path("/b"))
     assert (settings.shared, settings.azure_size) == ("true", "Standard_X")
     assert (settings.include, settings.exclude) == (("pci-*",), ("eth0", "mlx5_?"))
     assert settings.uplinks == ("eth0", "bond*")

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.state.lock import PluginLock
 from tests.process.shim_bench import ENVIRONMENT, command
 
@@ -38,7 +38,7 @@ def allocate(home: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_nothing_is_allocated_while_a_daemon_has_the_records(tmp_path: Path) -> None:
-    state = State(tmp_path / "state", tmp_path / "run")
+    state = StatePaths(tmp_path / "state", tmp_path / "run")
     state.directory.mkdir()
     daemon = PluginLock(state.daemon_lock)
     assert daemon.try_acquire()

@@ -23,7 +23,7 @@ from dra_shim.kubeapi import NODE, SLICE
 from dra_shim.kubeletplugin import dra_services, sockets_of
 from dra_shim.kubeletplugin.plugin import WATCH_S, KubeletPlugin
 from dra_shim.resourceslice.layout import slice_name
-from dra_shim.settings.common import State
+from dra_shim.settings.common import StatePaths
 from dranet_nri.component.findings import Finding, Grade
 from dranet_nri.model import AllocatedDevice, Allocation, Failure, ObjectRef, Phase
 from dranet_nri.state.store import AllocationStore, AttachmentStore
@@ -192,18 +192,18 @@ def test_sockets_that_answer_and_sockets_that_do_not(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> State:
-    return State(tmp_path / "state", tmp_path / "run")
+def state(tmp_path: Path) -> StatePaths:
+    return StatePaths(tmp_path / "state", tmp_path / "run")
 
 
-def prepared(state: State) -> None:
+def prepared(state: StatePaths) -> None:
     device = AllocatedDevice("nic", NODE_1, nic("a"))
     store = AllocationStore(state.allocations)
     store.put(Allocation(CLAIM, POD, (device,), "c0ffee", "boot1"))
     store.close()
 
 
-def test_nothing_is_prepared(state: State) -> None:
+def test_nothing_is_prepared(state: StatePaths) -> None:
     assert list(record_findings(state)) == [
         Finding("records", Grade.OK, "no claim is prepared on this node")
     ]
@@ -214,7 +214,7 @@ def test_nothing_is_prepared(state: State) -> None:
     ("phase", "grade"), [(Phase.ATTACHED, Grade.OK), (Phase.INTENT, Grade.NOTE)]
 )
 def test_a_claim_is_told_with_its_pod_and_how_far_it_is(
-    state: State, phase: Phase, grade: Grade
+    state: StatePaths, phase: Phase, grade: Grade
 ) -> None:
     prepared(state)
     (waiting,) = record_findings(state)
@@ -227,7 +227,7 @@ def test_a_claim_is_told_with_its_pod_and_how_far_it_is(
     ]
 
 
-def test_a_claim_that_failed_says_why(state: State) -> None:
+def test_a_claim_that_failed_says_why(state: StatePaths) -> None:
     prepared(state)
     attach(state, CLAIM, POD, "a", Phase.FAILED)
     with AttachmentStore(state.attachments) as attachments:
@@ -248,7 +248,7 @@ def torn(directory: Path) -> Path:
     return directory / "u7.json"
 
 
-def test_devices_that_a_pod_kept_and_a_record_that_is_in_the_way(state: State) -> None:
+def test_devices_that_a_pod_kept_and_a_record_that_is_in_the_way(state: StatePaths) -> None:
     attach(state, OTHER, POD, "a", Phase.ATTACHED)
     record = torn(state.allocations)
 
@@ -260,7 +260,7 @@ def test_devices_that_a_pod_kept_and_a_record_that_is_in_the_way(state: State) -
     assert kept.text.startswith("unprepared, and pod ai/train still has its devices")
 
 
-def test_a_record_that_was_moved_aside_is_a_note(state: State) -> None:
+def test_a_record_that_was_moved_aside_is_a_note(state: StatePaths) -> None:
     torn(state.allocations)
     AllocationStore(state.allocations).close()
 
@@ -270,7 +270,7 @@ def test_a_record_that_was_moved_aside_is_a_note(state: State) -> None:
     assert f"bytes kept in {state.allocations}/quarantine/u7.json.1; remove it when" in note.text
 
 
-def test_both_records_of_a_claim_are_told(state: State) -> None:
+def test_both_records_of_a_claim_are_told(state: StatePaths) -> None:
     paths = [torn(directory) for directory in (state.allocations, state.attachments)]
 
     found = list(record_findings(state))
@@ -279,7 +279,7 @@ def test_both_records_of_a_claim_are_told(state: State) -> None:
     assert all(str(path) in entry.text for path, entry in zip(paths, found, strict=True))
 
 
-def test_a_claim_whose_record_cannot_be_used_is_not_called_unprepared(state: State) -> None:
+def test_a_claim_whose_record_cannot_be_used_is_not_called_unprepared(state: StatePaths) -> None:
     attach(state, CLAIM, POD, "a", Phase.ATTACHED)
     torn(state.allocations).rename(state.allocations / f"{CLAIM.uid}.json")
 

@@ -13,8 +13,8 @@ import pytest
 
 from dra_shim.cli import main
 from dra_shim.commands.doctor_checks import shim_findings
-from dra_shim.settings.listen_address import Address
-from dra_shim.web import Checks, Metrics, PluginSigns, WebServer, pages
+from dra_shim.settings.listen_address import ListenAddress
+from dra_shim.web import HealthChecks, Metrics, PluginSigns, WebServer, pages
 from dra_shim.web.server import MakePage, Page
 from dranet_nri.component.findings import Finding, Grade
 from tests.process.kubelet_bench import Node, home
@@ -26,10 +26,10 @@ READY = Finding("shim", Grade.OK, "registered at the kubelet, and its devices ar
 
 
 @asynccontextmanager
-async def serving(made: Mapping[str, MakePage]) -> AsyncIterator[Address]:
+async def serving(made: Mapping[str, MakePage]) -> AsyncIterator[ListenAddress]:
     """Serve pages on a free port of the loopback; yield the address."""
     notices = WebNotices()
-    server = asyncio.create_task(WebServer(Address("127.0.0.1", 0), made, notices).run())
+    server = asyncio.create_task(WebServer(ListenAddress("127.0.0.1", 0), made, notices).run())
     try:
         yield (await notices.listening).address
     finally:
@@ -37,7 +37,7 @@ async def serving(made: Mapping[str, MakePage]) -> AsyncIterator[Address]:
         await asyncio.wait({server})
 
 
-async def found(address: Address, answer_s: float = 60.0) -> list[Finding]:
+async def found(address: ListenAddress, answer_s: float = 60.0) -> list[Finding]:
     """Return what is said of the shim at an address."""
     return [finding async for finding in shim_findings(address, answer_s)]
 
@@ -57,7 +57,7 @@ def of_page(page: Page) -> list[Finding]:
 
 def test_a_shim_says_whether_the_kubelet_knows_it(home: Path) -> None:
     node = Node(home)
-    checks = Checks.of(node.sockets, node.plugin, lambda: True)
+    checks = HealthChecks.of(node.sockets, node.plugin, lambda: True)
 
     async def scene() -> tuple[list[Finding], list[Finding]]:
         async with serving(pages(Metrics(), PluginSigns(home), checks)) as address:
@@ -108,7 +108,7 @@ def test_one_that_serves_all_addresses_is_asked_at_the_loopback(host: str) -> No
 
     async def scene() -> list[Finding]:
         async with serving({"/readyz": make}) as address:
-            return await found(Address(host, address.port))
+            return await found(ListenAddress(host, address.port))
 
     assert asyncio.run(scene()) == [READY]
 
@@ -118,7 +118,7 @@ def test_who_speaks_no_http_is_no_answer(reply: bytes | None) -> None:
     async def scene() -> list[Finding]:
         with socket.create_server(("127.0.0.1", 0)) as listening:
             listening.setblocking(False)  # noqa: FBT003
-            address = Address("127.0.0.1", listening.getsockname()[1])
+            address = ListenAddress("127.0.0.1", listening.getsockname()[1])
             if reply is None:  # nobody takes the connection
                 return await found(address, 0.1)
             asking = asyncio.create_task(found(address))
@@ -135,7 +135,7 @@ def test_who_speaks_no_http_is_no_answer(reply: bytes | None) -> None:
 
 @pytest.mark.parametrize("host", ["::", "::1%nowhere", "-é"])
 def test_an_address_that_cannot_be_asked_is_no_answer(host: str) -> None:
-    (finding,) = asyncio.run(found(Address(host, 1)))
+    (finding,) = asyncio.run(found(ListenAddress(host, 1)))
 
     assert (finding.grade, "no answer (" in finding.text) == (Grade.WARNING, True)
     assert finding.text.startswith("[::1]:1") is (host == "::")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from dra_shim.cli import main
-from dra_shim.kubeapi import CLAIM, CLASS, SLICE, TEMPLATE, Access, Api, connect
+from dra_shim.kubeapi import CLAIM, CLASS, SLICE, TEMPLATE, ApiClient, RestConfig, connect
 from tests.fakes.apiserver import FakeApiServer
 from tests.fakes.http import served
 from tests.process.called import Ended, called
@@ -449,7 +449,7 @@ def test_a_cluster_gives_slices_claims_templates_and_classes(shim: Shim) -> None
 
     async def scene() -> Ended:
         async with served(FakeApiServer()) as url:
-            api = Api(connect(Access(url, ssl.create_default_context())))
+            api = ApiClient(connect(RestConfig(url, ssl.create_default_context())))
             for kind, document in objects:
                 await api.create(kind, document, document["metadata"].get("namespace", ""))
             await api.close()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.checkpoint.transaction import Ledger, UnwritableError, observe
-from dra_shim.pool import Uses
-from dra_shim.settings.common import State
+from dra_shim.checkpoint.transaction import CheckpointTransaction, UnwritableError, observe
+from dra_shim.pool import DeviceUsage
+from dra_shim.settings.common import StatePaths
 from dranet_nri.component.files import RealFs
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import (
@@ -34,8 +34,8 @@ OTHER_POD = ObjectRef("default", "other", "p2")
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> State:
-    return State(tmp_path / "state", tmp_path / "run")
+def state(tmp_path: Path) -> StatePaths:
+    return StatePaths(tmp_path / "state", tmp_path / "run")
 
 
 def device(name: str) -> Device:
@@ -78,12 +78,12 @@ class FailingFs(RealFs):
         super().replace(source, target)
 
 
-def names(state: State) -> set[str]:
+def names(state: StatePaths) -> set[str]:
     return {path.name for path in state.allocations.glob("*.json")}
 
 
-def test_several_records_are_written_together(state: State) -> None:
-    with Ledger(state) as ledger:
+def test_several_records_are_written_together(state: StatePaths) -> None:
+    with CheckpointTransaction(state) as ledger:
         ledger.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
 
         assert ledger.in_use().whole == {
@@ -94,13 +94,13 @@ def test_several_records_are_written_together(state: State) -> None:
     assert names(state) == {"u1.json", "u2.json"}
 
 
-def test_a_failure_in_the_middle_leaves_everything_as_it_was(state: State) -> None:
+def test_a_failure_in_the_middle_leaves_everything_as_it_was(state: StatePaths) -> None:
     old = allocation("a", "u1", "d1")
-    with Ledger(state) as ledger:
+    with CheckpointTransaction(state) as ledger:
         ledger.record([old])
     fs = FailingFs(1)
 
-    with Ledger(state, fs=fs) as ledger:
+    with CheckpointTransaction(state, fs=fs) as ledger:
         with pytest.raises(UnwritableError) as caught:
             ledger.record([allocation("b", "u2", "d2"), allocation("c", "u3", "d3")])
 
@@ -134,13 +134,20 @@ def test_a_failure_in_the_middle_leaves_everything_as_it_was(state: State) -> No
     ids=["record", "forget"],
 )
 def test_a_directory_that_cannot_be_written_is_named_with_the_remedy(
-    state: State, error: OSError, why: str, remedy: str, write: Callable[[Ledger], None]
+    state: StatePaths,
+    error: OSError,
+    why: str,
+    remedy: str,
+    write: Callable[[CheckpointTransaction], None],
 ) -> None:
     class RefusingFs(RealFs):
         def unlink(self, path: Path) -> None:
             raise error
 
-    with Ledger(state, fs=RefusingFs()) as ledger, pytest.raises(UnwritableError) as caught:
+    with (
+        CheckpointTransaction(state, fs=RefusingFs()) as ledger,
+        pytest.raises(UnwritableError) as caught,
+    ):
         write(ledger)
 
     expected = f"state directory {state.directory}: cannot be written: {why}; {remedy}"
@@ -148,7 +155,7 @@ def test_a_directory_that_cannot_be_written_is_named_with_the_remedy(
     assert caught.value.errno == error.errno
 
 
-def test_a_released_claim_waits_until_the_plugin_has_its_devices_home(state: State) -> None:
+def test_a_released_claim_waits_until_the_plugin_has_its_devices_home(state: StatePaths) -> None:
     claim, other = ObjectRef("default", "a", "u1"), ObjectRef("default", "next", "p2")
     attached = AttachedDevice("nic", allocation("a", "u1", "d1").devices[0].device)
     there = NetnsId("/run/netns/x", 1, 2)
@@ -156,19 +163,19 @@ def test_a_released_claim_waits_until_the_plugin_has_its_devices_home(state: Sta
     back = replace(held, phase=Phase.HOME, devices=(replace(attached, home=True),))
     with AttachmentStore(state.attachments) as attachments:
         attachments.put(held)
-        with Ledger(state) as ledger:
+        with CheckpointTransaction(state) as ledger:
             assert ledger.recorded(claim, POD) is None
             with pytest.raises(RefusedError, match="has not given its devices back"):
                 ledger.recorded(claim, other)
         attachments.put(back)
 
-        with Ledger(state) as ledger:
+        with CheckpointTransaction(state) as ledger:
             assert ledger.recorded(claim, other) is None
 
 
-def test_a_changed_record_is_put_back_when_a_later_one_fails(state: State) -> None:
+def test_a_changed_record_is_put_back_when_a_later_one_fails(state: StatePaths) -> None:
     old = allocation("a", "u1", "d1")
-    with Ledger(state) as ledger:
+    with CheckpointTransaction(state) as ledger:
         ledger.record([old])
         unusable = allocation("bad name", "u2", "d2")
 
@@ -179,22 +186,22 @@ def test_a_changed_record_is_put_back_when_a_later_one_fails(state: State) -> No
         assert ledger.by_uid("u2") == ()
 
 
-def test_a_signal_waits_until_the_records_are_whole(state: State) -> None:
+def test_a_signal_waits_until_the_records_are_whole(state: StatePaths) -> None:
     class Interrupting(RealFs):
         def replace(self, source: Path, target: Path) -> None:
             signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # gRPC has threads here
             super().replace(source, target)
 
-    with Ledger(state, fs=Interrupting()) as ledger:
+    with CheckpointTransaction(state, fs=Interrupting()) as ledger:
         with pytest.raises(KeyboardInterrupt):
             ledger.record([allocation("a", "u1", "d1"), allocation("b", "u2", "d2")])
 
         assert {record.claim.uid for record in ledger.of_pod("p1")} == {"u1", "u2"}
 
 
-def test_the_same_pod_finds_its_record_by_uid_or_name(state: State) -> None:
+def test_the_same_pod_finds_its_record_by_uid_or_name(state: StatePaths) -> None:
     record = allocation("a", "u1", "d1")
-    with Ledger(state) as ledger:
+    with CheckpointTransaction(state) as ledger:
         ledger.record([allocation("z", "u0", "d0"), record])
 
         assert ledger.recorded(ObjectRef("default", "a", "u1"), POD) == record
@@ -213,9 +220,9 @@ def test_the_same_pod_finds_its_record_by_uid_or_name(state: State) -> None:
     ids=["another-pod", "another-pod-by-name", "a-namesake"],
 )
 def test_a_claim_that_is_anothers_is_refused_with_the_holder(
-    state: State, claim: ObjectRef, pod: ObjectRef, expected: str
+    state: StatePaths, claim: ObjectRef, pod: ObjectRef, expected: str
 ) -> None:
-    with Ledger(state) as ledger:
+    with CheckpointTransaction(state) as ledger:
         ledger.record([allocation("a", "u1", "d1")])
 
         with pytest.raises(RefusedError) as caught:
@@ -224,11 +231,11 @@ def test_a_claim_that_is_anothers_is_refused_with_the_holder(
     assert expected in str(caught.value)
 
 
-def test_a_newer_record_refuses_its_own_claim_only(state: State) -> None:
+def test_a_newer_record_refuses_its_own_claim_only(state: StatePaths) -> None:
     state.allocations.mkdir(parents=True)
     (state.allocations / "u1.json").write_text('{"version":99}')
 
-    with Ledger(state) as ledger:
+    with CheckpointTransaction(state) as ledger:
         (damage,) = ledger.damages()
         with pytest.raises(RefusedError, match="its record cannot be used"):
             ledger.recorded(ObjectRef("default", "a", "u1"), POD)
@@ -238,36 +245,38 @@ def test_a_newer_record_refuses_its_own_claim_only(state: State) -> None:
     assert damage.broken.in_the_way
 
 
-def test_a_corrupt_record_is_moved_aside_and_its_claim_allocated_anew(state: State) -> None:
+def test_a_corrupt_record_is_moved_aside_and_its_claim_allocated_anew(state: StatePaths) -> None:
     state.allocations.mkdir(parents=True)
     (state.allocations / "u1.json").write_text("{")
 
-    with Ledger(state) as ledger:
+    with CheckpointTransaction(state) as ledger:
         assert ledger.recorded(ObjectRef("default", "a", "u1"), POD) is None
         ledger.record([allocation("a", "u1")])
 
-    with Ledger(state) as ledger:
+    with CheckpointTransaction(state) as ledger:
         assert ledger.damages() == ()
     assert (state.allocations / "quarantine" / "u1.json.1").read_text() == "{"
 
 
-def test_an_adminaccess_result_neither_holds_its_device_nor_keeps_its_facts(state: State) -> None:
+def test_an_adminaccess_result_neither_holds_its_device_nor_keeps_its_facts(
+    state: StatePaths,
+) -> None:
     watching = replace(
         allocation("a", "u1"),
         devices=(AllocatedDevice("nic", "node", device("d1"), admin_access=True),),
     )
-    with Ledger(state) as ledger:
+    with CheckpointTransaction(state) as ledger:
         ledger.record([watching])
 
         assert ledger.in_use().whole == {}
         assert ledger.known_devices() == ()
-    assert observe(state) == ((), Uses())
+    assert observe(state) == ((), DeviceUsage())
 
 
-def test_what_shares_consume_is_summed_but_for_those_that_do_not_count(state: State) -> None:
+def test_what_shares_consume_is_summed_but_for_those_that_do_not_count(state: StatePaths) -> None:
     ours, theirs = ObjectRef("default", "a", "u1"), ObjectRef("default", "b", "u2")
     older = shares("older", "u4", ("d3", 1))
-    with Ledger(state) as ledger:
+    with CheckpointTransaction(state) as ledger:
         ledger.record([shares("a", "u1", ("d1", 20), ("d2", 3)), shares("b", "u2", ("d1", 30))])
         ledger.record([shares("look", "u3", ("d1", 50), admin_access=True)])
         ledger.record([replace(older, devices=(replace(older.devices[0], consumed=()),))])
@@ -307,29 +316,29 @@ BACK = replace(TOUCHED, home=True)
     ],
 )  # fmt: skip
 def test_a_device_the_plugin_has_not_brought_home_is_in_use(
-    state: State, phase: Phase, attached: AttachedDevice, held: bool  # noqa: FBT001 cases
+    state: StatePaths, phase: Phase, attached: AttachedDevice, held: bool  # noqa: FBT001 cases
 ) -> None:  # fmt: skip
     claim = ObjectRef("default", "a", "u1")
     netns = NetnsId("/run/netns/x", 1, 2)
     with AttachmentStore(state.attachments) as attachments:
         attachments.put(Attachment(claim, POD, "sandbox1", netns, phase, (attached,)))
 
-    with Ledger(state) as ledger:
+    with CheckpointTransaction(state) as ledger:
         used = ledger.in_use().whole
 
     holder = "pod default/train, which has not given it back (claim default/a)"
     assert used == ({"d1": holder} if held else {})
 
 
-def test_the_lock_is_let_go_when_the_records_cannot_be_opened(state: State) -> None:
+def test_the_lock_is_let_go_when_the_records_cannot_be_opened(state: StatePaths) -> None:
     state.directory.mkdir(parents=True)
     state.allocations.write_text("not a directory")
-    ledger = Ledger(state)
+    ledger = CheckpointTransaction(state)
     with pytest.raises(UnwritableError, match=f"state directory {state.directory}: "):
         ledger.__enter__()
     state.allocations.unlink()
 
-    with Ledger(state) as second:
+    with CheckpointTransaction(state) as second:
         second.forget("unknown")
 
 
@@ -339,13 +348,13 @@ def watches() -> int:
     return sum("inotify" in str(link) for link in links)
 
 
-def test_a_ledger_that_is_kept_stays_open_between_transactions(state: State) -> None:
+def test_a_ledger_that_is_kept_stays_open_between_transactions(state: StatePaths) -> None:
     before = watches()
-    with Ledger(state):
+    with CheckpointTransaction(state):
         pass
     assert watches() == before
 
-    ledger = Ledger(state, keep=True)
+    ledger = CheckpointTransaction(state, keep=True)
     for number in range(2):
         with ledger:
             ledger.record([allocation(f"c{number}", f"u{number}", f"d{number}")])

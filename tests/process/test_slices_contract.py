@@ -12,10 +12,10 @@ from uuid import uuid4
 
 import pytest
 
-from dra_shim.kubeapi import NODE, SLICE, Api, name_of, uid_of
-from dra_shim.pool import Goods, goods_of
-from dra_shim.resourceapi import Offer, ResourceSlice, parse_document
-from dra_shim.resourceslice import DeviceRefused, FieldsDropped, Published
+from dra_shim.kubeapi import NODE, SLICE, ApiClient, name_of, uid_of
+from dra_shim.pool import DriverResources, driver_resources
+from dra_shim.resourceapi import ResourceSlice, SliceDevice, parse_document
+from dra_shim.resourceslice import DeviceRefused, FieldsDropped, SlicesPublished
 from dra_shim.resourceslice.layout import slice_name
 from dra_shim.resourceslice.schedule import REPAIR_S
 from dra_shim.scheduling.allocator import pools_of
@@ -41,7 +41,7 @@ def subject() -> Subject:
 @asynccontextmanager
 async def publisher(
     subject: Subject, node: str = "", version: str = ""
-) -> AsyncIterator[tuple[Api, Bench]]:
+) -> AsyncIterator[tuple[ApiClient, Bench]]:
     """Run a publisher of a new node, or of one that there is."""
     async with subject.client() as api:
         if version:
@@ -53,17 +53,17 @@ async def publisher(
             yield api, bench
 
 
-def plain(node: str, *names: str) -> Goods:
+def plain(node: str, *names: str) -> DriverResources:
     """Return what a node with these devices offers."""
-    return goods_of(node, [device(name, mtu=1500) for name in names])
+    return driver_resources(node, [device(name, mtu=1500) for name in names])
 
 
-def rich(node: str) -> Goods:
+def rich(node: str) -> DriverResources:
     """Return what a node with VFs, a shared NIC and a NIC without carrier offers."""
-    return goods_of(node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS)
+    return driver_resources(node, CARD, frozenset({"shared"}), {"vf-1": "NoCarrier"}, VFS)
 
 
-async def seen(bench: Bench) -> tuple[tuple[Offer, ...], int]:
+async def seen(bench: Bench) -> tuple[tuple[SliceDevice, ...], int]:
     """Return what a scheduler sees of the node's pool, and of which generation."""
     slices = [parse_document(resource_slice) for resource_slice in await bench.slices()]
     found = [
@@ -84,7 +84,7 @@ def test_what_a_node_offers_is_what_the_scheduler_sees(subject: Subject, version
             told = await it.publish(goods)
 
             assert await seen(it) == (goods.offers, 1)
-            assert told == Published(devices=5, slices=1, writes=2)
+            assert told == SlicesPublished(devices=5, slices=1, writes=2)
             assert it.said(FieldsDropped) == []
 
     finish(scene())
@@ -111,13 +111,13 @@ def test_a_restart_leaves_devices_where_they_are(subject: Subject) -> None:
         names = many(100)
         devices = [device(name) for name in names]
         async with publisher(subject) as (_, it):
-            await it.publish(goods_of(it.node, devices, ills={names[0]: "NoCarrier"}))
+            await it.publish(driver_resources(it.node, devices, ills={names[0]: "NoCarrier"}))
             await it.rest_over(2)
-            await it.publish(goods_of(it.node, devices))
+            await it.publish(driver_resources(it.node, devices))
         async with publisher(subject, it.node) as (_, again):
-            told = await again.publish(goods_of(it.node, devices))
+            told = await again.publish(driver_resources(it.node, devices))
 
-            assert told == Published(devices=100, slices=2, writes=0)
+            assert told == SlicesPublished(devices=100, slices=2, writes=0)
 
     finish(scene())
 
@@ -142,7 +142,7 @@ def test_many_devices_are_several_slices_of_one_generation(subject: Subject) -> 
 
             told = await it.publish(goods)
 
-            assert told == Published(devices=300, slices=3, writes=3)
+            assert told == SlicesPublished(devices=300, slices=3, writes=3)
             assert await seen(it) == (goods.offers, 1)
             assert [len(names_of(resource_slice)) for resource_slice in await it.slices()] == [
                 128,
@@ -158,11 +158,13 @@ def test_taints_make_slices_smaller_and_their_end_moves_nothing(subject: Subject
         async with publisher(subject) as (_, it):
             names = many(100)
             devices = [device(name) for name in names]
-            await it.publish(goods_of(it.node, devices))
+            await it.publish(driver_resources(it.node, devices))
             await it.rest_over(1)
-            tainted = await it.publish(goods_of(it.node, devices, ills={names[0]: "NoCarrier"}))
+            tainted = await it.publish(
+                driver_resources(it.node, devices, ills={names[0]: "NoCarrier"})
+            )
             await it.rest_over(2)
-            healed = await it.publish(goods_of(it.node, devices))
+            healed = await it.publish(driver_resources(it.node, devices))
 
             assert (tainted.writes, healed.writes) == (2, 1)
             assert [len(names_of(resource_slice)) for resource_slice in await it.slices()] == [
@@ -183,7 +185,7 @@ def test_a_change_of_one_device_is_one_write(subject: Subject) -> None:
             before = await it.versions()
             changed = [device(name, mtu=9000 if name == names[200] else 1500) for name in names]
 
-            told = await it.publish(goods_of(it.node, changed))
+            told = await it.publish(driver_resources(it.node, changed))
 
             after = await it.versions()
             assert told.writes == 1
@@ -200,7 +202,7 @@ def test_a_change_of_one_device_is_one_write(subject: Subject) -> None:
 def test_a_device_that_the_server_does_not_take_is_left_out_alone(subject: Subject) -> None:
     async def scene() -> None:
         async with publisher(subject) as (_, it):
-            bad = Offer("dra.net", it.node, "b", (("dra.net/alias", "x" * 65),))
+            bad = SliceDevice("dra.net", it.node, "b", (("dra.net/alias", "x" * 65),))
             goods = plain(it.node, "a", "c")
             told = await it.publish(replace(goods, offers=(*goods.offers, bad)))
             (refused,) = it.said(DeviceRefused)
@@ -223,7 +225,7 @@ def test_a_slice_that_somebody_deletes_comes_back(subject: Subject) -> None:
 
             await api.delete(SLICE, name_of(first), uid_of(first))
             await it.rest(REPAIR_S)
-            told = await it.until_said(Published, 2)
+            told = await it.until_said(SlicesPublished, 2)
 
             assert told.writes == 1
             assert await seen(it) == (goods.offers, 1)
@@ -242,7 +244,7 @@ def test_a_slice_that_somebody_edits_is_put_right(subject: Subject) -> None:
 
             await api.replace(SLICE, {**document, "spec": spec})
             await it.rest(REPAIR_S)
-            told = await it.until_said(Published, 2)
+            told = await it.until_said(SlicesPublished, 2)
 
             assert told.writes == 1
             assert await seen(it) == (goods.offers, 1)
@@ -261,7 +263,7 @@ def test_a_kubelet_that_starts_takes_all_slices_and_they_come_back(subject: Subj
                 for resource_slice in await it.slices():
                     await api.delete(SLICE, name_of(resource_slice), uid_of(resource_slice))
                 await it.rest(REPAIR_S)
-                await it.until_said(Published, 2 + attempt)
+                await it.until_said(SlicesPublished, 2 + attempt)
 
                 assert await seen(it) == (goods.offers, 1)
 
@@ -307,7 +309,7 @@ def test_a_node_that_comes_back_as_another_owns_its_slices(subject: Subject) -> 
             uid = await it.add_node()
             subject.collect_garbage()
             await it.rest(REPAIR_S)
-            await it.until_said(Published, 2)
+            await it.until_said(SlicesPublished, 2)
 
             (after,) = await it.slices()
             assert uid_of(after) != uid_of(before)
@@ -320,11 +322,11 @@ def test_a_taint_keeps_the_time_since_when_it_is_there(subject: Subject) -> None
     async def scene() -> None:
         async with publisher(subject) as (_, it):
             devices = [device("a"), device("b", mtu=1500)]
-            await it.publish(goods_of(it.node, devices, ills={"a": "NoCarrier"}))
+            await it.publish(driver_resources(it.node, devices, ills={"a": "NoCarrier"}))
             (before,) = await it.slices()
             await it.rest_over(1)
             changed = [device("a", mtu=9000), device("b", mtu=9000)]
-            await it.publish(goods_of(it.node, changed, ills={"a": "NoCarrier"}))
+            await it.publish(driver_resources(it.node, changed, ills={"a": "NoCarrier"}))
 
             (after,) = await it.slices()
             taint = after["spec"]["devices"][0]["taints"][0]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dra_shim.pool import Feature, Goods, goods_of
-from dra_shim.resourceslice import DeviceRefused, FeaturesMissing, FieldsDropped, Published
+from dra_shim.pool import DriverResources, Feature, driver_resources
+from dra_shim.resourceslice import DeviceRefused, FeaturesMissing, FieldsDropped, SlicesPublished
 from dra_shim.resourceslice.controller import PROBE_S
 from dra_shim.resourceslice.schedule import REPAIR_S
 from tests.fakes.apiserver import FakeApiServer
@@ -99,7 +99,7 @@ def test_a_server_without_counters_gets_devices_alone() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {"counters"}
             card = [device("pf", PF, "eth0"), device("vf", VF)]
-            told = await it.publish(goods_of(NODE_1, card, physical={VF: PF}))
+            told = await it.publish(driver_resources(NODE_1, card, physical={VF: PF}))
 
             assert (told.devices, told.writes) == (2, 1)
             assert "ounters" not in str(
@@ -116,7 +116,7 @@ def test_a_server_that_refuses_our_counters_gets_devices_alone() -> None:
             refusal = {"code": 422, "message": "no", "details": {"causes": [{"field": field}]}}
             server.fail(Told(422, refusal), lambda entry: writing(entry) and not entry.query)
             card = [device("pf", PF, "eth0"), device("vf", VF)]
-            told = await it.publish(goods_of(NODE_1, card, physical={VF: PF}))
+            told = await it.publish(driver_resources(NODE_1, card, physical={VF: PF}))
 
             assert told.devices == 2
             assert it.said(DeviceRefused) == []
@@ -132,7 +132,7 @@ def test_a_server_that_cannot_share_gets_no_shared_devices() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {"sharing"}
-            goods = goods_of(NODE_1, [device("a"), device("b")], frozenset({"b"}))
+            goods = driver_resources(NODE_1, [device("a"), device("b")], frozenset({"b"}))
             await it.publish(goods)
 
             assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
@@ -214,8 +214,8 @@ class Meddling(FakeApiServer):
 
 @pytest.mark.parametrize("wipe", [True, False], ids=["a kubelet starts", "a device changes"])
 def test_a_shared_nic_is_withdrawn_when_the_gate_is_gone(wipe: bool) -> None:  # noqa: FBT001
-    def goods(mtu: int) -> Goods:
-        return goods_of(NODE_1, [device("a"), device("ib", mtu=mtu)], frozenset({"ib"}))
+    def goods(mtu: int) -> DriverResources:
+        return driver_resources(NODE_1, [device("a"), device("ib", mtu=mtu)], frozenset({"ib"}))
 
     async def scene() -> None:
         async with publishing() as (server, it):
@@ -230,7 +230,7 @@ def test_a_shared_nic_is_withdrawn_when_the_gate_is_gone(wipe: bool) -> None:  #
             assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
             assert it.said(FeaturesMissing) == [FeaturesMissing(frozenset({Feature.SHARING}))]
             assert it.said(FieldsDropped) == []
-            assert it.said(Published)[-1].devices == 1
+            assert it.said(SlicesPublished)[-1].devices == 1
 
     finish(scene())
 
@@ -259,7 +259,7 @@ def test_a_gate_that_came_is_found_though_nothing_happens() -> None:
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {"sharing"}
-            await it.publish(goods_of(NODE_1, [device("a"), device("b")], frozenset({"b"})))
+            await it.publish(driver_resources(NODE_1, [device("a"), device("b")], frozenset({"b"})))
             await it.rest_over(1)
             asked = len(server.asked)
             server.features = frozenset(FEATURES)
@@ -267,7 +267,7 @@ def test_a_gate_that_came_is_found_though_nothing_happens() -> None:
             await it.until_at_ease()
             assert len(server.asked) == asked
             it.clock.pass_time(2 * REPAIR_S)
-            told = await it.until_said(Published, 2)
+            told = await it.until_said(SlicesPublished, 2)
             await it.until_at_ease()
             it.clock.pass_time(10 * PROBE_S)
             await it.until_at_ease()

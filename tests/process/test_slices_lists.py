@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_shim.pool import Feature, goods_of
+from dra_shim.pool import Feature, driver_resources
 from dra_shim.resourceslice import DeviceRefused, FeaturesMissing
 from dra_shim.resourceslice.controller import PROBE_S
 from dranet_nri.inventory import NUMA_NODE
@@ -30,7 +30,9 @@ def test_a_server_is_asked_for_lists_where_they_are_wanted(
     async def scene() -> None:
         async with publishing() as (server, it):
             server.features = frozenset(FEATURES) - {gates[entry] for entry in off}
-            goods = goods_of(NODE_1, [on_node(1)], ills={"a": "NoCarrier"}, near={1: (1, 0)})
+            goods = driver_resources(
+                NODE_1, [on_node(1)], ills={"a": "NoCarrier"}, near={1: (1, 0)}
+            )
             await it.publish(goods)
 
             (document,) = await it.slices()
@@ -52,7 +54,7 @@ def test_lists_that_come_later_are_asked_for_then() -> None:
             server.features = frozenset(FEATURES) - {"lists"}
             await it.publish(ill("a"))
             await it.rest_over(1)
-            await it.publish(goods_of(NODE_1, [on_node(1)], near={1: (1, 0)}))
+            await it.publish(driver_resources(NODE_1, [on_node(1)], near={1: (1, 0)}))
 
             assert "'int': 1" in str(await it.slices())
             assert it.said(DeviceRefused) == []
@@ -64,7 +66,7 @@ def test_nics_stay_published_when_the_gate_is_gone_and_have_lists_again_with_it(
     async def scene() -> None:
         async with publishing() as (server, it):
             devices = [on_node(1, "a"), on_node(0, "b"), device("c")]
-            await it.publish(goods_of(NODE_1, devices, near={1: (1, 0), 0: (0, 1)}))
+            await it.publish(driver_resources(NODE_1, devices, near={1: (1, 0), 0: (0, 1)}))
             await it.rest_over(1)
             server.features = frozenset(FEATURES) - {"lists"}
             await it.wiped(server)

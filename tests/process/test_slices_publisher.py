@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dra_shim.kubeapi import SLICE
-from dra_shim.pool import Goods
-from dra_shim.resourceslice import Published, controller
-from dra_shim.resourceslice.layout import Part, laid_out
+from dra_shim.pool import DriverResources
+from dra_shim.resourceslice import SlicesPublished, controller
+from dra_shim.resourceslice.layout import SliceContent, laid_out
 from dra_shim.resourceslice.schedule import GATHER_S, REPAIR_S, REST_S
 from tests.process.plugin_bench import finish
 from tests.process.publisher_bench import FIRST, ill, names_of, plain, publishing, writing
@@ -31,7 +31,7 @@ def test_nothing_is_written_before_something_is_offered() -> None:
 def test_a_node_without_devices_says_that_its_driver_is_there() -> None:
     async def scene() -> None:
         async with publishing() as (_, it):
-            told = await it.publish(Goods())
+            told = await it.publish(DriverResources())
 
             (document,) = await it.slices()
             assert (told.devices, told.slices, names_of(document)) == (0, 1, [])
@@ -42,7 +42,7 @@ def test_a_node_without_devices_says_that_its_driver_is_there() -> None:
 def test_a_pass_is_planned_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     where: list[threading.Thread] = []
 
-    def laid(*args: Any) -> tuple[Part, ...]:
+    def laid(*args: Any) -> tuple[SliceContent, ...]:
         where.append(threading.current_thread())
         return laid_out(*args)
 
@@ -96,7 +96,7 @@ def test_a_link_that_flaps_costs_one_write_in_5_seconds() -> None:
                     it.publisher.offer(ill("a") if flap % 2 else ill())
                 it.publisher.offer(ill("a") if turn % 2 else ill("b"))
                 await it.rest(REST_S)
-                await it.until_said(Published, turn + 2)
+                await it.until_said(SlicesPublished, turn + 2)
 
             assert len(server.writes) == 13
 
@@ -111,7 +111,7 @@ def test_a_storm_over_many_slices_stays_within_12_writes_a_minute() -> None:
             for turn in range(4):
                 it.publisher.offer(plain(*names, mtu=9000 if turn % 2 == 0 else 1500))
                 await it.rest(3 * REST_S)
-                told = await it.until_said(Published, turn + 2)
+                told = await it.until_said(SlicesPublished, turn + 2)
                 assert told.writes == 3
 
             assert len(server.writes) == 3 + 12
@@ -127,7 +127,7 @@ def test_what_changes_while_it_writes_is_written_next() -> None:
             await server.until(lambda: any(writing(request) for request in server.asked))
             it.publisher.offer(plain("a", "b"))
             await it.rest(REST_S)
-            await it.until_said(Published, 2)
+            await it.until_said(SlicesPublished, 2)
 
             assert [names_of(resource_slice) for resource_slice in await it.slices()] == [
                 ["a", "b"]
@@ -204,7 +204,7 @@ def test_a_slice_that_somebody_takes_from_the_node_is_given_back() -> None:
                 lambda document: document["metadata"].update(ownerReferences=[]),
             )
             await it.rest(REPAIR_S)
-            await it.until_said(Published, 2)
+            await it.until_said(SlicesPublished, 2)
 
             (document,) = await it.slices()
             assert document["metadata"]["ownerReferences"] == owners
@@ -222,7 +222,7 @@ def test_what_it_hears_of_its_own_write_before_the_answer_is_not_repaired() -> N
             await it.rest(GATHER_S)
             await it.until_heard("a", "b")
             release.set()
-            await it.until_said(Published, 2)
+            await it.until_said(SlicesPublished, 2)
 
             await it.until_at_ease()
 
@@ -237,7 +237,7 @@ def test_a_slice_that_somebody_adds_to_the_pool_is_removed() -> None:
             spec = {**server.objects("resourceslices")[0]["spec"], "devices": [{"name": "z"}]}
             await it.api.create(SLICE, {"metadata": {"name": "stray"}, "spec": spec})
             await it.rest(REPAIR_S)
-            await it.until_said(Published, 2)
+            await it.until_said(SlicesPublished, 2)
 
             assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from dra_shim.pool import Goods
-from dra_shim.resourceapi import Offer
-from dra_shim.resourceslice import DeviceRefused, Published, Trouble
+from dra_shim.pool import DriverResources
+from dra_shim.resourceapi import SliceDevice
+from dra_shim.resourceslice import DeviceRefused, SlicesPublished, SliceSyncFailed
 from dra_shim.resourceslice.schedule import GATHER_S, REST_S
 from tests.fakes.exchange import Told
 from tests.process.plugin_bench import finish
@@ -18,9 +18,9 @@ from tests.process.publisher_bench import (
 from tests.slices.pools import many
 
 
-def with_bad(goods: Goods, *names: str, alias: str = "x" * 65) -> Goods:
+def with_bad(goods: DriverResources, *names: str, alias: str = "x" * 65) -> DriverResources:
     """Add devices with an attribute that no server takes."""
-    bad = [Offer("dra.net", NODE_1, name, (("dra.net/alias", alias),)) for name in names]
+    bad = [SliceDevice("dra.net", NODE_1, name, (("dra.net/alias", alias),)) for name in names]
     offers = sorted([*goods.offers, *bad], key=lambda offer: offer.name)
     return replace(goods, offers=tuple(offers))
 
@@ -67,7 +67,7 @@ def test_a_slice_that_is_refused_as_a_whole_is_tried_again_rarely() -> None:
             await it.rest(GATHER_S)
             await it.rest(5.0)
             await it.rest(10.0)
-            await it.until_said(Published)
+            await it.until_said(SlicesPublished)
 
             assert [pause_s for _, pause_s in it.troubles()] == [5.0, 10.0]
             assert it.troubles()[0][0] == f"create ResourceSlice {FIRST}: no"
@@ -83,7 +83,7 @@ def test_a_server_that_refuses_whatever_it_gets_is_left_alone_in_the_end() -> No
             server.fail(Told(422, refusal), writing, times=40)
             it.publisher.offer(plain(*many(50)))
             await it.rest(GATHER_S)
-            trouble = await it.until_said(Trouble)
+            trouble = await it.until_said(SliceSyncFailed)
 
             assert len(it.said(DeviceRefused)) == 32
             assert "refused 32 times in a row" in str(trouble.error)

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from dra_shim.kubeapi import NODE, Api, Kind, Object
+from dra_shim.kubeapi import NODE, ApiClient, Kind, Object
 from dra_shim.resourceslice import (
-    Published,
+    SlicesPublished,
 )
 from dra_shim.resourceslice.schedule import GATHER_S, REPAIR_S, REST_S
 from tests.fakes.exchange import Told
@@ -31,7 +31,7 @@ def test_a_write_whose_answer_was_lost_is_not_done_twice() -> None:
             it.publisher.offer(plain("a"))
             await it.rest(GATHER_S)
             await it.rest(REST_S)
-            told = await it.until_said(Published)
+            told = await it.until_said(SlicesPublished)
 
             assert told.writes == 0
             assert server.writes == [f"create resourceslices/{FIRST}"]
@@ -56,7 +56,7 @@ def test_a_write_that_fails_is_tried_again(told: Told | None, pause_s: float) ->
             it.publisher.offer(plain("a"))
             await it.rest(GATHER_S)
             await it.rest(pause_s)
-            await it.until_said(Published)
+            await it.until_said(SlicesPublished)
 
             assert [pause for _, pause in it.troubles()] == [pause_s]
             assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
@@ -77,7 +77,7 @@ def test_slices_that_a_restore_took_or_made_stale_are_written_again() -> None:
                 server.restore(backup)
                 await it.rest(0.5)
                 await it.rest(REPAIR_S)
-                await it.until_said(Published, count)
+                await it.until_said(SlicesPublished, count)
                 await it.until_at_ease()
 
                 assert [names_of(resource_slice) for resource_slice in await it.slices()] == [
@@ -87,10 +87,10 @@ def test_slices_that_a_restore_took_or_made_stale_are_written_again() -> None:
     finish(scene())
 
 
-class FlawedOnce(Api):
+class FlawedOnce(ApiClient):
     """A client with a fault of ours, which is met once."""
 
-    def __init__(self, sound: Api) -> None:
+    def __init__(self, sound: ApiClient) -> None:
         self.__dict__.update(sound.__dict__)
         self.flaws = 1
 
@@ -115,7 +115,7 @@ def test_what_was_offered_is_published_when_it_is_begun_anew() -> None:
             async with it.running():
                 it.publisher.offer(plain("a"))
                 await it.rest(GATHER_S)
-                await it.until_said(Published)
+                await it.until_said(SlicesPublished)
 
             assert [names_of(resource_slice) for resource_slice in await it.slices()] == [["a"]]
 
@@ -131,7 +131,7 @@ def test_a_read_that_fails_is_tried_again_sooner() -> None:
             await it.rest(GATHER_S)
             for pause_s in (0.5, 1.0, 2.0):
                 await it.rest(pause_s)
-            await it.until_said(Published)
+            await it.until_said(SlicesPublished)
 
     finish(scene())
 
@@ -144,7 +144,7 @@ def test_who_may_not_write_is_told_which_right_is_missing() -> None:
             it.publisher.offer(plain("a"))
             await it.rest(GATHER_S)
             await it.rest(REST_S)
-            await it.until_said(Published)
+            await it.until_said(SlicesPublished)
 
             assert it.troubles() == [
                 (
@@ -166,7 +166,7 @@ def test_a_node_that_is_not_there_yet_is_waited_for() -> None:
             await it.clock.until_asleep(0.5)
             await it.add_node()
             it.clock.pass_time(0.5)
-            await it.until_said(Published)
+            await it.until_said(SlicesPublished)
 
             assert it.troubles() == [('get Node node-1: nodes "node-1" not found', 0.5)]
 
@@ -212,7 +212,7 @@ def test_a_server_that_was_upgraded_is_spoken_to_in_its_own_version() -> None:
             it.publisher.offer(plain("a", "b"))
             await it.rest(GATHER_S)
             await it.rest(5.0)
-            told = await it.until_said(Published, 2)
+            told = await it.until_said(SlicesPublished, 2)
 
             assert told.writes == 1
             assert [

@@ -7,7 +7,7 @@ import pytest
 from dra_shim.daemon.sources import ServerSource
 from dra_shim.discovery import AddressSource
 from dra_shim.kubeapi import CLAIM, NODE, POD
-from dra_shim.prepare import ClaimSource, NotYetError, PodSource, UnavailableError
+from dra_shim.prepare import ClaimSource, NotAvailableError, NotYetError, PodSource
 from dranet_nri.errors import RefusedError
 from dranet_nri.model import ObjectRef
 from tests.fakes.exchange import Silence, Told
@@ -54,7 +54,7 @@ def test_a_server_that_cannot_answer_is_asked_again_when_it_said() -> None:
             server.fail(
                 Told(429, b"", {"Retry-After": "4"}), lambda request: "pods" in request.path
             )
-            with pytest.raises(UnavailableError, match="get Pod ai/fast: ") as caught:
+            with pytest.raises(NotAvailableError, match="get Pod ai/fast: ") as caught:
                 await ServerSource(api).pod(REF)
             assert caught.value.after_s == 4.0
 
@@ -148,7 +148,7 @@ def test_a_node_is_reached_by_the_first_ip_address_of_each_kind(
 def test_a_node_that_does_not_exist_may_come() -> None:
     async def scene() -> None:
         async with talking() as (_, api):
-            with pytest.raises(UnavailableError, match=r"Node node-9: .* \(--hostname-override\)"):
+            with pytest.raises(NotAvailableError, match=r"Node node-9: .* \(--hostname-override\)"):
                 await ServerSource(api).addresses("node-9")
 
     finish(scene())
@@ -158,7 +158,7 @@ def test_a_silent_server_keeps_nobody_waiting_for_addresses() -> None:
     async def scene() -> None:
         async with talking() as (server, api):
             server.fail(Silence(), lambda request: "nodes" in request.path)
-            with pytest.raises(UnavailableError, match=r"get Node node-1: no answer in 0\.05 s"):
+            with pytest.raises(NotAvailableError, match=r"get Node node-1: no answer in 0\.05 s"):
                 await ServerSource(api, addresses_s=0.05).addresses("node-1")
 
     finish(scene())

@@ -14,8 +14,8 @@ from uuid import uuid4
 import pytest
 
 from dra_shim.kubeapi import EVENT, version_of
-from dra_shim.prepare import Prepared, PrepareFailed
-from dra_shim.settings.common import State
+from dra_shim.prepare import ClaimPrepared, PrepareFailed
+from dra_shim.settings.common import StatePaths
 from dra_shim.status import Applied, ClaimGone, ClaimRefused, Posted
 from dra_shim.status.summary import DEPARTURE_S
 from dra_shim.status.workqueue import REST_S
@@ -49,7 +49,7 @@ def subject() -> Subject:
 async def reporting(subject: Subject, directory: Path) -> AsyncIterator[Bench]:
     """Run a reporter on the records in a directory."""
     async with subject.client() as api:
-        bench = Bench(api, State(directory / "state", directory / "run"))
+        bench = Bench(api, StatePaths(directory / "state", directory / "run"))
         async with bench.running():
             yield bench
 
@@ -340,8 +340,8 @@ def test_a_pod_without_a_gate_is_told_once(subject: Subject, tmp_path: Path) -> 
         told: list[list[str]] = []
         for _ in range(2):
             async with reporting(subject, tmp_path) as it:
-                it.reporter.tell(Prepared(ref, pod, gated=True))
-                it.reporter.tell(Prepared(ref, pod, gated=False))
+                it.reporter.tell(ClaimPrepared(ref, pod, gated=True))
+                it.reporter.tell(ClaimPrepared(ref, pod, gated=False))
                 it.reporter.tell(PrepareFailed(ref, str(uuid4())))
                 while not (posted := it.said(Posted)) or posted[-1].reason == "ClaimNotGated":
                     await it.until_said(Posted, len(posted) + 1)

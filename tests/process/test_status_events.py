@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dra_shim.prepare import PrepareFailed
-from dra_shim.status import EventLost, Posted, Trouble
+from dra_shim.status import EventLost, Posted, StatusSyncFailed
 from dra_shim.status.correlator import BURST, MAX_WAITING, REFILL_S
 from dra_shim.status.recorder import FIRST_PAUSE_S, MAX_TRIES
 from tests.fakes.exchange import Asked, Told
@@ -26,12 +26,12 @@ def test_an_event_waits_for_its_server(tmp_path: Path, refused: Told | None) -> 
             server.fail(refused, posting, times=2)
             it.reporter.tell(PrepareFailed(CLAIM, "no such device"))
             for count in (1, 2):
-                trouble = await it.until_said(Trouble, count)
+                trouble = await it.until_said(StatusSyncFailed, count)
                 it.reporter.tell(PrepareFailed(CLAIM, "no such device"))
                 await it.rest(trouble.retry_s)
             posted = await it.until_said(Posted)
 
-            pauses = [notice.retry_s for notice in it.said(Trouble)]
+            pauses = [notice.retry_s for notice in it.said(StatusSyncFailed)]
             assert pauses == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S]
             (event,) = server.objects("events")
             assert (posted.count, event["count"]) == (2, 2), "the first try and one a second later"
@@ -52,7 +52,7 @@ def test_an_event_that_always_fails_keeps_no_other_waiting_and_is_lost(
             it.reporter.tell(PrepareFailed(replace(CLAIM, namespace="ill"), "one"))
             it.reporter.tell(PrepareFailed(CLAIM, "two"))
             for count in range(1, MAX_TRIES):
-                trouble = await it.until_said(Trouble, count)
+                trouble = await it.until_said(StatusSyncFailed, count)
                 await it.rest(trouble.retry_s)
                 await it.until_said(Posted)
             lost = await it.until_said(EventLost)
@@ -77,7 +77,7 @@ def test_an_event_that_makes_no_sense_to_the_server_is_lost_and_told(tmp_path: P
 
             (lost,) = it.said(EventLost)
             assert lost.reason.startswith("create Event")
-            assert it.said(Trouble) == []
+            assert it.said(StatusSyncFailed) == []
             assert [event["message"] for event in server.objects("events")] == ["two"]
 
     finish(scene())
@@ -113,7 +113,7 @@ def test_an_event_that_somebody_else_counts_is_read_again(tmp_path: Path) -> Non
             server.fail(refusal(409, "Conflict"), lambda asked: asked.method == "PUT")
             it.clock.pass_time(60.0)
             it.reporter.tell(PrepareFailed(CLAIM, "one"))
-            trouble = await it.until_said(Trouble)
+            trouble = await it.until_said(StatusSyncFailed)
             await it.rest(trouble.retry_s)
             await it.until_said(Posted, 2)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.prepare import Stranded
-from dra_shim.settings.common import State
+from dra_shim.prepare import PodSuperseded
+from dra_shim.settings.common import StatePaths
 from dra_shim.status import Applied, ClaimGone, Posted
 from dra_shim.status.record_watch import RETRY_S
 from dra_shim.status.summary import DEPARTURE_S, SLOW_S
@@ -127,7 +127,7 @@ def test_directories_that_come_late_are_found(tmp_path: Path) -> None:
 def test_a_reporter_that_was_stopped_goes_on(tmp_path: Path) -> None:
     async def scene() -> None:
         async with talking() as (server, api):
-            bench = Bench(api, State(tmp_path / "state", tmp_path / "run"))
+            bench = Bench(api, StatePaths(tmp_path / "state", tmp_path / "run"))
             async with bench.at_work():
                 ref = await prepared(bench, "nic-0")
                 bench.attachments.put(attached(given(ref, "nic-0")))
@@ -159,7 +159,7 @@ def test_a_reporter_that_was_stopped_goes_on(tmp_path: Path) -> None:
 def test_what_another_node_tells_is_left_alone(tmp_path: Path, *, stale: bool) -> None:
     async def scene() -> None:
         async with talking() as (server, api):
-            state = State(tmp_path / "state", tmp_path / "run")
+            state = StatePaths(tmp_path / "state", tmp_path / "run")
             it = Bench(api, state, "node-0")
             claim = await allocated_claim(api, "nic-0")
             await apply_status(api, claim, "dra.net", [device_status("nic-0")])
@@ -205,7 +205,7 @@ def test_a_device_for_which_a_pod_waits_in_vain_is_not_called_back(tmp_path: Pat
             await it.until_said(Applied)
             seen = [await reason_of(it, ref)]
             for count, waiting in ((2, (NEXT,)), (3, ())):
-                it.reporter.tell(Stranded(ref, POD, waiting))
+                it.reporter.tell(PodSuperseded(ref, POD, waiting))
                 await it.rest(DEPARTURE_S)
                 await it.until_said(Applied, count)
                 seen.append(await reason_of(it, ref))
@@ -226,7 +226,7 @@ def test_a_claim_whose_pod_never_began_is_told_of_when_another_waits_for_it(
         async with reporting(tmp_path) as (_, it):
             ref = await prepared(it, "nic-0")
             await it.clock.until_asleep(SLOW_S)
-            it.reporter.tell(Stranded(ref, POD, (NEXT,)))
+            it.reporter.tell(PodSuperseded(ref, POD, (NEXT,)))
             await it.rest()
             await it.until_said(Applied)
             it.clock.pass_time(2 * SLOW_S)
@@ -241,7 +241,7 @@ def test_a_pod_that_gets_the_claim_after_all_waits_in_vain_no_longer(tmp_path: P
     async def scene() -> None:
         async with reporting(tmp_path) as (_, it):
             ref = await prepared(it, "nic-0")
-            it.reporter.tell(Stranded(ref, POD, (NEXT,)))
+            it.reporter.tell(PodSuperseded(ref, POD, (NEXT,)))
             record = given(ref, "nic-0", pod=NEXT)
             it.allocations.put(record)
             it.attachments.put(attached(record))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_shim.status import Applied, ClaimGone, ClaimRefused, StatusNotKept, Trouble
+from dra_shim.status import Applied, ClaimGone, ClaimRefused, StatusNotKept, StatusSyncFailed
 from dra_shim.status.claim_writer import PROBE_S
 from dra_shim.status.summary import DEPARTURE_S
 from dra_shim.status.workqueue import FIRST_LASTING_S, FIRST_PAUSE_S, REST_S
@@ -27,7 +27,7 @@ def test_a_server_that_is_away_for_minutes_costs_nothing(tmp_path: Path) -> None
             await it.rest()
             pauses = []
             for count in range(1, 9):
-                trouble = await it.until_said(Trouble, count)
+                trouble = await it.until_said(StatusSyncFailed, count)
                 pauses.append(trouble.retry_s)
                 if count == 4:
                     it.attachments.put(attached(given(ref, "nic-0")))
@@ -45,7 +45,9 @@ def test_a_server_that_is_away_for_minutes_costs_nothing(tmp_path: Path) -> None
             server.fail(None, applying)
             it.attachments.put(failed(given(ref, "nic-0"), "second"))
             await it.rest()
-            assert (await it.until_said(Trouble, 9)).retry_s == FIRST_PAUSE_S, "it begins anew"
+            assert (await it.until_said(StatusSyncFailed, 9)).retry_s == FIRST_PAUSE_S, (
+                "it begins anew"
+            )
 
     finish(scene())
 
@@ -57,7 +59,7 @@ def test_a_server_that_asks_for_time_has_it(tmp_path: Path) -> None:
             server.fail(refusal(429, "TooManyRequests"), applying)
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
-            trouble = await it.until_said(Trouble)
+            trouble = await it.until_said(StatusSyncFailed)
             await it.rest(90.0)
             await it.until_said(Applied)
 
@@ -73,7 +75,7 @@ def test_an_answer_that_was_lost_is_found_written(tmp_path: Path) -> None:
             server.lose_answer(applying)
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
-            await it.until_said(Trouble)
+            await it.until_said(StatusSyncFailed)
             writes = len(server.writes)
             count = len(server.asked)
             await it.rest(FIRST_PAUSE_S)
@@ -98,17 +100,17 @@ def test_a_right_that_is_missing_is_told_and_asked_for_slowly(
             server.fail(refused, lambda asked: applying(asked) and ref.name in asked.path, times=2)
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
-            await it.until_said(Trouble)
+            await it.until_said(StatusSyncFailed)
             other = await prepared(it, "nic-1")
             it.attachments.put(attached(given(other, "nic-1")))
             await it.rest()
             await it.until_said(Applied)
             await it.rest(FIRST_LASTING_S - 0.2)
-            await it.until_said(Trouble, 2)
+            await it.until_said(StatusSyncFailed, 2)
             await it.rest(2 * FIRST_LASTING_S)
             await it.until_said(Applied, 2)
 
-            told = it.said(Trouble)
+            told = it.said(StatusSyncFailed)
             assert [event.retry_s for event in told] == [FIRST_LASTING_S, 2 * FIRST_LASTING_S]
             assert "grant" in str(told[0].error)
             assert "on resourceclaims/" in str(told[0].error)
@@ -176,7 +178,7 @@ def test_a_claim_that_is_replaced_between_reading_and_writing_is_read_again(
             server.fail(refusal(409, "Conflict"), applying)
             it.attachments.put(attached(given(ref, "nic-0")))
             await it.rest()
-            await it.until_said(Trouble)
+            await it.until_said(StatusSyncFailed)
             await it.rest(FIRST_PAUSE_S)
 
             assert await it.until_said(Applied) == Applied(ref, 1)

@@ -2,14 +2,16 @@
 
 from structlog.testing import capture_logs
 
-from dra_shim.daemon.log_sink import MAX_NAMES, Telling
-from dra_shim.discovery import LeftOut
+from dra_shim.daemon.log_sink import MAX_NAMES, LogSink
+from dra_shim.discovery import DevicesExcluded
 from dra_shim.web import PageFailed
 
 
 def test_hardware_that_is_left_out_is_named_with_the_reason() -> None:
     with capture_logs() as logs:
-        Telling(float).on_node(LeftOut("dropped by --exclude eth*", ("pci-0000-8a-00-0",), 2))
+        LogSink(float).on_node(
+            DevicesExcluded("dropped by --exclude eth*", ("pci-0000-8a-00-0",), 2)
+        )
 
     assert logs == [
         {
@@ -28,7 +30,7 @@ def test_a_line_has_an_end_however_many_functions_a_nic_has() -> None:
     names = tuple(f"pci-0000-8a-{number:02x}-{vf}" for number in range(32) for vf in range(8))
 
     with capture_logs() as logs:
-        Telling(float).on_node(LeftOut("no driver is bound", names))
+        LogSink(float).on_node(DevicesExcluded("no driver is bound", names))
 
     (line,) = logs
     assert line["devices"] == list(names[:MAX_NAMES])
@@ -39,7 +41,7 @@ def test_why_a_page_failed_is_in_the_log() -> None:
     cause = RuntimeError("oops")
 
     with capture_logs() as logs:
-        Telling(float).on_web(PageFailed("/metrics", cause))
+        LogSink(float).on_web(PageFailed("/metrics", cause))
 
     (line,) = logs
     assert (line["log_level"], line["event"]) == ("error", "page failed")

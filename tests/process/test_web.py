@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from httpx2 import AsyncClient, Response
 
-from dra_shim.settings.listen_address import Address, parse_address
+from dra_shim.settings.listen_address import ListenAddress, parse_address
 from dra_shim.web import PageFailed, WebServer
 from dra_shim.web.server import MAX_CONNECTIONS, Page
 from dranet_nri.errors import InvalidValueError
@@ -73,7 +73,7 @@ async def served(
     """Serve PAGES on a free port of the loopback; yield the port."""
     notices = WebNotices()
     server = WebServer(
-        Address("127.0.0.1", 0), PAGES, notices, request_s=request_s, answer_s=answer_s
+        ListenAddress("127.0.0.1", 0), PAGES, notices, request_s=request_s, answer_s=answer_s
     )
     task = asyncio.create_task(server.run())
     either: set[asyncio.Future[Any]] = {task, notices.listening}
@@ -266,7 +266,7 @@ def test_one_too_many_is_turned_away_while_all_wait_for_their_answers() -> None:
 def test_an_address_that_is_taken_ends_the_server_with_the_reason() -> None:
     async def scene() -> None:
         async with served() as port:
-            await WebServer(Address("127.0.0.1", port), PAGES, lambda _: None).run()
+            await WebServer(ListenAddress("127.0.0.1", port), PAGES, lambda _: None).run()
 
     with pytest.raises(OSError, match="address already in use"):
         asyncio.run(scene())
@@ -275,14 +275,14 @@ def test_an_address_that_is_taken_ends_the_server_with_the_reason() -> None:
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        (":9177", Address("", 9177)),
-        ("127.0.0.1:80", Address("127.0.0.1", 80)),
-        ("localhost:0", Address("localhost", 0)),
-        ("[::1]:9177", Address("::1", 9177)),
-        ("[fe80::1%eth0]:65535", Address("fe80::1%eth0", 65535)),
+        (":9177", ListenAddress("", 9177)),
+        ("127.0.0.1:80", ListenAddress("127.0.0.1", 80)),
+        ("localhost:0", ListenAddress("localhost", 0)),
+        ("[::1]:9177", ListenAddress("::1", 9177)),
+        ("[fe80::1%eth0]:65535", ListenAddress("fe80::1%eth0", 65535)),
     ],
 )
-def test_an_address_is_read_and_shown_alike(text: str, address: Address) -> None:
+def test_an_address_is_read_and_shown_alike(text: str, address: ListenAddress) -> None:
     assert parse_address(text) == address
     assert str(address) == text
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from httpx2 import AsyncClient
 
-from dra_shim.settings.listen_address import Address
-from dra_shim.web import Checks, Metrics, PluginSigns, WebServer, pages
+from dra_shim.settings.listen_address import ListenAddress
+from dra_shim.web import HealthChecks, Metrics, PluginSigns, WebServer, pages
 from dra_shim.web.server import Page
 from tests.process.web_bench import WebNotices
 
@@ -75,7 +75,7 @@ async def crowded(said: bytes) -> AsyncIterator[int]:
     """Serve beside clients that each send said; yield the port when all have knocked."""
     notices = WebNotices()
     served = {"/metrics": metrics, "/healthz": healthy}
-    server = asyncio.create_task(WebServer(Address("127.0.0.1", 0), served, notices).run())
+    server = asyncio.create_task(WebServer(ListenAddress("127.0.0.1", 0), served, notices).run())
     port = (await notices.listening).address.port
     clients = await asyncio.create_subprocess_exec(
         sys.executable, "-c", CROWD, str(port), str(CLIENTS), said.hex(),
@@ -124,7 +124,7 @@ def test_who_asks_for_a_verdict_meanwhile_gets_the_same_and_who_asks_later_a_new
             await answer.wait()
             return f"look {asked[0]}"
 
-        checks = Checks(slow, lambda: "", lambda: True)
+        checks = HealthChecks(slow, lambda: "", lambda: True)
         ask = pages(Metrics(), PluginSigns(tmp_path), checks)["/healthz"]
         gone, first, second = (asyncio.ensure_future(ask()) for _ in range(3))
         await asyncio.sleep(0)

@@ -10,12 +10,12 @@ from httpx2 import AsyncClient
 
 from dra_shim import discovery, kubeletplugin, prepare, resourceslice, status
 from dra_shim.kubeapi import ConflictError, UnavailableError
-from dra_shim.kubeletplugin import Registered, sockets_of
+from dra_shim.kubeletplugin import KubeletRegistration, sockets_of
 from dra_shim.pool import Feature
-from dra_shim.prepare import Answer
-from dra_shim.settings.listen_address import Address
+from dra_shim.prepare import PrepareResult
+from dra_shim.settings.listen_address import ListenAddress
 from dra_shim.web import (
-    Checks,
+    HealthChecks,
     MeteredDriver,
     Metrics,
     PluginSigns,
@@ -44,7 +44,7 @@ class Site:
     """A shim's pages, beside a plugin's directory."""
 
     run: Path
-    checks: Checks
+    checks: HealthChecks
     metrics: Metrics = field(default_factory=lambda: Metrics(wall=lambda: 1.8e9))
 
     def get(self, path: str) -> tuple[int, str]:
@@ -55,7 +55,7 @@ class Site:
         """See get."""
         notices = WebNotices()
         served = pages(self.metrics, PluginSigns(self.run, lambda: NOW), self.checks)
-        server = WebServer(Address("127.0.0.1", 0), served, notices)
+        server = WebServer(ListenAddress("127.0.0.1", 0), served, notices)
         task = asyncio.create_task(server.run())
         either: set[asyncio.Future[Any]] = {task, notices.listening}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -81,15 +81,15 @@ async def fine() -> str:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """Return one whose checks pass."""
-    return Site(tmp_path, Checks(fine, lambda: "", lambda: True))
+    return Site(tmp_path, HealthChecks(fine, lambda: "", lambda: True))
 
 
 # ----------------------------------------------------------------------- metrics
 
 
 def test_what_dranet_has_is_there_under_its_names(site: Site) -> None:
-    site.metrics.on_node(discovery.Seen(9, 4, (), ()))
-    site.metrics.server.on_slices(resourceslice.Published(8, 1, 2))
+    site.metrics.on_node(discovery.DevicesChanged(9, 4, (), ()))
+    site.metrics.server.on_slices(resourceslice.SlicesPublished(8, 1, 2))
 
     scrape = site.scrape()
 
@@ -165,17 +165,27 @@ def test_a_file_that_is_not_the_plugins_spoils_nothing(site: Site, content: byte
 
 ERROR = UnavailableError("get Node n", "timed out")
 TOLD = [
-    (prepare.Prepared(CLAIM, POD, gated=True), "dra_shim_claims_total", {"result": "prepared"}, 1),
     (
-        prepare.Prepared(CLAIM, POD, gated=False),
+        prepare.ClaimPrepared(CLAIM, POD, gated=True),
+        "dra_shim_claims_total",
+        {"result": "prepared"},
+        1,
+    ),
+    (
+        prepare.ClaimPrepared(CLAIM, POD, gated=False),
         "dra_shim_claims_total",
         {"result": "prepared_ungated"},
         1,
     ),
-    (prepare.Unprepared(CLAIM), "dra_shim_claims_total", {"result": "unprepared"}, 1),
-    (prepare.Swept(CLAIM, POD, "gone"), "dra_shim_claims_total", {"result": "orphan_dropped"}, 1),
-    (prepare.Stranded(CLAIM, POD, (POD,)), "dra_shim_claims_total", {"result": "stranded"}, 1),
-    (prepare.Stranded(CLAIM, POD, ()), "dra_shim_claims_total", {"result": "stranded"}, 0),
+    (prepare.ClaimUnprepared(CLAIM), "dra_shim_claims_total", {"result": "unprepared"}, 1),
+    (
+        prepare.OrphansRemoved(CLAIM, POD, "gone"),
+        "dra_shim_claims_total",
+        {"result": "orphan_dropped"},
+        1,
+    ),
+    (prepare.PodSuperseded(CLAIM, POD, (POD,)), "dra_shim_claims_total", {"result": "stranded"}, 1),
+    (prepare.PodSuperseded(CLAIM, POD, ()), "dra_shim_claims_total", {"result": "stranded"}, 0),
     (
         prepare.PrepareFailed(CLAIM, "no", kind="late"),
         "dra_shim_claim_failures_total",
@@ -189,13 +199,13 @@ TOLD = [
         1,
     ),
     (
-        prepare.SweepFailed(OSError()),
+        prepare.OrphanRemovalFailed(OSError()),
         "dra_shim_claim_failures_total",
         {"method": "Sweep", "kind": "internal"},
         1,
     ),
-    (Registered(), "dra_shim_registered", {}, 1),
-    (Registered("no"), "dra_shim_registered", {}, 0),
+    (KubeletRegistration(), "dra_shim_registered", {}, 1),
+    (KubeletRegistration("no"), "dra_shim_registered", {}, 0),
     (
         kubeletplugin.SocketReplaced("/x", "gone"),
         "dra_shim_sockets_total",
@@ -203,8 +213,8 @@ TOLD = [
         1,
     ),
     (kubeletplugin.SocketFailed("no"), "dra_shim_sockets_total", {"result": "failed"}, 1),
-    (resourceslice.Published(8, 3, 2), "dra_shim_slices", {}, 3),
-    (resourceslice.Published(8, 3, 2), "dra_shim_slice_writes_total", {}, 2),
+    (resourceslice.SlicesPublished(8, 3, 2), "dra_shim_slices", {}, 3),
+    (resourceslice.SlicesPublished(8, 3, 2), "dra_shim_slice_writes_total", {}, 2),
     (resourceslice.DeviceRefused("nic", "no"), "dra_shim_devices_refused_total", {}, 1),
     (
         resourceslice.FeaturesMissing(frozenset({Feature.TAINTS})),
@@ -213,7 +223,7 @@ TOLD = [
         1,
     ),
     (
-        resourceslice.Trouble(ERROR, 1.0),
+        resourceslice.SliceSyncFailed(ERROR, 1.0),
         "dra_shim_api_errors_total",
         {"part": "slices", "kind": "unavailable"},
         1,
@@ -226,17 +236,22 @@ TOLD = [
     (status.Posted("e", "Failed", 3), "dra_shim_events_total", {"result": "posted"}, 3),
     (status.EventLost("no"), "dra_shim_events_total", {"result": "lost"}, 1),
     (
-        status.Trouble(ConflictError("apply", "other"), 1.0),
+        status.StatusSyncFailed(ConflictError("apply", "other"), 1.0),
         "dra_shim_api_errors_total",
         {"part": "status", "kind": "conflict"},
         1,
     ),
-    (discovery.Seen(4, 2, (), ()), "dra_shim_devices", {"health": "well"}, 4),
-    (discovery.Ailing("nic", "NoCarrier"), "dra_shim_devices", {"health": "ailing"}, 1),
-    (discovery.LookFailed(OSError(), 1.0), "dra_shim_look_troubles_total", {"result": "failed"}, 1),
-    (discovery.LookStuck("x", 9.0), "dra_shim_look_troubles_total", {"result": "stuck"}, 1),
-    (discovery.Untold(OSError()), "dra_shim_look_troubles_total", {"result": "untold"}, 1),
-    (discovery.Deaf("udev", OSError()), "dra_shim_event_sources_lost_total", {"source": "udev"}, 1),
+    (discovery.DevicesChanged(4, 2, (), ()), "dra_shim_devices", {"health": "well"}, 4),
+    (discovery.DeviceUnhealthy("nic", "NoCarrier"), "dra_shim_devices", {"health": "ailing"}, 1),
+    (discovery.ScanFailed(OSError(), 1.0), "dra_shim_look_troubles_total", {"result": "failed"}, 1),
+    (discovery.ScanHung("x", 9.0), "dra_shim_look_troubles_total", {"result": "stuck"}, 1),
+    (discovery.TcxUnavailable(OSError()), "dra_shim_look_troubles_total", {"result": "untold"}, 1),
+    (
+        discovery.EventSourceLost("udev", OSError()),
+        "dra_shim_event_sources_lost_total",
+        {"source": "udev"},
+        1,
+    ),
     (PartFailed("slices", OSError(), 1.0), "dra_shim_part_failures_total", {"part": "slices"}, 1),
 ]
 
@@ -245,7 +260,7 @@ def test_a_registration_lasts_as_long_as_its_own_socket(site: Site) -> None:
     replaced = [
         kubeletplugin.SocketReplaced("/x", "gone", forgotten) for forgotten in (False, True)
     ]
-    told: list[kubeletplugin.Notice] = [Registered(), *replaced]
+    told: list[kubeletplugin.Notice] = [KubeletRegistration(), *replaced]
     seen = []
     for notice in told:
         site.metrics.calls.on_kubelet(notice)
@@ -289,13 +304,13 @@ def test_what_rooms_tell_is_counted(
 
 def test_a_device_is_ailing_until_it_is_well_or_gone(site: Site) -> None:
     tell = site.metrics.on_node
-    tell(discovery.Seen(3, 0, ("a", "b", "c"), ()))
-    tell(discovery.Ailing("a", "NoCarrier"))
-    tell(discovery.Ailing("b", "NoCarrier"))
+    tell(discovery.DevicesChanged(3, 0, ("a", "b", "c"), ()))
+    tell(discovery.DeviceUnhealthy("a", "NoCarrier"))
+    tell(discovery.DeviceUnhealthy("b", "NoCarrier"))
     assert Scrape(site.metrics.text()).value("dra_shim_devices", health="well") == 1
 
-    tell(discovery.Recovered("a"))
-    tell(discovery.Seen(2, 0, (), (("b", "unplugged"),)))
+    tell(discovery.DeviceHealthy("a"))
+    tell(discovery.DevicesChanged(2, 0, (), (("b", "unplugged"),)))
 
     scrape = Scrape(site.metrics.text())
     assert scrape.value("dra_shim_devices", health="well") == 2
@@ -308,9 +323,11 @@ class Driver:
     def __init__(self, error: str) -> None:
         self.error = error
 
-    async def prepare(self, claims: object, limit_s: float | None = None) -> dict[str, Answer]:
+    async def prepare(
+        self, claims: object, limit_s: float | None = None
+    ) -> dict[str, PrepareResult]:
         """See Driver."""
-        return {"one": Answer(), "two": Answer(error=self.error)}
+        return {"one": PrepareResult(), "two": PrepareResult(error=self.error)}
 
     async def unprepare(self, claims: object) -> dict[str, str]:
         """See Driver."""
@@ -350,14 +367,16 @@ def test_a_probe_without_claims_is_no_call(site: Site) -> None:
 def test_health_is_asked_of_our_own_sockets(home: Path) -> None:
     at_kubelet = Node(home)
     metrics = Metrics()
-    checks = Checks.of(at_kubelet.sockets, at_kubelet.plugin, lambda: metrics.server.published)
+    checks = HealthChecks.of(
+        at_kubelet.sockets, at_kubelet.plugin, lambda: metrics.server.published
+    )
     site = Site(home, checks, metrics)
 
     async def scene() -> list[tuple[int, str]]:
         async with at_kubelet.registered():
             well = await site.got("/healthz")
             unpublished = await site.got("/readyz")
-            metrics.server.on_slices(resourceslice.Published(0, 0, 0))
+            metrics.server.on_slices(resourceslice.SlicesPublished(0, 0, 0))
             ready = await site.got("/readyz")
             at_kubelet.sockets.service.unlink()
             return [well, unpublished, ready, await site.got("/healthz")]
@@ -374,7 +393,7 @@ def test_health_is_asked_of_our_own_sockets(home: Path) -> None:
 
 def test_who_is_not_registered_is_not_ready_and_says_why(home: Path) -> None:
     at_kubelet = Node(home)
-    site = Site(home, Checks.of(at_kubelet.sockets, at_kubelet.plugin, lambda: True))
+    site = Site(home, HealthChecks.of(at_kubelet.sockets, at_kubelet.plugin, lambda: True))
 
     async def scene() -> list[tuple[int, str]]:
         silent = await site.got("/readyz")
@@ -396,7 +415,7 @@ def test_who_is_not_registered_is_not_ready_and_says_why(home: Path) -> None:
 
 def test_without_sockets_nobody_is_alive(home: Path) -> None:
     at_kubelet = Node(home)
-    checks = Checks.of(sockets_of(home / "x", "dra.net"), at_kubelet.plugin, lambda: True)
+    checks = HealthChecks.of(sockets_of(home / "x", "dra.net"), at_kubelet.plugin, lambda: True)
 
     code, said = Site(home, checks).get("/healthz")
     at_kubelet.close()

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from dra_shim.web import Listening, Notice, PageFailed
+from dra_shim.web import Notice, PageFailed, ServerListening
 
 
 class WebNotices:
@@ -15,12 +15,12 @@ class WebNotices:
 
     def __init__(self) -> None:
         """Wait for them; needs a running loop."""
-        self.listening: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
+        self.listening: asyncio.Future[ServerListening] = asyncio.get_running_loop().create_future()
         self.failed: list[PageFailed] = []
 
     def __call__(self, notice: Notice) -> None:
         """Take one."""
-        if isinstance(notice, Listening):
+        if isinstance(notice, ServerListening):
             self.listening.set_result(notice)
         else:
             self.failed.append(notice)

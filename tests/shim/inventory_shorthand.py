@@ -4,9 +4,16 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from dra_shim.pool import Stock
-from dra_shim.resourceapi import Cel, ClaimSpec, Constraint, DeviceClass, DeviceRequest, Request
-from dra_shim.scheduling.allocator import AllocationError, Wanted
+from dra_shim.pool import NodeInventory
+from dra_shim.resourceapi import (
+    Cel,
+    ClaimRequest,
+    ClaimSpec,
+    Constraint,
+    DeviceClass,
+    DeviceRequest,
+)
+from dra_shim.scheduling.allocator import AllocationError, NamedClaim
 from dra_shim.scheduling.allocator import allocate as allocate_with
 from dranet_nri.config import ConfigEntry
 from dranet_nri.model import AllocatedDevice, AttributeValue, Device, DeviceKey
@@ -18,9 +25,9 @@ CLASSES = {"dranet": CLASS}
 
 
 def allocate(
-    claims: Sequence[Wanted],
+    claims: Sequence[NamedClaim],
     classes: Mapping[str, DeviceClass],
-    stock: Stock,
+    stock: NodeInventory,
     node: str,
     *,
     first_valid_config: bool = False,
@@ -39,18 +46,20 @@ def nic(name: str, attributes: Mapping[str, AttributeValue] | None = None) -> De
     return Device(name, DeviceKey("", "", name), tuple(sorted(given.items())))
 
 
-def request(name: str = "nic", count: int = 1, *selectors: str, cls: str = "dranet") -> Request:
+def request(
+    name: str = "nic", count: int = 1, *selectors: str, cls: str = "dranet"
+) -> ClaimRequest:
     cels = tuple(map(Cel, selectors))
-    return Request(name, (DeviceRequest(name, cls, cels, count),))
+    return ClaimRequest(name, (DeviceRequest(name, cls, cels, count),))
 
 
 def wanted(
-    *requests: Request,
+    *requests: ClaimRequest,
     constraints: Sequence[Constraint] = (),
     configs: Sequence[ConfigEntry] = (),
     label: str = "default/nics",
-) -> Wanted:
-    return Wanted(label, ClaimSpec(requests, tuple(constraints), tuple(configs)))
+) -> NamedClaim:
+    return NamedClaim(label, ClaimSpec(requests, tuple(constraints), tuple(configs)))
 
 
 def names(results: Sequence[Sequence[object]]) -> list[list[tuple[str, str]]]:
@@ -58,7 +67,7 @@ def names(results: Sequence[Sequence[object]]) -> list[list[tuple[str, str]]]:
 
 
 def refused(
-    claims: Sequence[Wanted], stock: Stock, classes: Mapping[str, DeviceClass] = CLASSES
+    claims: Sequence[NamedClaim], stock: NodeInventory, classes: Mapping[str, DeviceClass] = CLASSES
 ) -> tuple[str, ...]:
     with pytest.raises(AllocationError) as caught:
         allocate(claims, classes, stock, "node")

@@ -1,9 +1,9 @@
 """A NIC as the allocator sees it, with attributes of every kind and of several domains."""
 
-from dra_shim.resourceapi import Offer
+from dra_shim.resourceapi import SliceDevice
 from dranet_nri.model import Version
 
-NIC = Offer(
+NIC = SliceDevice(
     "dra.net",
     "node",
     "pci-0000-8a-00-0",

@@ -11,66 +11,73 @@ from dra_shim.cel.values import parse_amount
 from dra_shim.resourceapi import (
     Capacity,
     Cel,
+    ClaimRequest,
     ClaimSpec,
     Constraint,
-    Counter,
+    CounterValue,
     DeviceClass,
     DeviceRequest,
-    Offer,
     Policy,
-    Request,
+    SliceDevice,
 )
-from dra_shim.scheduling.allocator import AllocationError, Grant, Pool, Supply, Wanted, choose
+from dra_shim.scheduling.allocator import (
+    AllocationError,
+    DeviceSupply,
+    Grant,
+    NamedClaim,
+    Pool,
+    choose,
+)
 
 CLASSES = {"nic": DeviceClass("nic"), "big": DeviceClass("big")}
 RAIL = "x.y/rail"
 
 
-def offer(name: str, **fields: object) -> Offer:
+def offer(name: str, **fields: object) -> SliceDevice:
     rail = fields.pop("rail", None)
     attributes = (("rail", rail),) if rail is not None else ()
-    return Offer("x.y", "p", name, attributes, **fields)  # type: ignore[arg-type]
+    return SliceDevice("x.y", "p", name, attributes, **fields)  # type: ignore[arg-type]
 
 
 def supply(
-    *offers: Offer,
+    *offers: SliceDevice,
     in_use: Mapping[str, str] | None = None,
-    counters: tuple[Counter, ...] = (),
+    counters: tuple[CounterValue, ...] = (),
     problem: str = "",
-) -> Supply:
+) -> DeviceSupply:
     used = {("x.y", "p", name): who for name, who in (in_use or {}).items()}
-    return Supply((Pool("x.y", "p", offers, counters, problem),), used)
+    return DeviceSupply((Pool("x.y", "p", offers, counters, problem),), used)
 
 
-def exactly(name: str = "r", number: int = 1, *selectors: str, **fields: object) -> Request:
+def exactly(name: str = "r", number: int = 1, *selectors: str, **fields: object) -> ClaimRequest:
     cels = tuple(map(Cel, selectors))
-    return Request(name, (DeviceRequest(name, "nic", cels, number, **fields),))  # type: ignore[arg-type]
+    return ClaimRequest(name, (DeviceRequest(name, "nic", cels, number, **fields),))  # type: ignore[arg-type]
 
 
-def every(name: str = "r", *selectors: str, **fields: object) -> Request:
+def every(name: str = "r", *selectors: str, **fields: object) -> ClaimRequest:
     return exactly(name, 1, *selectors, every=True, **fields)
 
 
-def first_available(name: str, *parts: DeviceRequest) -> Request:
-    return Request(name, parts)
+def first_available(name: str, *parts: DeviceRequest) -> ClaimRequest:
+    return ClaimRequest(name, parts)
 
 
 def claim(
-    *requests: Request, constraints: tuple[Constraint, ...] = (), label: str = "a/c"
-) -> Wanted:
-    return Wanted(label, ClaimSpec(requests, constraints))
+    *requests: ClaimRequest, constraints: tuple[Constraint, ...] = (), label: str = "a/c"
+) -> NamedClaim:
+    return NamedClaim(label, ClaimSpec(requests, constraints))
 
 
-def grants(stock: Supply, *claims: Wanted) -> tuple[Grant, ...]:
+def grants(stock: DeviceSupply, *claims: NamedClaim) -> tuple[Grant, ...]:
     numbers = count(1)
     return choose(claims, CLASSES, stock, new_uid=lambda: f"share-{next(numbers)}")
 
 
-def given(stock: Supply, *claims: Wanted) -> list[tuple[str, str]]:
+def given(stock: DeviceSupply, *claims: NamedClaim) -> list[tuple[str, str]]:
     return [(grant.request, grant.offer.name) for grant in grants(stock, *claims)]
 
 
-def refused(stock: Supply, *claims: Wanted) -> tuple[str, ...]:
+def refused(stock: DeviceSupply, *claims: NamedClaim) -> tuple[str, ...]:
     with pytest.raises(AllocationError) as caught:
         grants(stock, *claims)
     return caught.value.lines
@@ -84,11 +91,11 @@ def part(name: str, number: int = 1, *selectors: str, **fields: object) -> Devic
     return DeviceRequest(name, "nic", tuple(map(Cel, selectors)), number, **fields)  # type: ignore[arg-type]
 
 
-def vf(name: str, consumed: int = 1, **fields: object) -> Offer:
-    return replace(offer(name, **fields), counters=(Counter("pf", "vfs", Fraction(consumed)),))
+def vf(name: str, consumed: int = 1, **fields: object) -> SliceDevice:
+    return replace(offer(name, **fields), counters=(CounterValue("pf", "vfs", Fraction(consumed)),))
 
 
-PF = (Counter("pf", "vfs", Fraction(2)),)
+PF = (CounterValue("pf", "vfs", Fraction(2)),)
 
 
 BANDWIDTH = Capacity(
@@ -96,7 +103,7 @@ BANDWIDTH = Capacity(
 )
 
 
-def shared(name: str, *capacity: Capacity) -> Offer:
+def shared(name: str, *capacity: Capacity) -> SliceDevice:
     return offer(name, capacity=capacity, shared=True)
 
 

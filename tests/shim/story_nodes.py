@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Final
 
-from dra_shim.pool import goods_of
+from dra_shim.pool import driver_resources
 from dra_shim.resourceapi import Document, ResourceSlice, parse_document, parse_manifests
-from dra_shim.resourceslice.documents import Pool, new_document, spec_of
+from dra_shim.resourceslice.documents import SlicePool, new_document, spec_of
 from dra_shim.resourceslice.layout import laid_out
-from dra_shim.scheduling.allocator import Supply, pools_of
+from dra_shim.scheduling.allocator import DeviceSupply, pools_of
 from tests.fakes.gpus import gpu_slice
 from tests.fakes.machines import Machine
 
@@ -16,17 +16,17 @@ EXAMPLES: Final = Path(__file__).resolve().parents[2] / "manifests" / "examples"
 _NODE: Final = "node-1"
 
 
-def supply(machine: Machine, version: str = "v1") -> Supply:
+def supply(machine: Machine, version: str = "v1") -> DeviceSupply:
     """Return what a node of this kind has, after a round through slices in a version."""
-    pool = Pool(_NODE, "n1", version)
-    parts = laid_out(_NODE, goods_of(_NODE, machine.devices), {})
+    pool = SlicePool(_NODE, "n1", version)
+    parts = laid_out(_NODE, driver_resources(_NODE, machine.devices), {})
     about = {"apiVersion": f"resource.k8s.io/{version}", "kind": "ResourceSlice"}
     ours = [
         {**about, **new_document(pool, part, spec_of(pool, part, 1, len(parts)))} for part in parts
     ]
     documents = [*ours, gpu_slice(_NODE, machine.gpus, version=version)]
     slices = [parse_document(document) for document in documents]
-    return Supply(
+    return DeviceSupply(
         pools_of(
             [
                 resource_slice

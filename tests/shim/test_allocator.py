@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.pool import Stock
-from dra_shim.resourceapi import Cel, ClaimSpec, Constraint, DeviceClass, DeviceRequest, Request
-from dra_shim.scheduling.allocator import AllocationError, Wanted
+from dra_shim.pool import NodeInventory
+from dra_shim.resourceapi import (
+    Cel,
+    ClaimRequest,
+    ClaimSpec,
+    Constraint,
+    DeviceClass,
+    DeviceRequest,
+)
+from dra_shim.scheduling.allocator import AllocationError, NamedClaim
 from dra_shim.scheduling.allocator import allocate as allocate_with
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.errors import ConfigError
@@ -41,7 +48,7 @@ from tests.shim.inventory_shorthand import (
 
 
 def test_devices_are_given_in_inventory_order_to_requests_in_claim_order() -> None:
-    stock = Stock((nic("a"), nic("b"), nic("c"), nic("d")))
+    stock = NodeInventory((nic("a"), nic("b"), nic("c"), nic("d")))
 
     results = allocate([wanted(request("x", 2), request("y", 1))], CLASSES, stock, "node-1")
 
@@ -50,7 +57,7 @@ def test_devices_are_given_in_inventory_order_to_requests_in_claim_order() -> No
 
 
 def test_claims_of_one_pod_never_share_a_device() -> None:
-    stock = Stock((nic("a"), nic("b")))
+    stock = NodeInventory((nic("a"), nic("b")))
 
     results = allocate([wanted(request()), wanted(request(), label="x/y")], CLASSES, stock, "n")
 
@@ -61,21 +68,21 @@ def test_selectors_of_the_class_and_of_the_request_must_all_hold() -> None:
     classes = {
         "c": DeviceClass("c", (Cel('device.attributes["dra.net"].numaNode == 1'),)),
     }
-    stock = Stock((nic("a", {NUMA: 0}), nic("b", {NUMA: 1}), nic("c", {NUMA: 1})))
+    stock = NodeInventory((nic("a", {NUMA: 0}), nic("b", {NUMA: 1}), nic("c", {NUMA: 1})))
     claim = wanted(request("nic", 1, 'device.attributes["dra.net"].ifName != "b"', cls="c"))
 
     assert names(allocate([claim], classes, stock, "n")) == [[("nic", "c")]]
 
 
 def test_a_device_in_use_is_passed_over_and_its_selectors_are_not_asked() -> None:
-    stock = Stock((nic("a"), nic("b", {NUMA: 1})), {"a": "claim x/y"})
+    stock = NodeInventory((nic("a"), nic("b", {NUMA: 1})), {"a": "claim x/y"})
     claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
 
     assert names(allocate([claim], CLASSES, stock, "n")) == [[("nic", "b")]]
 
 
 def test_an_earlier_choice_is_taken_back_when_a_later_request_needs_it() -> None:
-    stock = Stock((nic("a", {NUMA: 0}), nic("b", {NUMA: 1})))
+    stock = NodeInventory((nic("a", {NUMA: 0}), nic("b", {NUMA: 1})))
     picky = request("y", 1, 'device.attributes["dra.net"].numaNode == 0')
 
     assert names(allocate([wanted(request("x"), picky)], CLASSES, stock, "n")) == [
@@ -84,7 +91,7 @@ def test_an_earlier_choice_is_taken_back_when_a_later_request_needs_it() -> None
 
 
 def test_matchattribute_holds_across_requests_and_within_one() -> None:
-    stock = Stock((
+    stock = NodeInventory((
         nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"}), nic("c", {ROOT: "r1"}), nic("d", {ROOT: "r1"}),
     ))  # fmt: skip
     claim = wanted(request("x", 2), request("y"), constraints=[Constraint(ROOT)])
@@ -93,14 +100,14 @@ def test_matchattribute_holds_across_requests_and_within_one() -> None:
 
 
 def test_a_constraint_binds_only_the_requests_it_names() -> None:
-    stock = Stock((nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"}), nic("c")))
+    stock = NodeInventory((nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"}), nic("c")))
     claim = wanted(request("x"), request("y"), constraints=[Constraint(ROOT, ("y",))])
 
     assert names(allocate([claim], CLASSES, stock, "n")) == [[("x", "a"), ("y", "b")]]
 
 
 def test_constraints_of_one_claim_do_not_bind_another() -> None:
-    stock = Stock((nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"})))
+    stock = NodeInventory((nic("a", {ROOT: "r0"}), nic("b", {ROOT: "r1"})))
     claims = [wanted(request(), constraints=[Constraint(ROOT)], label=label) for label in "pq"]
 
     assert names(allocate(claims, CLASSES, stock, "n")) == [[("nic", "a")], [("nic", "b")]]
@@ -114,7 +121,7 @@ def test_constraints_of_one_claim_do_not_bind_another() -> None:
 def test_values_of_different_types_do_not_match(
     first: AttributeValue, second: AttributeValue
 ) -> None:
-    stock = Stock((nic("a", {"dra.net/x": first}), nic("b", {"dra.net/x": second})))
+    stock = NodeInventory((nic("a", {"dra.net/x": first}), nic("b", {"dra.net/x": second})))
 
     lines = refused([wanted(request("x", 2), constraints=[Constraint("dra.net/x")])], stock)
 
@@ -122,7 +129,7 @@ def test_values_of_different_types_do_not_match(
 
 
 def test_a_constraint_finds_the_drivers_attribute_published_without_domain() -> None:
-    stock = Stock((nic("a", {"rail": 1}), nic("b", {"dra.net/rail": 1})))
+    stock = NodeInventory((nic("a", {"rail": 1}), nic("b", {"dra.net/rail": 1})))
     claim = wanted(request("x", 2), constraints=[Constraint("dra.net/rail")])
 
     assert names(allocate([claim], CLASSES, stock, "n")) == [[("x", "a"), ("x", "b")]]
@@ -144,7 +151,7 @@ def test_each_request_gets_its_merged_configuration() -> None:
         request("x", cls="big"), request("y", cls="plain"), request("z", cls="big"),
         configs=[entry(ConfigSource.CLAIM, 1400, "z")],
     )  # fmt: skip
-    stock = Stock((nic("a"), nic("b"), nic("c")))
+    stock = NodeInventory((nic("a"), nic("b"), nic("c")))
 
     (result,) = allocate([claim], classes, stock, "n")
     (by_class,) = allocate([claim], classes, stock, "n", first_valid_config=True)
@@ -159,7 +166,7 @@ def test_a_broken_configuration_of_the_class_names_the_class() -> None:
     classes = {"c": DeviceClass("c", (), (entry(ConfigSource.CLASS, 1),))}
 
     with pytest.raises(ConfigError) as caught:
-        allocate([wanted(request(cls="c"))], classes, Stock((nic("a"),)), "n")
+        allocate([wanted(request(cls="c"))], classes, NodeInventory((nic("a"),)), "n")
 
     assert caught.value.violations[0].startswith("class c config[0].interface.mtu: 1: must be")
 
@@ -169,24 +176,24 @@ def test_a_device_without_an_interface_refuses_interface_configuration() -> None
     claim = wanted(request(), configs=[entry(ConfigSource.CLAIM, 9000)])
 
     with pytest.raises(ConfigError) as caught:
-        allocate([claim], CLASSES, Stock((rdma,)), "n")
+        allocate([claim], CLASSES, NodeInventory((rdma,)), "n")
 
     assert caught.value.violations == (
         "claim default/nics: device pci-x: interface.mtu: not possible on a device with RDMA but no "
         "network interface; remove it",
     )
-    assert allocate([wanted(request())], CLASSES, Stock((rdma,)), "n")
+    assert allocate([wanted(request())], CLASSES, NodeInventory((rdma,)), "n")
 
 
 def test_a_device_whose_interface_is_away_is_not_given() -> None:
     bare = Device("pci-x", DeviceKey("pci", "0000:01:00.0", ""))
 
     with pytest.raises(ConfigError, match="device pci-x: has no network interface on the host"):
-        allocate([wanted(request())], CLASSES, Stock((bare,)), "n")
+        allocate([wanted(request())], CLASSES, NodeInventory((bare,)), "n")
 
 
 def test_a_share_is_given_where_a_pod_has_something_of_it() -> None:
-    stock = Stock((nic("a"),), shared=frozenset({"a"}))
+    stock = NodeInventory((nic("a"),), shared=frozenset({"a"}))
 
     with pytest.raises(ConfigError, match="device a: a share of it gives a pod nothing"):
         allocate_with([wanted(request())], CLASSES, stock, "n", new_uid=lambda: "5e0f")
@@ -194,11 +201,11 @@ def test_a_share_is_given_where_a_pod_has_something_of_it() -> None:
 
 def test_what_is_given_tells_the_alternative_and_what_the_share_consumes() -> None:
     hca = replace(nic("a", {"dra.net/linkSpeed": 100_000}), rdma_devices=("mlx5_0",))  # Mbit/s
-    stock = Stock((hca,), shared=frozenset({"a"}))
+    stock = NodeInventory((hca,), shared=frozenset({"a"}))
     asked = (("dra.net/bandwidth", Fraction(30 * 10**9 - 1)),)  # rounded up to whole Mbit/s
     fast = DeviceRequest("nic/fast", "dranet", capacity=asked)
     none = DeviceRequest("nic/none", "dranet", (Cel("false"),))
-    claim = Wanted("default/nics", ClaimSpec((Request("nic", (none, fast)),)))
+    claim = NamedClaim("default/nics", ClaimSpec((ClaimRequest("nic", (none, fast)),)))
 
     ((device,),) = allocate_with([claim], CLASSES, stock, "n", new_uid=lambda: "5e0f")
 
@@ -248,7 +255,10 @@ def test_the_answer_is_the_first_of_all_that_satisfy_selectors_and_constraints(
 
     try:
         results = allocate(
-            [wanted(*requests, constraints=constraints)], CLASSES, Stock(tuple(devices), busy), "n"
+            [wanted(*requests, constraints=constraints)],
+            CLASSES,
+            NodeInventory(tuple(devices), busy),
+            "n",
         )
     except AllocationError:
         assert expected is None

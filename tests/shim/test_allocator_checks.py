@@ -12,7 +12,7 @@ from dra_shim.resourceapi import (
     Taint,
     Toleration,
 )
-from dra_shim.scheduling.allocator import Supply, Wanted
+from dra_shim.scheduling.allocator import DeviceSupply, NamedClaim
 from dra_shim.scheduling.allocator import explained as explained_with
 from tests.shim.shorthand import (
     BANDWIDTH,
@@ -31,7 +31,9 @@ from tests.shim.shorthand import (
 )
 
 
-def checks(stock: Supply, *claims: Wanted) -> dict[tuple[str, str], list[tuple[str, str, str]]]:
+def checks(
+    stock: DeviceSupply, *claims: NamedClaim
+) -> dict[tuple[str, str], list[tuple[str, str, str]]]:
     parts, _, _ = explained_with(claims, CLASSES, stock, new_uid=str)
     return {
         (one.request, device.offer.name): [

@@ -4,16 +4,16 @@
 import pytest
 
 from dra_shim.cel import SelectorError
-from dra_shim.pool import Stock
+from dra_shim.pool import NodeInventory
 from dra_shim.resourceapi import (
     ClaimSpec,
     Constraint,
     DeviceClass,
     DeviceRequest,
-    Offer,
+    SliceDevice,
     Taint,
 )
-from dra_shim.scheduling.allocator import Pool, Supply, Wanted, allocate
+from dra_shim.scheduling.allocator import DeviceSupply, NamedClaim, Pool, allocate
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.model import Device, DeviceKey
 from tests.shim.shorthand import (
@@ -57,8 +57,8 @@ def test_a_device_without_the_attribute_is_not_distinct() -> None:
 
 def test_distinct_holds_across_requests_and_among_those_that_match_elsewhere() -> None:
     stock = supply(
-        Offer("x.y", "p", "a", (("rail", 0), ("numa", 0))), Offer("x.y", "p", "b", (("rail", 0), ("numa", 1))),
-        Offer("x.y", "p", "c", (("rail", 1), ("numa", 1))),
+        SliceDevice("x.y", "p", "a", (("rail", 0), ("numa", 0))), SliceDevice("x.y", "p", "b", (("rail", 0), ("numa", 1))),
+        SliceDevice("x.y", "p", "c", (("rail", 1), ("numa", 1))),
     )  # fmt: skip
     rules = (Constraint(RAIL, distinct=True), Constraint("x.y/numa"))
 
@@ -89,7 +89,7 @@ def test_all_takes_every_device_that_the_selectors_choose() -> None:
     ],
     ids=["none", "in-use", "tainted", "incomplete", "too-many"],
 )  # fmt: skip
-def test_all_fails_as_a_whole_and_says_on_which_device(stock: Supply, why: str) -> None:
+def test_all_fails_as_a_whole_and_says_on_which_device(stock: DeviceSupply, why: str) -> None:
     assert why in refused(stock, claim(every()))[0]
 
 
@@ -105,12 +105,12 @@ def test_all_fails_where_one_device_breaks_a_constraint() -> None:
 
 def test_an_incomplete_pool_gives_nothing_to_a_counted_request_and_another_pool_does() -> None:
     good, bad = (
-        Pool("x.y", "q", (Offer("x.y", "q", "ok"),)),
+        Pool("x.y", "q", (SliceDevice("x.y", "q", "ok"),)),
         supply(offer("a"), problem="broken").pools[0],
     )
 
-    assert given(Supply((bad, good)), claim(exactly())) == [("r", "ok")]
-    assert refused(Supply((bad,)), claim(exactly()))[1].endswith("device a: broken")
+    assert given(DeviceSupply((bad, good)), claim(exactly())) == [("r", "ok")]
+    assert refused(DeviceSupply((bad,)), claim(exactly()))[1].endswith("device a: broken")
 
 
 def test_a_selector_that_fails_on_any_device_stops_all() -> None:
@@ -172,11 +172,11 @@ def test_configuration_of_the_request_covers_its_alternatives_and_the_record_has
         "big": DeviceClass("big", (), (mtu(ConfigSource.CLASS, 9000),)),
     }
     pick = first_available("r", DeviceRequest("r/big", "big"), DeviceRequest("r/small", "nic"))
-    stock = Stock((Device("a", DeviceKey("", "", "a")),))
+    stock = NodeInventory((Device("a", DeviceKey("", "", "a")),))
 
     def result(*configs: ConfigEntry) -> tuple[str, int | None]:
         spec = ClaimSpec((pick,), (), configs)
-        ((device,),) = allocate([Wanted("a/c", spec)], classes, stock, "n", new_uid=str)
+        ((device,),) = allocate([NamedClaim("a/c", spec)], classes, stock, "n", new_uid=str)
         return device.request, device.config.interface.mtu
 
     assert result() == ("r", 9000)

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from dra_shim.resourceapi import (
     Capacity,
     Cel,
+    ClaimRequest,
     ClaimSpec,
     Constraint,
-    Counter,
+    CounterValue,
     DeviceClass,
     DeviceRequest,
-    Offer,
     Policy,
-    Request,
+    SliceDevice,
     Taint,
     Toleration,
 )
-from dra_shim.scheduling.allocator import AllocationError, Pool, Supply, Wanted, choose
+from dra_shim.scheduling.allocator import AllocationError, DeviceSupply, NamedClaim, Pool, choose
 
 DRIVER, POOLS = "x.y", ("p", "q")
 CLASSES = {"any": DeviceClass("any")}
@@ -238,13 +238,13 @@ def title(case: Case, claim: int, request: int, index: int) -> str:
     return f"r{request}" if alternatives == 1 else f"r{request}/a{index}"
 
 
-def wanted(case: Case) -> list[Wanted]:
+def wanted(case: Case) -> list[NamedClaim]:
     return [
-        Wanted(
+        NamedClaim(
             f"ns/c{c}",
             ClaimSpec(
                 tuple(
-                    Request(
+                    ClaimRequest(
                         f"r{r}",
                         tuple(
                             device_request(title(case, c, r, a), way)
@@ -281,31 +281,31 @@ def device_request(name: str, ask: Ask) -> DeviceRequest:
     )
 
 
-def supply(case: Case) -> Supply:
+def supply(case: Case) -> DeviceSupply:
     pools = tuple(
         Pool(
             DRIVER,
             pool,
             tuple(offer(thing) for thing in case.things if thing.pool == pool),
-            (Counter("set", "c", Fraction(total)),),
+            (CounterValue("set", "c", Fraction(total)),),
             "incomplete" if case.incomplete and pool == "q" else "",
         )
         for pool, total in zip(POOLS, case.counters, strict=True)
     )
     busy = {(DRIVER, thing.pool, thing.name): "someone" for thing in case.things if thing.busy}
-    return Supply(pools, busy)
+    return DeviceSupply(pools, busy)
 
 
-def offer(thing: Thing) -> Offer:
+def offer(thing: Thing) -> SliceDevice:
     attributes = (("p", thing.p), ("q", thing.q))
     policy = Policy(None, (), Fraction(STEP), None, Fraction(STEP)) if thing.shared else Policy()
-    return Offer(
+    return SliceDevice(
         DRIVER,
         thing.pool,
         thing.name,
         tuple((name, number) for name, number in attributes if number is not None),
         (Capacity("room", Fraction(thing.room), policy),),
-        (Counter("set", "c", Fraction(thing.draws)),) if thing.draws else (),
+        (CounterValue("set", "c", Fraction(thing.draws)),) if thing.draws else (),
         (Taint("bad", "", "NoExecute"),) if thing.tainted else (),
         thing.shared,
     )

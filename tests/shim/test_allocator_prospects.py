@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from dra_shim.resourceapi import Constraint, Offer, Request
-from dra_shim.scheduling.allocator import Supply, Wanted, explained
+from dra_shim.resourceapi import ClaimRequest, Constraint, SliceDevice
+from dra_shim.scheduling.allocator import DeviceSupply, NamedClaim, explained
 from tests.shim.shorthand import CLASSES, RAIL, claim, every, exactly, first_available, offer, part
 from tests.shim.shorthand import supply as supply_of
 
@@ -16,11 +16,11 @@ MATCH = Constraint(RAIL)
 DIFFER = Constraint(RAIL, distinct=True)
 HOPELESS = exactly("none", 1, "false")  # so that the claim cannot be met, whatever else is asked
 SHARED = supply_of(offer("a", rail=1, shared=True), offer("b", rail=2))
-PORTED = Offer("x.y", "p", "b", (("rail", 1), ("port", 1)))
+PORTED = SliceDevice("x.y", "p", "b", (("rail", 1), ("port", 1)))
 UNBOUND = ("r", "s", "t")
 
 
-def told(stock: Supply, *claims: Wanted) -> dict[tuple[str, str], tuple[str, str]]:
+def told(stock: DeviceSupply, *claims: NamedClaim) -> dict[tuple[str, str], tuple[str, str]]:
     """Return (request, device) → the first constraint's outcome and text."""
     parts, got, why = explained(claims, CLASSES, stock, new_uid=str)
     assert (got, bool(why)) == ((), True)
@@ -33,7 +33,7 @@ def told(stock: Supply, *claims: Wanted) -> dict[tuple[str, str], tuple[str, str
     }
 
 
-def outcomes(stock: Supply, constraint: Constraint, *requests: Request) -> str:
+def outcomes(stock: DeviceSupply, constraint: Constraint, *requests: ClaimRequest) -> str:
     """Return the first letters of the outcomes for the first request, device by device."""
     bound = Constraint(RAIL, tuple(request.name for request in requests), constraint.distinct)
     found = told(stock, claim(*requests, HOPELESS, constraints=(bound,)))
@@ -41,7 +41,7 @@ def outcomes(stock: Supply, constraint: Constraint, *requests: Request) -> str:
     return "".join(entry[0] for (name, _), (entry, _) in found.items() if name == first)
 
 
-def rails(*values: object) -> Supply:
+def rails(*values: object) -> DeviceSupply:
     return supply_of(*(offer(f"n{i}", rail=value) for i, value in enumerate(values)))
 
 
@@ -82,7 +82,7 @@ def test_each_outcome_says_what_it_means() -> None:
     ],
 )  # fmt: skip
 def test_a_device_is_judged_with_the_others_that_there_are(
-    stock: Supply, constraint: Constraint, requests: list[Request], said: str
+    stock: DeviceSupply, constraint: Constraint, requests: list[ClaimRequest], said: str
 ) -> None:
     assert outcomes(stock, constraint, *requests) == said
 
@@ -120,7 +120,7 @@ def ways(left: tuple[int, ...], numbers: tuple[int, ...]) -> Iterator[tuple[tupl
 
 
 def possible(
-    offers: tuple[Offer, ...], numbers: tuple[int, ...], one: int, *, distinct: bool
+    offers: tuple[SliceDevice, ...], numbers: tuple[int, ...], one: int, *, distinct: bool
 ) -> bool:
     """Whether a way that gives one to the first request meets the constraint."""
     for way in ways(tuple(range(len(offers))), numbers):

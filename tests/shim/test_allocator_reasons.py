@@ -4,9 +4,16 @@
 import pytest
 
 from dra_shim.cel import SelectorError
-from dra_shim.pool import Stock
-from dra_shim.resourceapi import Cel, ClaimSpec, Constraint, DeviceClass, DeviceRequest, Request
-from dra_shim.scheduling.allocator import Wanted
+from dra_shim.pool import NodeInventory
+from dra_shim.resourceapi import (
+    Cel,
+    ClaimRequest,
+    ClaimSpec,
+    Constraint,
+    DeviceClass,
+    DeviceRequest,
+)
+from dra_shim.scheduling.allocator import NamedClaim
 from dra_shim.scheduling.allocator.search import MAX_TRIES
 from dranet_nri.model import Version
 from tests.shim.inventory_shorthand import (
@@ -31,7 +38,7 @@ def test_each_device_s_reason_is_told() -> None:
         request("nic", 2, f'device.attributes["dra.net"].ifName != "c" && (device.attributes["dra.net"].ifName != "d" || {missing})', cls="c"),
         constraints=[Constraint(ROOT)],
     )  # fmt: skip
-    stock = Stock(
+    stock = NodeInventory(
         (nic("a"), nic("b"), nic("c"), nic("e", {ROOT: "r0"}), nic("f", {ROOT: "r1"}),
          nic("v", {ROOT: Version("1.0.0")})),
         {"a": "claim default/other of pod default/p"},
@@ -54,7 +61,7 @@ def test_each_device_s_reason_is_told() -> None:
 
 
 def test_a_device_without_the_constraint_s_attribute_is_told() -> None:
-    lines = refused([wanted(request(), constraints=[Constraint(ROOT)])], Stock((nic("a"),)))
+    lines = refused([wanted(request(), constraints=[Constraint(ROOT)])], NodeInventory((nic("a"),)))
 
     assert lines[0].startswith(
         "claim default/nics: request nic: needs 1 device, 0 of 1 can be had together"
@@ -65,14 +72,14 @@ def test_a_device_without_the_constraint_s_attribute_is_told() -> None:
 def test_only_the_hopeless_request_is_explained() -> None:
     claims = [wanted(request("x")), wanted(request("y", 3), label="default/more")]
 
-    lines = refused(claims, Stock((nic("a"), nic("b"))))
+    lines = refused(claims, NodeInventory((nic("a"), nic("b"))))
 
     assert all(line.startswith("claim default/more: request y: ") for line in lines)
     assert lines[1].endswith("device a: fits")
 
 
 def test_requests_that_only_fail_together_are_all_explained() -> None:
-    lines = refused([wanted(request("x"), request("y"))], Stock((nic("a"),)))
+    lines = refused([wanted(request("x"), request("y"))], NodeInventory((nic("a"),)))
 
     assert [line for line in lines if "not together with the other requests" in line] == [
         "claim default/nics: request x: needs 1 device and could have them alone, but not together "
@@ -86,14 +93,14 @@ def test_a_failing_selector_stops_everything_when_its_device_is_tried() -> None:
     claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
 
     with pytest.raises(SelectorError) as caught:
-        allocate([claim], CLASSES, Stock((nic("a"), nic("b", {NUMA: 1}))), "n")
+        allocate([claim], CLASSES, NodeInventory((nic("a"), nic("b", {NUMA: 1}))), "n")
 
     assert 'on device a: the device has no "numaNode"' in str(caught.value)
 
 
 def test_a_failing_selector_does_no_harm_on_a_device_that_is_not_tried() -> None:
     claim = wanted(request("nic", 1, 'device.attributes["dra.net"].numaNode == 1'))
-    stock = Stock((nic("b", {NUMA: 1}), nic("z")))
+    stock = NodeInventory((nic("b", {NUMA: 1}), nic("z")))
 
     assert names(allocate([claim], CLASSES, stock, "n")) == [[("nic", "b")]]
 
@@ -101,14 +108,14 @@ def test_a_failing_selector_does_no_harm_on_a_device_that_is_not_tried() -> None
 def test_a_failing_selector_is_told_among_the_reasons_of_a_hopeless_request() -> None:
     picky = request("nic", 3, 'device.attributes["dra.net"].numaNode == 1')
 
-    lines = refused([wanted(request("x"), picky)], Stock((nic("b", {NUMA: 1}), nic("z"))))
+    lines = refused([wanted(request("x"), picky)], NodeInventory((nic("b", {NUMA: 1}), nic("z"))))
 
     assert lines[2].endswith('device z: on device z: the device has no "numaNode"; guard it: '
                              '"numaNode" in device.attributes["..."] && ...')  # fmt: skip
 
 
 def test_a_search_that_would_not_end_gives_up_and_says_what_to_do() -> None:
-    stock = Stock(tuple(nic(f"n{i:02}") for i in range(40)))
+    stock = NodeInventory(tuple(nic(f"n{i:02}") for i in range(40)))
     claim = wanted(request("x", 16), request("y", 16))
     other = wanted(request("z", 16), label="default/more")
 
@@ -124,17 +131,17 @@ def test_a_search_that_would_not_end_gives_up_and_says_what_to_do() -> None:
         (ClaimSpec(), "requests no device; add a request"),
         (ClaimSpec((request(cls="x"),)), "request nic: class 'x' is not among the given files (found: dranet)"),
         (ClaimSpec((request(count=20), request("b", 20))), "asks for 40 devices; a claim holds at most 32"),
-        (ClaimSpec((Request("nic", (DeviceRequest("nic/a", "dranet"), DeviceRequest("nic/b", "y"))),)), "request nic/b: class 'y' is not among the given files (found: dranet)"),
+        (ClaimSpec((ClaimRequest("nic", (DeviceRequest("nic/a", "dranet"), DeviceRequest("nic/b", "y"))),)), "request nic/b: class 'y' is not among the given files (found: dranet)"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
 def test_what_no_search_can_meet_is_refused_by_name(spec: ClaimSpec, reason: str) -> None:
-    (line,) = refused([Wanted("default/nics", spec)], Stock((nic("a"),)))
+    (line,) = refused([NamedClaim("default/nics", spec)], NodeInventory((nic("a"),)))
 
     assert line.startswith(f"claim default/nics: {reason}")
 
 
 def test_without_any_class_the_message_says_none() -> None:
-    (line,) = refused([wanted(request())], Stock(()), {})
+    (line,) = refused([wanted(request())], NodeInventory(()), {})
 
     assert "(found: none)" in line

@@ -6,16 +6,16 @@ from fractions import Fraction
 
 import pytest
 
-from dra_shim.pool import Stock
+from dra_shim.pool import NodeInventory
 from dra_shim.resourceapi import (
     Capacity,
     ClaimSpec,
-    Counter,
+    CounterValue,
     Policy,
     Taint,
     Toleration,
 )
-from dra_shim.scheduling.allocator import Wanted, allocate
+from dra_shim.scheduling.allocator import NamedClaim, allocate
 from dra_shim.scheduling.allocator.capacity import Share, share_of
 from dranet_nri.config import ConfigEntry, ConfigSource
 from dranet_nri.model import Device, DeviceKey, NetworkConfig
@@ -49,11 +49,11 @@ def test_admin_access_looks_at_devices_in_use() -> None:
 
 
 def test_admin_access_is_recorded_without_configuration() -> None:
-    stock = Stock((Device("a", DeviceKey("", "", "a")),), {"a": "claim q"})
+    stock = NodeInventory((Device("a", DeviceKey("", "", "a")),), {"a": "claim q"})
     config = ConfigEntry(ConfigSource.CLAIM, "dra.net", {"interface": {"mtu": 9000}}, (), "c")
     spec = ClaimSpec((exactly(admin_access=True),), (), (config,))
 
-    ((device,),) = allocate([Wanted("a/c", spec)], CLASSES, stock, "n", new_uid=str)
+    ((device,),) = allocate([NamedClaim("a/c", spec)], CLASSES, stock, "n", new_uid=str)
 
     assert (device.admin_access, device.config, device.share_id) == (True, NetworkConfig(), "")
 
@@ -111,7 +111,7 @@ def test_a_look_at_what_another_claim_of_the_pod_gets_draws_again() -> None:
 
 
 def test_a_pool_with_an_overdrawn_counter_gives_nothing_that_draws() -> None:
-    other = Counter("far", "vfs", Fraction(1))
+    other = CounterValue("far", "vfs", Fraction(1))
     far = replace(offer("far"), counters=(other,))
     users = {"whole": "claim q", "a": "claim q"}
     stock = supply(

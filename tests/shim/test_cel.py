@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dra_shim.cel import MAX_EXPRESSION, SelectorError, compile_selector, names_in
 from dra_shim.cel.environment import with_empty_domains
 from dra_shim.cel.values import compare, parse_amount, quantity, semver, show_amount
-from dra_shim.resourceapi import Capacity, Offer
+from dra_shim.resourceapi import Capacity, SliceDevice
 from tests.shim.nic_offer import NIC
 
 STORIES = [
@@ -105,7 +105,7 @@ def test_the_environment_is_that_of_kubernetes(expression: str, expected: bool) 
 
 
 def test_another_drivers_device_files_bare_names_under_that_driver() -> None:
-    gpu = Offer("gpu.nvidia.com", "node", "gpu-0", (("index", 1),))
+    gpu = SliceDevice("gpu.nvidia.com", "node", "gpu-0", (("index", 1),))
     selector = compile_selector(
         'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].index < 2'
     )
@@ -115,7 +115,7 @@ def test_another_drivers_device_files_bare_names_under_that_driver() -> None:
 
 
 def test_a_name_with_the_drivers_domain_beats_the_bare_one() -> None:
-    gpu = Offer("g.x", "node", "gpu-0", (("g.x/index", 1), ("index", 2)))
+    gpu = SliceDevice("g.x", "node", "gpu-0", (("g.x/index", 1), ("index", 2)))
 
     assert compile_selector('device.attributes["g.x"].index == 1').matches(gpu)
     assert compile_selector('device.attributes["g.x"].index == 1').matches(
@@ -124,7 +124,7 @@ def test_a_name_with_the_drivers_domain_beats_the_bare_one() -> None:
 
 
 def test_capacity_is_a_quantity_under_the_drivers_domain() -> None:
-    gpu = Offer(
+    gpu = SliceDevice(
         "g.x", "node", "gpu-0", (), (Capacity("memory", Fraction(80 << 30)),), shared=True
     )  # fmt: skip
     selector = compile_selector(
@@ -252,8 +252,11 @@ def test_lookups_that_are_not_of_the_device_are_not_rewritten() -> None:
     ("work", "loaded"),
     [
         ("import dra_shim.daemon.process", set()),
-        ("from dra_shim.discovery import Choice; Choice().check()", set()),
-        ("from dra_shim.discovery import Choice; Choice('true').check()", {"cel_expr_python"}),
+        ("from dra_shim.discovery import DeviceSelection; DeviceSelection().check()", set()),
+        (
+            "from dra_shim.discovery import DeviceSelection; DeviceSelection('true').check()",
+            {"cel_expr_python"},
+        ),
         ("from dra_shim.resourceapi import parse_manifests; parse_manifests('')", {"yaml"}),
     ],
 )

@@ -8,13 +8,13 @@ import pytest
 
 from dra_shim.resourceapi import (
     Cel,
+    ClaimRequest,
     ClaimSpec,
     Constraint,
     DeviceClass,
     DeviceRequest,
     OtherObject,
     Parameters,
-    Request,
     ResourceClaim,
     ResourceClaimTemplate,
     Toleration,
@@ -86,12 +86,12 @@ AS_READ = ResourceClaim(
     "c1",
     ClaimSpec(
         requests=(
-            Request("nic", (
+            ClaimRequest("nic", (
                 DeviceRequest("nic", "dranet", count=2, admin_access=True,
                               capacity=(("dra.net/bandwidth", Fraction(10**10)), ("dra.net/lanes", Fraction(4))),
                               tolerations=(Toleration("a", "b", effect="NoSchedule"), Toleration(exists=True))),
             )),
-            Request("any", (
+            ClaimRequest("any", (
                 DeviceRequest("any/fast", "a"),
                 DeviceRequest("any/all", "b", every=True),
             )),

@@ -3,8 +3,8 @@
 import pytest
 
 from dra_shim.cel import SelectorError, compile_selector, filter_devices, matching_devices
-from dra_shim.resourceapi import Constraint, Offer
-from dra_shim.scheduling.allocator import Supply, Wanted
+from dra_shim.resourceapi import Constraint, SliceDevice
+from dra_shim.scheduling.allocator import DeviceSupply, NamedClaim
 from dranet_nri.inventory import NUMA_NODE
 from dranet_nri.model import Device, DeviceKey, Version
 from tests.shim.shorthand import RAIL, claim, exactly, given, offer, refused, supply
@@ -13,7 +13,7 @@ MATCH = (Constraint(RAIL),)
 DISTINCT = (Constraint(RAIL, distinct=True),)
 
 
-def names(stock: Supply, *claims: Wanted) -> list[str]:
+def names(stock: DeviceSupply, *claims: NamedClaim) -> list[str]:
     """Return the devices that are given."""
     return [name for _, name in given(stock, *claims)]
 
@@ -55,7 +55,7 @@ def test_true_is_not_1_in_a_list_either() -> None:
     refused(supply(*devices), claim(exactly("r", 2), constraints=MATCH))
 
 
-LISTED = Offer(
+LISTED = SliceDevice(
     "x.y", "p", "a",
     (
         (NUMA_NODE, (6, 4)), ("one", 4), ("yes", True), ("flags", (True,)), ("words", ("a", "b")),

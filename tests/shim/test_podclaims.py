@@ -6,27 +6,33 @@ import pytest
 
 from dra_shim.resourceapi import (
     Cel,
+    ClaimRequest,
     ClaimSpec,
     DeviceClass,
     DeviceRequest,
     Document,
     OtherObject,
-    Request,
     ResourceClaim,
     ResourceClaimTemplate,
 )
 from dra_shim.scheduling.pod_claims import claims_of_pod, classes_of
-from dra_shim.settings.common import Listing, container_listing, namespaced_name, pod_from, uid
+from dra_shim.settings.common import (
+    ContainerListing,
+    container_listing,
+    namespaced_name,
+    pod_from,
+    uid,
+)
 from dranet_nri.errors import ConfigError
 from dranet_nri.model import ContainerClaim, ObjectRef
 
 POD = ObjectRef("ml", "train-0", "p1")
-SPEC = ClaimSpec((Request("nic", (DeviceRequest("nic", "dranet"),)),))
+SPEC = ClaimSpec((ClaimRequest("nic", (DeviceRequest("nic", "dranet"),)),))
 CLAIM = ResourceClaim("", "fast", "c1", SPEC)
 TEMPLATE = ResourceClaimTemplate("ml", "aligned", SPEC)
 
 
-def refused(documents: list[Document], listings: list[Listing]) -> tuple[str, ...]:
+def refused(documents: list[Document], listings: list[ContainerListing]) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
         claims_of_pod(documents, POD, listings)
     return caught.value.violations

@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import pytest
 
-from dra_shim.pool import Stock
+from dra_shim.pool import NodeInventory
 from dra_shim.resourceapi import (
     Capacity,
-    Counter,
-    Offer,
+    CounterValue,
     Policy,
     ResourceSlice,
+    SliceDevice,
     Taint,
     Toleration,
     parse_document,
@@ -52,7 +52,7 @@ FACTS: Json = {
     ],
     "allowMultipleAllocations": True,
 }
-OFFER = Offer(
+OFFER = SliceDevice(
     "dra.net",
     "node-1",
     "nic-0",
@@ -73,7 +73,7 @@ OFFER = Offer(
             "lanes", Fraction(4), Policy(Fraction(1), (Fraction(1), Fraction(2), Fraction(4)))
         ),
     ),
-    (Counter("pf0", "vfs", Fraction(1)),),
+    (CounterValue("pf0", "vfs", Fraction(1)),),
     (Taint("dra.net/link", "down", "NoSchedule"),),
     shared=True,
 )
@@ -119,10 +119,10 @@ def test_a_slice_may_hold_the_counters_of_its_pool_and_devices_choose_their_node
     assert isinstance(first, ResourceSlice)
     assert isinstance(second, ResourceSlice)
     assert first.counters == (
-        Counter("pf0", "vfs", Fraction(8)),
-        Counter("pf0", "queues", Fraction(1000)),
+        CounterValue("pf0", "vfs", Fraction(8)),
+        CounterValue("pf0", "queues", Fraction(1000)),
     )
-    assert (second.node, second.offers) == ("", (Offer("dra.net", "node-1", "a", node="n"),))
+    assert (second.node, second.offers) == ("", (SliceDevice("dra.net", "node-1", "a", node="n"),))
 
 
 def with_device(**device: object) -> Json:
@@ -221,7 +221,7 @@ def test_a_taint_of_an_unknown_effect_is_one_that_only_tells() -> None:
 def part(
     name: str, *devices: str, pool: str = "p", generation: int = 1, count: int = 1, node: str = ""
 ) -> ResourceSlice:
-    offers = tuple(Offer("x.y", pool, device) for device in devices)
+    offers = tuple(SliceDevice("x.y", pool, device) for device in devices)
     return ResourceSlice(name, "x.y", pool, generation, count, node, offers)
 
 
@@ -260,7 +260,10 @@ def test_slices_and_devices_of_other_nodes_are_left_out_but_count_for_completene
     there = part("b", "y", node="m", count=2)
     chosen = replace(
         part("c", pool="q"),
-        offers=(Offer("x.y", "q", "mine", node="n"), Offer("x.y", "q", "other", node="m")),
+        offers=(
+            SliceDevice("x.y", "q", "mine", node="n"),
+            SliceDevice("x.y", "q", "other", node="m"),
+        ),
     )
 
     first, second = pools_of([here, there, chosen, part("d", pool="r", node="m")], "n")
@@ -275,7 +278,7 @@ def test_slices_and_devices_of_other_nodes_are_left_out_but_count_for_completene
         ([part("a", "x", count=2, generation=3)], "pool x.y/p is incomplete: 1 of 2 slices of generation 3 are there; wait for its driver, or give the missing ones"),
         ([part("a", "x", count=2), part("b", "y", count=3)], "pool x.y/p is incomplete: 2 of 2 or 3 slices"),
         ([part("a", "x", count=2), part("b", "x", count=2)], "pool x.y/p is invalid: device x is listed twice; correct its driver"),
-        ([replace(part("a"), offers=(Offer("x.y", "p", "d", counters=(Counter("s", "c", Fraction(1)),)),))], "pool x.y/p is invalid: device d consumes counter s/c, which no slice of it has"),
+        ([replace(part("a"), offers=(SliceDevice("x.y", "p", "d", counters=(CounterValue("s", "c", Fraction(1)),)),))], "pool x.y/p is invalid: device d consumes counter s/c, which no slice of it has"),
     ],
     ids=["incomplete", "counts-differ", "duplicate", "counter"],
 )  # fmt: skip
@@ -286,8 +289,8 @@ def test_a_pool_that_cannot_be_used_says_why(slices: list[ResourceSlice], proble
 
 
 def test_a_device_may_consume_counters_of_another_slice_of_its_pool() -> None:
-    counters = replace(part("a", count=2), counters=(Counter("s", "c", Fraction(4)),))
-    uses = Offer("x.y", "p", "d", counters=(Counter("s", "c", Fraction(1)),))
+    counters = replace(part("a", count=2), counters=(CounterValue("s", "c", Fraction(4)),))
+    uses = SliceDevice("x.y", "p", "d", counters=(CounterValue("s", "c", Fraction(1)),))
 
     (pool,) = pools_of([counters, replace(part("b", count=2), offers=(uses,))], "n")
 
@@ -297,10 +300,10 @@ def test_a_device_may_consume_counters_of_another_slice_of_its_pool() -> None:
 def test_a_node_s_own_devices_are_one_pool_of_our_driver() -> None:
     device = Device("eth1", DeviceKey("", "", "eth1"), (("dra.net/ifName", "eth1"),))
 
-    supply = supply_of(Stock((device,), {"eth1": "someone"}, (("lo", "loopback"),)), "n")
+    supply = supply_of(NodeInventory((device,), {"eth1": "someone"}, (("lo", "loopback"),)), "n")
 
     assert supply.pools == (
-        Pool("dra.net", "n", (Offer("dra.net", "n", "eth1", device.attributes),)),
+        Pool("dra.net", "n", (SliceDevice("dra.net", "n", "eth1", device.attributes),)),
     )
     assert supply.in_use == {("dra.net", "n", "eth1"): "someone"}
     assert supply.excluded == (("lo", "loopback"),)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_shim.pool import Uses, stock_of
+from dra_shim.pool import DeviceUsage, node_inventory
 from dra_shim.scheduling.inputs import parse_inventory
 from dranet_nri.errors import ConfigError
 from dranet_nri.inventory import DEFAULT_FILTER, Inventory
@@ -64,8 +64,11 @@ def test_every_violation_of_an_inventory_file_is_told() -> None:
 def test_the_filter_s_victims_are_named_and_devices_in_pods_stay_listed() -> None:
     away = Device("dummy0", DeviceKey("", "", "dummy0"))
 
-    stock = stock_of(
-        parse_inventory(FILE), [away], Uses({"dummy0": "claim a/b of pod a/p"}), DEFAULT_FILTER
+    stock = node_inventory(
+        parse_inventory(FILE),
+        [away],
+        DeviceUsage({"dummy0": "claim a/b of pod a/p"}),
+        DEFAULT_FILTER,
     )
 
     assert [device.name for device in stock.devices] == [
@@ -88,9 +91,9 @@ def test_the_filter_s_victims_are_named_and_devices_in_pods_stay_listed() -> Non
 def test_a_share_keeps_a_device_from_whoever_wants_it_whole(
     shared: str, in_use: dict[str, str]
 ) -> None:
-    uses = Uses(shares={"bare": "claim a/b of pod a/p"})
+    uses = DeviceUsage(shares={"bare": "claim a/b of pod a/p"})
 
-    stock = stock_of(parse_inventory(FILE), [], uses, "", shared)
+    stock = node_inventory(parse_inventory(FILE), [], uses, "", shared)
 
     assert stock.in_use == in_use
     assert ("bare" in stock.shared) is bool(shared)

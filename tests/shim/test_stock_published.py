@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from dra_shim.pool import Uses, near_in, stock_of
+from dra_shim.pool import DeviceUsage, near_in, node_inventory
 from dra_shim.resourceapi import Constraint, Toleration
-from dra_shim.scheduling.allocator import Supply, supply_of
+from dra_shim.scheduling.allocator import DeviceSupply, supply_of
 from dra_shim.settings.feature_gates import parse_gates
 from dranet_nri.inventory import NUMA_NODE, HostFacts, Inventory
 from dranet_nri.model import Device, DeviceKey
@@ -18,17 +18,17 @@ FUNCTIONS = (function(), function(VF_1, PF), function(VF_2, PF))
 
 
 def node(
-    *devices: Device, uses: Uses | None = None, shared: str = "", carrier: bool = True
-) -> Supply:
+    *devices: Device, uses: DeviceUsage | None = None, shared: str = "", carrier: bool = True
+) -> DeviceSupply:
     """Return what there is on a node whose PF has two VFs."""
     facts = HostFacts(FUNCTIONS, (nic("eth0", carrier=carrier),))
-    stock = stock_of(Inventory(tuple(devices)), [], uses or Uses(), "", shared, facts)
+    stock = node_inventory(Inventory(tuple(devices)), [], uses or DeviceUsage(), "", shared, facts)
     return supply_of(stock, "node-1")
 
 
 def test_who_has_the_pf_has_its_vfs() -> None:
-    of_pf = node(PHYSICAL, *PARTS, uses=Uses({"pf": "claim a/b"}))
-    of_vf = node(PHYSICAL, *PARTS, uses=Uses({"vf-1": "claim a/b"}))
+    of_pf = node(PHYSICAL, *PARTS, uses=DeviceUsage({"pf": "claim a/b"}))
+    of_vf = node(PHYSICAL, *PARTS, uses=DeviceUsage({"vf-1": "claim a/b"}))
 
     assert given(node(PHYSICAL, *PARTS), claim(exactly())) == [("r", "pf")]
     assert "counter" in " ".join(refused(of_pf, claim(exactly())))
@@ -38,7 +38,7 @@ def test_who_has_the_pf_has_its_vfs() -> None:
 
 def test_a_share_of_a_vf_keeps_others_from_the_pf() -> None:
     named = replace(PARTS[0], attributes=(("dra.net/ifName", "eth1"),))
-    uses = Uses(shares={"vf-1": "claim a/b"})
+    uses = DeviceUsage(shares={"vf-1": "claim a/b"})
 
     there = node(PHYSICAL, named, uses=uses, shared='"dra.net/ifName" in attributes')
 
@@ -67,7 +67,9 @@ def test_a_share_is_no_larger_than_the_link() -> None:
 
 def test_a_share_is_no_larger_than_what_other_shares_leave() -> None:
     fast = replace(PHYSICAL, attributes=(("dra.net/linkSpeed", 100_000),))  # Mbit/s
-    uses = Uses(shares={"pf": "claim a/b"}, consumed={"pf": {"dra.net/bandwidth": 60 * 10**9}})
+    uses = DeviceUsage(
+        shares={"pf": "claim a/b"}, consumed={"pf": {"dra.net/bandwidth": 60 * 10**9}}
+    )
     there = node(fast, uses=uses, shared="true")
     left = exactly("left", 1, **asks(40 * 10**9, "dra.net/bandwidth"))
     more = exactly("more", 1, **asks(41 * 10**9, "dra.net/bandwidth"))
@@ -77,7 +79,7 @@ def test_a_share_is_no_larger_than_what_other_shares_leave() -> None:
 
 
 def test_without_facts_no_device_is_ill_or_part_of_another() -> None:
-    stock = stock_of(Inventory((PHYSICAL, *PARTS)), [], Uses(), "")
+    stock = node_inventory(Inventory((PHYSICAL, *PARTS)), [], DeviceUsage(), "")
 
     (pool,) = supply_of(stock, "node-1").pools
 
@@ -91,9 +93,9 @@ def test_the_list_of_a_numa_node_is_what_would_be_published() -> None:
                  for name, number in (("a", 0), ("b", 1)))  # fmt: skip
     two = claim(exactly(number=2), constraints=(Constraint(NUMA_NODE),))
 
-    def stocked(text: str, facts: HostFacts | None) -> Supply:
+    def stocked(text: str, facts: HostFacts | None) -> DeviceSupply:
         lists = near_in(facts, parse_gates(text))
-        stock = stock_of(Inventory((far, near)), [], Uses(), "", near=lists)
+        stock = node_inventory(Inventory((far, near)), [], DeviceUsage(), "", near=lists)
         return supply_of(stock, "node-1")
 
     gate = "DRAListTypeAttributes=true"

@@ -5,8 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from dra_shim.cel import SelectorError
-from dra_shim.resourceapi import DeviceClass, Document, ResourceClaimTemplate, Taken, parse_document
-from dra_shim.scheduling.allocator import AllocationError, Supply, Wanted, choose, without
+from dra_shim.resourceapi import (
+    AllocatedResult,
+    DeviceClass,
+    Document,
+    ResourceClaimTemplate,
+    parse_document,
+)
+from dra_shim.scheduling.allocator import AllocationError, DeviceSupply, NamedClaim, choose, without
 from dra_shim.scheduling.pod_claims import classes_of
 from tests.fakes.gpus import gpu_class
 from tests.fakes.machines import a4_highgpu, nd_h100, server
@@ -22,7 +28,7 @@ GKE = {
 
 
 def given(
-    documents: Sequence[Document], template: str, node: Supply, pods: int = 1
+    documents: Sequence[Document], template: str, node: DeviceSupply, pods: int = 1
 ) -> list[list[str]]:
     """Return the devices of each pod with a claim of this template, one pod after the other."""
     (found,) = [
@@ -33,8 +39,8 @@ def given(
     classes = classes_of([*documents, parse_document(gpu_class())])
     devices = []
     for pod in range(pods):
-        grants = choose([Wanted(f"{pod}/{template}", found.spec)], classes, node, new_uid=str)
-        node = without(node, [(f"pod {pod}", Taken(grant.offer.id)) for grant in grants])
+        grants = choose([NamedClaim(f"{pod}/{template}", found.spec)], classes, node, new_uid=str)
+        node = without(node, [(f"pod {pod}", AllocatedResult(grant.offer.id)) for grant in grants])
         devices.append([grant.offer.name for grant in grants])
     return devices
 
@@ -114,6 +120,6 @@ def test_a_gpu_selector_in_a_class_without_a_driver_guard_stops_the_scheduler() 
 
     with pytest.raises(SelectorError, match='the device has no "index"'):
         choose(
-            [Wanted("a/b", template.spec)], classes_of(documents), supply(a4_highgpu()),
+            [NamedClaim("a/b", template.spec)], classes_of(documents), supply(a4_highgpu()),
             new_uid=str,
         )  # fmt: skip

@@ -4,15 +4,21 @@ from fractions import Fraction
 
 import pytest
 
-from dra_shim.resourceapi import Capacity, Counter, ResourceClaim, Taken, parse_document
-from dra_shim.scheduling.allocator import Supply, without
+from dra_shim.resourceapi import (
+    AllocatedResult,
+    Capacity,
+    CounterValue,
+    ResourceClaim,
+    parse_document,
+)
+from dra_shim.scheduling.allocator import DeviceSupply, without
 from dranet_nri.errors import ConfigError
 from tests.shim.shorthand import claim, exactly, given, offer, refused, supply, vf
 
 ROOM = (Capacity("bandwidth", Fraction(100)),)
 
 
-def taken_by(status: object) -> tuple[Taken, ...]:
+def taken_by(status: object) -> tuple[AllocatedResult, ...]:
     document = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -39,9 +45,9 @@ def test_devices_and_shares_of_a_claim_are_read_and_what_it_only_looks_at_is_not
     )
 
     assert taken_by(status) == (
-        Taken(("x.y", "p", "a")),
-        Taken(("x.y", "p", "b"), "5a", (("bandwidth", Fraction(40)),)),
-        Taken(("x.y", "p", "d")),
+        AllocatedResult(("x.y", "p", "a")),
+        AllocatedResult(("x.y", "p", "b"), "5a", (("bandwidth", Fraction(40)),)),
+        AllocatedResult(("x.y", "p", "d")),
     )
 
 
@@ -73,12 +79,12 @@ def test_a_status_that_no_server_writes_is_refused_with_the_place() -> None:
     )
 
 
-def left(stock: Supply, *taken: Taken) -> Supply:
+def left(stock: DeviceSupply, *taken: AllocatedResult) -> DeviceSupply:
     return without(stock, [("claim q", result) for result in taken])
 
 
 def test_a_device_that_another_claim_has_is_in_use_by_it() -> None:
-    stock = left(supply(offer("a"), offer("b")), Taken(("x.y", "p", "a")))
+    stock = left(supply(offer("a"), offer("b")), AllocatedResult(("x.y", "p", "a")))
 
     assert given(stock, claim(exactly())) == [("r", "b")]
     assert any(
@@ -87,14 +93,14 @@ def test_a_device_that_another_claim_has_is_in_use_by_it() -> None:
 
 
 def test_who_a_record_says_has_a_device_stays_its_holder() -> None:
-    stock = left(supply(offer("a"), in_use={"a": "pod x"}), Taken(("x.y", "p", "a")))
+    stock = left(supply(offer("a"), in_use={"a": "pod x"}), AllocatedResult(("x.y", "p", "a")))
 
     assert any("in use by pod x" in line for line in refused(stock, claim(exactly())))
 
 
 def test_shares_of_other_claims_leave_the_rest_of_a_capacity() -> None:
     stock = supply(offer("a", capacity=ROOM, shared=True))
-    share = Taken(("x.y", "p", "a"), "5a", (("bandwidth", Fraction(40)),))
+    share = AllocatedResult(("x.y", "p", "a"), "5a", (("bandwidth", Fraction(40)),))
     asks = (("bandwidth", Fraction(30)),)
 
     one, two = left(stock, share), left(stock, share, share)
@@ -107,8 +113,10 @@ def test_shares_of_other_claims_leave_the_rest_of_a_capacity() -> None:
 
 
 def test_a_shared_device_of_other_claims_has_drawn_its_counters_and_draws_them_once() -> None:
-    stock = supply(vf("a", shared=True), vf("b"), counters=(Counter("pf", "vfs", Fraction(1)),))
-    stock = left(stock, Taken(("x.y", "p", "a"), "5a"))
+    stock = supply(
+        vf("a", shared=True), vf("b"), counters=(CounterValue("pf", "vfs", Fraction(1)),)
+    )
+    stock = left(stock, AllocatedResult(("x.y", "p", "a"), "5a"))
 
     assert given(stock, claim(exactly())) == [("r", "a")]
     assert refused(stock, claim(exactly("r"), exactly("s", 1), exactly("t", 2)))

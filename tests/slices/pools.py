@@ -6,16 +6,16 @@ from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from dra_shim.pool import Goods
-from dra_shim.resourceapi import Counter, Offer, ResourceSlice, Taint, parse_document
-from dra_shim.resourceslice.diff import Accepted, Change, Create, Remove, plan
-from dra_shim.resourceslice.documents import Pool, Published, read_published
-from dra_shim.resourceslice.layout import Part
+from dra_shim.pool import DriverResources
+from dra_shim.resourceapi import CounterValue, ResourceSlice, SliceDevice, Taint, parse_document
+from dra_shim.resourceslice.diff import AcceptedSlice, ChangeSlice, CreateSlice, RemoveSlice, plan
+from dra_shim.resourceslice.documents import PublishedSlice, SlicePool, read_published
+from dra_shim.resourceslice.layout import SliceContent
 from dranet_nri.inventory import NUMA_NODE, NetDevice, PciFunction, RdmaDevice, RdmaPort
 from dranet_nri.model import AttributeValue, Device, DeviceKey, Link
 
 NODE = "node-1"
-POOL = Pool(NODE, "n1")
+POOL = SlicePool(NODE, "n1")
 PF = "0000:8a:00.0"
 TAINT = Taint("dra.net/unhealthy", "NoCarrier")
 
@@ -58,15 +58,17 @@ def hca(name: str, *states: str, layer: str = "InfiniBand", netdev: str = "") ->
     return RdmaDevice(name, ports=tuple(ports))
 
 
-def offers(*names: str, taints: Iterable[str] = (), drawn: Iterable[str] = ()) -> tuple[Offer, ...]:
+def offers(
+    *names: str, taints: Iterable[str] = (), drawn: Iterable[str] = ()
+) -> tuple[SliceDevice, ...]:
     """Return plain devices; some are tainted, some draw on a counter."""
     return tuple(
-        Offer(
+        SliceDevice(
             "dra.net",
             NODE,
             name,
             taints=(TAINT,) if name in taints else (),
-            counters=(Counter("pf", "functions", Fraction(1)),) if name in drawn else (),
+            counters=(CounterValue("pf", "functions", Fraction(1)),) if name in drawn else (),
         )
         for name in names
     )
@@ -77,12 +79,12 @@ def many(number: int, prefix: str = "nic") -> list[str]:
     return [f"{prefix}-{index:04d}" for index in range(number)]
 
 
-def goods(*names: str, **rest: Iterable[str]) -> Goods:
+def goods(*names: str, **rest: Iterable[str]) -> DriverResources:
     """Return what a node with these devices offers."""
-    return Goods(offers(*names, **rest))
+    return DriverResources(offers(*names, **rest))
 
 
-def contents(parts: Sequence[Part]) -> list[tuple[str, int]]:
+def contents(parts: Sequence[SliceContent]) -> list[tuple[str, int]]:
     """Return name and number of devices of each slice."""
     return [(part.name, len(part.offers)) for part in parts]
 
@@ -103,11 +105,11 @@ class Server:
         writes: what plans did, as "create NAME".
     """
 
-    def __init__(self, pool: Pool = POOL) -> None:
+    def __init__(self, pool: SlicePool = POOL) -> None:
         """Start empty."""
         self.pool = pool
         self.slices: dict[str, Document] = {}
-        self.accepted: dict[str, Accepted] = {}
+        self.accepted: dict[str, AcceptedSlice] = {}
         self.layout: dict[str, list[str]] = {}
         self.writes: list[str] = []
         self._versions = count(1)
@@ -120,24 +122,24 @@ class Server:
         api_version = f"resource.k8s.io/{self.pool.version}"
         self.slices[name] = {**document, "apiVersion": api_version, "metadata": metadata}
 
-    def published(self) -> list[Published]:
+    def published(self) -> list[PublishedSlice]:
         """Return what there is."""
         return [read_published(resource_slice) for resource_slice in self.slices.values()]
 
-    def bring(self, parts: Sequence[Part], most: int | None = None) -> None:
+    def bring(self, parts: Sequence[SliceContent], most: int | None = None) -> None:
         """Plan and do it, or only so many steps of it."""
         for step in plan(self.pool, parts, self.published(), self.accepted)[:most]:
             match step:
-                case Create():
+                case CreateSlice():
                     assert step.part.name not in self.slices
                     self.writes.append(f"create {step.part.name}")
                     self.put(step.part.name, step.document)
-                case Change():
+                case ChangeSlice():
                     version = self.slices[step.part.name]["metadata"]["resourceVersion"]
                     assert read_published(step.document).version == version
                     self.writes.append(f"change {step.part.name}")
                     self.put(step.part.name, step.document)
-                case Remove():
+                case RemoveSlice():
                     metadata = self.slices.pop(step.name)["metadata"]
                     assert (metadata["uid"], metadata["resourceVersion"]) == (
                         step.uid,

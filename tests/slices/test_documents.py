@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dra_shim.resourceapi import Capacity, Counter, Offer, Policy, Taint
+from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Taint
 from dra_shim.resourceslice.documents import (
-    Pool,
+    SlicePool,
     changed_document,
     first_device,
     new_document,
@@ -18,12 +18,12 @@ from dra_shim.resourceslice.documents import (
     settled,
     spec_of,
 )
-from dra_shim.resourceslice.layout import Part
+from dra_shim.resourceslice.layout import SliceContent
 from dranet_nri.model import Version
 from tests.slices.pools import NODE, POOL, parsed
 
 MILLION = Fraction(10**6)
-RICH = Offer(
+RICH = SliceDevice(
     "dra.net",
     NODE,
     "nic-0",
@@ -41,19 +41,19 @@ RICH = Offer(
         ),
         Capacity("dra.net/queues", Fraction(63)),
     ),
-    (Counter("pf", "functions", Fraction(1)),),
+    (CounterValue("pf", "functions", Fraction(1)),),
     (Taint("dra.net/unhealthy", "NoCarrier"), Taint("dra.net/other", "", "None")),
     shared=True,
 )
-PLAIN = Offer("dra.net", NODE, "nic-1")
+PLAIN = SliceDevice("dra.net", NODE, "nic-1")
 VERSIONS = ("v1", "v1beta2", "v1beta1")
 
 
-def in_version(version: str) -> Pool:
+def in_version(version: str) -> SlicePool:
     return replace(POOL, version=version)
 
 
-def on_server(pool: Pool, document: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:
+def on_server(pool: SlicePool, document: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:
     """Return a document as a server shows it."""
     shown = {**document["metadata"], "uid": "u1", "resourceVersion": "7", **metadata}
     return {**document, "apiVersion": f"resource.k8s.io/{pool.version}", "metadata": shown}
@@ -62,7 +62,7 @@ def on_server(pool: Pool, document: Mapping[str, Any], **metadata: Any) -> dict[
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_written_is_what_our_reader_reads(version: str) -> None:
     pool = in_version(version)
-    part = Part("s-0", (RICH, PLAIN))
+    part = SliceContent("s-0", (RICH, PLAIN))
 
     document = on_server(pool, new_document(pool, part, spec_of(pool, part, 3, 2)))
 
@@ -76,11 +76,11 @@ def test_what_is_written_is_what_our_reader_reads(version: str) -> None:
 def test_counters_are_written_by_their_sets(version: str) -> None:
     pool = in_version(version)
     counters = (
-        Counter("pf-a", "functions", Fraction(8)),
-        Counter("pf-a", "queues", Fraction(2000)),
-        Counter("pf-b", "functions", Fraction(1)),
+        CounterValue("pf-a", "functions", Fraction(8)),
+        CounterValue("pf-a", "queues", Fraction(2000)),
+        CounterValue("pf-b", "functions", Fraction(1)),
     )
-    part = Part("s-0", counters=counters)
+    part = SliceContent("s-0", counters=counters)
 
     spec = spec_of(pool, part, 1, 1)
 
@@ -89,13 +89,13 @@ def test_counters_are_written_by_their_sets(version: str) -> None:
 
 
 def test_an_empty_pool_has_a_slice_without_devices() -> None:
-    spec = spec_of(POOL, Part("s-0"), 1, 1)
+    spec = spec_of(POOL, SliceContent("s-0"), 1, 1)
 
     assert spec["devices"] == []
 
 
 def test_a_slice_belongs_to_its_node() -> None:
-    document = new_document(POOL, Part("s-0"), {})
+    document = new_document(POOL, SliceContent("s-0"), {})
 
     assert document["metadata"] == {
         "name": "s-0",
@@ -127,7 +127,7 @@ def test_amounts_are_written_as_a_server_writes_them(amount: int, text: str) -> 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_counts_of_a_published_slice_is_read(version: str) -> None:
     pool = in_version(version)
-    part = Part("s-0", (RICH, PLAIN))
+    part = SliceContent("s-0", (RICH, PLAIN))
     spec = spec_of(pool, part, 3, 2)
 
     found = read_published(on_server(pool, new_document(pool, part, spec)))
@@ -183,13 +183,15 @@ def test_what_is_false_or_zero_or_an_empty_word_says_something() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_taint_that_stays_keeps_its_time(version: str) -> None:
     pool = in_version(version)
-    part = Part("s-0", (RICH, PLAIN))
+    part = SliceContent("s-0", (RICH, PLAIN))
     spec = spec_of(pool, part, 1, 1)
     written = on_server(pool, new_document(pool, part, spec))
     for taint in first_device(written)["taints"]:
         taint["timeAdded"] = "2026-11-20T12:00:00Z"
     other = replace(RICH, taints=(*RICH.taints[:1], Taint("dra.net/other", "new", "None")))
-    next_spec = spec_of(pool, Part("s-0", (other, replace(PLAIN, taints=RICH.taints))), 1, 1)
+    next_spec = spec_of(
+        pool, SliceContent("s-0", (other, replace(PLAIN, taints=RICH.taints))), 1, 1
+    )
 
     document = changed_document(pool, read_published(written), next_spec)
 
@@ -200,7 +202,7 @@ def test_a_taint_that_stays_keeps_its_time(version: str) -> None:
 
 
 def test_what_others_wrote_into_the_metadata_stays() -> None:
-    part = Part("s-0", (PLAIN,))
+    part = SliceContent("s-0", (PLAIN,))
     theirs = {"kind": "Rack", "uid": "r1"}
     owners = [theirs, {"kind": "Node", "uid": "old"}]
     labels = {"a": "b"}

@@ -4,22 +4,22 @@ import pytest
 
 from dra_shim.kubeapi import Cause, InvalidError
 from dra_shim.pool import Feature
-from dra_shim.resourceapi import Offer
-from dra_shim.resourceslice.layout import Part
-from dra_shim.resourceslice.rejections import Faults, dropped, faults_of, missing_with
+from dra_shim.resourceapi import SliceDevice
+from dra_shim.resourceslice.layout import SliceContent
+from dra_shim.resourceslice.rejections import Rejections, dropped, missing_with, rejections_of
 from tests.slices.pools import offers
 
-PART = Part("s-0", offers("a", "b", "c"))
+PART = SliceContent("s-0", offers("a", "b", "c"))
 
 
-def found(*causes: tuple[str, str]) -> Faults:
-    return faults_of(InvalidError("s", "no", causes=[Cause(*cause) for cause in causes]), PART)
+def found(*causes: tuple[str, str]) -> Rejections:
+    return rejections_of(InvalidError("s", "no", causes=[Cause(*cause) for cause in causes]), PART)
 
 
 def test_a_device_is_found_by_its_index_and_told_with_the_rule() -> None:
     faults = found(("spec.devices[1].attributes[dra.net/alias].string", "Too long"))
 
-    assert faults == Faults({"b": "attributes[dra.net/alias].string: Too long"})
+    assert faults == Rejections({"b": "attributes[dra.net/alias].string: Too long"})
     assert faults
 
 
@@ -42,7 +42,7 @@ def test_several_devices_and_rules_are_told_each() -> None:
     ],
 )
 def test_counters_are_at_fault_as_a_whole(field: str) -> None:
-    assert found((field, "no")) == Faults(features=frozenset({Feature.COUNTERS}))
+    assert found((field, "no")) == Rejections(features=frozenset({Feature.COUNTERS}))
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_counters_are_at_fault_as_a_whole(field: str) -> None:
     ],
 )
 def test_an_attribute_given_as_a_list_is_no_fault_of_its_device(field: str, lists: bool) -> None:  # noqa: FBT001
-    listed = Offer("dra.net", "node-1", "d", (("x.y/nodes", (0, 1)), ("x.y/node", 0)))
-    part = Part("s-0", (*PART.offers, listed))
+    listed = SliceDevice("dra.net", "node-1", "d", (("x.y/nodes", (0, 1)), ("x.y/node", 0)))
+    part = SliceContent("s-0", (*PART.offers, listed))
 
-    faults = faults_of(InvalidError("s", "no", causes=[Cause(field, "no")]), part)
+    faults = rejections_of(InvalidError("s", "no", causes=[Cause(field, "no")]), part)
 
     assert faults.features == ({Feature.LISTS} if lists else frozenset())
     assert bool(faults.devices) is not lists

@@ -4,10 +4,17 @@ from fractions import Fraction
 
 import pytest
 
-from dra_shim.pool import Feature, Goods, goods_of, physical_functions, rivals_of, without
-from dra_shim.resourceapi import Capacity, Counter, Offer, Policy, Taint
+from dra_shim.pool import (
+    DriverResources,
+    Feature,
+    driver_resources,
+    physical_functions,
+    rivals_of,
+    without,
+)
+from dra_shim.resourceapi import Capacity, CounterValue, Policy, SliceDevice, Taint
+from dra_shim.scheduling.allocator import DeviceSupply, NamedClaim
 from dra_shim.scheduling.allocator import Pool as Stand
-from dra_shim.scheduling.allocator import Supply, Wanted
 from dra_shim.scheduling.allocator.capacity import share_of
 from dranet_nri.inventory import HostFacts
 from dranet_nri.inventory.attributes import GOES_FIRST
@@ -24,28 +31,28 @@ CARD = [
 ]
 
 
-def offered(goods: Goods, name: str) -> Offer:
+def offered(goods: DriverResources, name: str) -> SliceDevice:
     return next(ref for ref in goods.offers if ref.name == name)
 
 
-def consumed(goods: Goods) -> dict[str, list[tuple[str, int]]]:
+def consumed(goods: DriverResources) -> dict[str, list[tuple[str, int]]]:
     return {ref.name: [(one.set, int(one.value)) for one in ref.counters] for ref in goods.offers}
 
 
 def test_devices_are_offered_by_name_as_they_are() -> None:
-    goods = goods_of(NODE, [device("b", mtu=9000), device("a")])
+    goods = driver_resources(NODE, [device("b", mtu=9000), device("a")])
 
-    assert goods == Goods(
+    assert goods == DriverResources(
         (
-            Offer("dra.net", NODE, "a"),
-            Offer("dra.net", NODE, "b", (("dra.net/mtu", 9000),)),
+            SliceDevice("dra.net", NODE, "a"),
+            SliceDevice("dra.net", NODE, "b", (("dra.net/mtu", 9000),)),
         )
     )
     assert not goods.features
 
 
 def test_what_is_not_well_is_tainted_and_never_evicted() -> None:
-    goods = goods_of(NODE, [device("a"), device("b")], ills={"b": "NoCarrier"})
+    goods = driver_resources(NODE, [device("a"), device("b")], ills={"b": "NoCarrier"})
 
     assert [entry.taints for entry in goods.offers] == [
         (),
@@ -68,7 +75,7 @@ def test_what_is_not_well_is_tainted_and_never_evicted() -> None:
 def test_without_taints_what_cannot_be_attached_is_not_offered(
     ill: str, offered_without: list[str]
 ) -> None:
-    goods = goods_of(NODE, [device("a"), device("b")], ills={"b": ill})
+    goods = driver_resources(NODE, [device("a"), device("b")], ills={"b": ill})
 
     offers = without(goods, frozenset({Feature.TAINTS})).offers
 
@@ -77,7 +84,7 @@ def test_without_taints_what_cannot_be_attached_is_not_offered(
 
 
 def test_a_shared_device_has_its_speed_to_share() -> None:
-    goods = goods_of(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"}))
+    goods = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"}))
 
     (offer,) = goods.offers
     policy = Policy(Fraction(), (), Fraction(), None, Fraction(10**6))
@@ -92,7 +99,7 @@ def test_a_shared_device_has_its_speed_to_share() -> None:
     ids=["nothing", "some", "less than is counted"],
 )
 def test_a_share_consumes_what_its_claim_asks_for(asked: dict[str, int], amount: int) -> None:
-    (offer,) = goods_of(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"})).offers
+    (offer,) = driver_resources(NODE, [device("a", linkSpeed=100_000)], frozenset({"a"})).offers
     wanted = tuple((name, Fraction(number)) for name, number in asked.items())
 
     assert share_of(offer, wanted).amounts == (("dra.net/bandwidth", Fraction(amount)),)
@@ -100,7 +107,7 @@ def test_a_share_consumes_what_its_claim_asks_for(asked: dict[str, int], amount:
 
 @pytest.mark.parametrize("speed", [{}, {"linkSpeed": "fast"}], ids=["unknown", "odd"])
 def test_a_shared_device_without_a_speed_has_no_capacity(speed: dict[str, str]) -> None:
-    (offer,) = goods_of(NODE, [device("a", **speed)], frozenset({"a"})).offers
+    (offer,) = driver_resources(NODE, [device("a", **speed)], frozenset({"a"})).offers
 
     assert (offer.shared, offer.capacity) == (True, ())
 
@@ -110,27 +117,27 @@ def test_a_capacity_needs_room_among_the_attributes() -> None:
     theirs = {f"x.y/a{index}": 1 for index in range(32 - len(ours))}
     full = Device("a", device("a").key, tuple(sorted((ours | theirs).items())))
 
-    (alone,) = goods_of(NODE, [full]).offers
-    (shared,) = goods_of(NODE, [full], frozenset({"a"})).offers
+    (alone,) = driver_resources(NODE, [full]).offers
+    (shared,) = driver_resources(NODE, [full], frozenset({"a"})).offers
 
     assert len(alone.attributes) == 32
     assert (len(shared.attributes), len(shared.capacity)) == (31, 1)
 
 
 def test_a_pf_consumes_as_much_as_all_its_vfs() -> None:
-    goods = goods_of(NODE, CARD, physical=PHYSICAL)
+    goods = driver_resources(NODE, CARD, physical=PHYSICAL)
 
     name = "pci-0000-8a-00-0"
-    assert goods.counters == (Counter(name, "functions", Fraction(2)),)
+    assert goods.counters == (CounterValue(name, "functions", Fraction(2)),)
     assert consumed(goods) == {"pf": [(name, 2)], "vf-0": [(name, 1)], "vf-1": [(name, 1)]}
     assert goods.features == {Feature.COUNTERS}
 
 
 def test_the_scheduler_gives_a_pf_or_its_vfs() -> None:
-    goods = goods_of(NODE, CARD, physical=PHYSICAL)
-    supply = Supply((Stand("dra.net", NODE, goods.offers, goods.counters),))
+    goods = driver_resources(NODE, CARD, physical=PHYSICAL)
+    supply = DeviceSupply((Stand("dra.net", NODE, goods.offers, goods.counters),))
 
-    def asked(*names: str) -> Wanted:
+    def asked(*names: str) -> NamedClaim:
         return claim(
             *(exactly(name, 1, f'device.attributes["dra.net"].n == "{name}"') for name in names)
         )
@@ -156,13 +163,13 @@ def test_where_nothing_counts_a_pf_and_its_vfs_exclude_each_other_all_the_same()
 
 
 def test_a_card_without_vfs_needs_no_counters() -> None:
-    goods = goods_of(NODE, [device("pf", PF)], physical={})
+    goods = driver_resources(NODE, [device("pf", PF)], physical={})
 
     assert (goods.counters, goods.offers[0].counters) == ((), ())
 
 
 def test_vfs_of_a_pf_that_is_not_offered_need_no_counters() -> None:
-    goods = goods_of(NODE, CARD[1:], physical=PHYSICAL)
+    goods = driver_resources(NODE, CARD[1:], physical=PHYSICAL)
 
     assert (goods.counters, consumed(goods)) == ((), {"vf-0": [], "vf-1": []})
 
@@ -170,25 +177,25 @@ def test_vfs_of_a_pf_that_is_not_offered_need_no_counters() -> None:
 def test_a_subfunction_belongs_to_its_pf_like_a_vf() -> None:
     sub = device("sf", PF, "eth5", bus="auxiliary")
 
-    goods = goods_of(NODE, [device("pf", PF, "eth0"), sub])
+    goods = driver_resources(NODE, [device("pf", PF, "eth0"), sub])
 
     assert consumed(goods) == {"pf": [("pci-0000-8a-00-0", 1)], "sf": [("pci-0000-8a-00-0", 1)]}
 
 
 def test_a_pf_that_stays_on_the_host_excludes_nobody() -> None:
-    goods = goods_of(NODE, CARD, frozenset({"pf"}), physical=PHYSICAL)
+    goods = driver_resources(NODE, CARD, frozenset({"pf"}), physical=PHYSICAL)
 
     assert (goods.counters, consumed(goods)) == ((), {"pf": [], "vf-0": [], "vf-1": []})
 
 
 def test_a_vf_that_stays_on_the_host_excludes_its_pf() -> None:
-    goods = goods_of(NODE, CARD, frozenset({"vf-0"}), physical=PHYSICAL)
+    goods = driver_resources(NODE, CARD, frozenset({"vf-0"}), physical=PHYSICAL)
 
     assert consumed(goods)["vf-0"] == [("pci-0000-8a-00-0", 1)]
 
 
 def test_ports_of_a_pf_with_vfs_exclude_them_all() -> None:
-    goods = goods_of(NODE, [*CARD, device("pf-p1", PF, "eth1")], physical=PHYSICAL)
+    goods = driver_resources(NODE, [*CARD, device("pf-p1", PF, "eth1")], physical=PHYSICAL)
 
     name = "pci-0000-8a-00-0"
     assert consumed(goods)["pf"] == consumed(goods)["pf-p1"] == [(name, 2)]
@@ -197,7 +204,7 @@ def test_ports_of_a_pf_with_vfs_exclude_them_all() -> None:
 def test_a_port_that_stays_on_the_host_excludes_nobody_where_the_other_does() -> None:
     devices = [*CARD, device("pf-p1", PF, "eth1")]
 
-    goods = goods_of(NODE, devices, frozenset({"pf-p1"}), physical=PHYSICAL)
+    goods = driver_resources(NODE, devices, frozenset({"pf-p1"}), physical=PHYSICAL)
 
     assert (consumed(goods)["pf"], consumed(goods)["pf-p1"]) == ([("pci-0000-8a-00-0", 2)], [])
 
@@ -206,7 +213,7 @@ def test_cards_do_not_mix_and_devices_without_one_are_left_alone() -> None:
     other = "0000:8b:00.0"
     devices = [*CARD, device("pf2", other, "eth8"), device("vf2", "0000:8b:00.1"), device("dummy0")]
 
-    goods = goods_of(NODE, devices, physical={**PHYSICAL, "0000:8b:00.1": other})
+    goods = driver_resources(NODE, devices, physical={**PHYSICAL, "0000:8b:00.1": other})
 
     assert [(counter.set, int(counter.value)) for counter in goods.counters] == [
         ("pci-0000-8a-00-0", 2),
@@ -222,7 +229,7 @@ def test_the_host_tells_which_pf_a_vf_has() -> None:
 
 
 def test_a_server_without_features_gets_what_it_can_take() -> None:
-    full = goods_of(
+    full = driver_resources(
         NODE, CARD, frozenset({"vf-1"}), ills={"vf-0": "NoCarrier"}, physical=PHYSICAL
     )  # fmt: skip
 

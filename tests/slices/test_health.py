@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dra_shim.pool import NO_CARRIER, NO_INTERFACE, PORT_DOWN, VANISHED, ailments
+from dra_shim.pool import NO_CARRIER, NO_INTERFACE, PORT_DOWN, VANISHED, unhealthy_reasons
 from dranet_nri.inventory import HostFacts, NetDevice, RdmaDevice
 from dranet_nri.model import Device, DeviceKey, Link
 from tests.slices.pools import PF, device, function, hca, nic
@@ -23,7 +23,7 @@ def ills(
 
 
 def judged(facts: HostFacts, one: Device) -> str:
-    return ailments(facts, [one]).get(one.name, "")
+    return unhealthy_reasons(facts, [one]).get(one.name, "")
 
 
 @pytest.mark.parametrize(

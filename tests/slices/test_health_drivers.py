@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dra_shim.pool import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, ailments
+from dra_shim.pool import NO_CARRIER, NO_DRIVER, NO_RDMA, PORT_DOWN, unhealthy_reasons
 from dranet_nri.inventory import HostFacts, PciFunction, RdmaDevice
 from dranet_nri.model import Device, DeviceKey
 from tests.slices.pools import PF, function, hca, nic
@@ -17,7 +17,7 @@ THERE = HostFacts((function(),), all_rdma=True)
 
 def ill(facts: HostFacts, one: Device) -> str:
     """Return what is wrong with a device, "" if nothing is."""
-    return ailments(facts, [one]).get(one.name, "")
+    return unhealthy_reasons(facts, [one]).get(one.name, "")
 
 
 @pytest.mark.parametrize("driver", ["", "vfio-pci"])

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.pool import Goods
-from dra_shim.resourceapi import Counter, Offer
+from dra_shim.pool import DriverResources
+from dra_shim.resourceapi import CounterValue, SliceDevice
 from dra_shim.resourceapi.names import parse_subdomain
 from dra_shim.resourceslice import layout
 from dra_shim.resourceslice.layout import (
     MAX_ADVANCED,
     MAX_DEVICES,
-    Part,
+    SliceContent,
     counters_name,
     laid_out,
     named,
@@ -25,7 +25,7 @@ from tests.slices.pools import NODE, contents, goods, many, offers
 FIRST, SECOND, THIRD = (slice_name(NODE, index) for index in range(3))
 
 
-def again(parts: Sequence[Part]) -> Mapping[str, list[str]]:
+def again(parts: Sequence[SliceContent]) -> Mapping[str, list[str]]:
     """Return the parts as they are once they are published."""
     return {part.name: [offer.name for offer in part.offers] for part in parts}
 
@@ -168,10 +168,10 @@ def test_slices_of_others_and_counters_say_nothing_of_the_layout() -> None:
 
 @pytest.mark.parametrize(("sets", "slices"), [(1, [1]), (8, [8]), (9, [8, 1]), (20, [8, 8, 4])])
 def test_counters_have_slices_of_their_own(sets: int, slices: list[int]) -> None:
-    counters = [Counter(f"pf-{i:02d}", "functions", Fraction(4)) for i in range(sets)]
-    more = [Counter(f"pf-{i:02d}", "others", Fraction(4)) for i in range(sets)]
+    counters = [CounterValue(f"pf-{i:02d}", "functions", Fraction(4)) for i in range(sets)]
+    more = [CounterValue(f"pf-{i:02d}", "others", Fraction(4)) for i in range(sets)]
 
-    parts = laid_out(NODE, Goods(offers("a"), (*counters, *more)), {})
+    parts = laid_out(NODE, DriverResources(offers("a"), (*counters, *more)), {})
 
     held = parts[1:]
     assert [part.name for part in held] == [counters_name(NODE, i) for i in range(len(slices))]
@@ -209,7 +209,7 @@ def test_the_work_of_a_layout_grows_with_the_devices(
 ) -> None:
     asked = [0]
 
-    def counted(offer: Offer) -> bool:
+    def counted(offer: SliceDevice) -> bool:
         asked[0] += 1
         return bool(offer.taints)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_shim.pool import Goods
-from dra_shim.resourceapi import Counter
-from dra_shim.resourceslice.diff import Accepted
+from dra_shim.pool import DriverResources
+from dra_shim.resourceapi import CounterValue
+from dra_shim.resourceslice.diff import AcceptedSlice
 from dra_shim.resourceslice.documents import new_document, spec_of
-from dra_shim.resourceslice.layout import Part, laid_out, slice_name
+from dra_shim.resourceslice.layout import SliceContent, laid_out, slice_name
 from dra_shim.scheduling.allocator import pools_of
 from tests.slices.pools import NODE, POOL, Server, goods, many, offers, parsed
 
@@ -20,7 +20,7 @@ FIRST, SECOND = slice_name(NODE, 0), slice_name(NODE, 1)
 BIG = many(200)
 
 
-def bring(server: Server, wanted: Goods, most: int | None = None) -> list[str]:
+def bring(server: Server, wanted: DriverResources, most: int | None = None) -> list[str]:
     """Bring the server to what is wanted, or only part of the way; return what was written."""
     server.writes.clear()
     published = {
@@ -33,12 +33,14 @@ def bring(server: Server, wanted: Goods, most: int | None = None) -> list[str]:
     return server.writes
 
 
-def consumed(server: Server) -> Goods:
+def consumed(server: Server) -> DriverResources:
     """Return what a scheduler sees of the pool."""
     slices = [parsed(document) for document in server.slices.values()]
     (pool,) = pools_of(slices, NODE)
     assert pool.problem == ""
-    return Goods(tuple(sorted(pool.offers, key=lambda device: device.name)), pool.counters)
+    return DriverResources(
+        tuple(sorted(pool.offers, key=lambda device: device.name)), pool.counters
+    )
 
 
 @pytest.fixture
@@ -54,8 +56,8 @@ def test_a_first_publication_creates_generation_1(server: Server) -> None:
 
 
 def test_what_is_there_is_not_written_again(server: Server) -> None:
-    counted = Goods(
-        offers(*BIG, drawn=BIG, taints=BIG[:1]), (Counter("pf", "functions", Fraction(1)),)
+    counted = DriverResources(
+        offers(*BIG, drawn=BIG, taints=BIG[:1]), (CounterValue("pf", "functions", Fraction(1)),)
     )
     bring(server, counted)
 
@@ -135,7 +137,7 @@ def test_a_generation_that_somebody_raised_is_gone_beyond(server: Server) -> Non
 
 
 def test_a_slice_of_an_older_driver_is_replaced(server: Server) -> None:
-    part = Part("0-dra.net-node-1-abcde", offers("a"))
+    part = SliceContent("0-dra.net-node-1-abcde", offers("a"))
     server.put(part.name, new_document(POOL, part, spec_of(POOL, part, 4, 1)))
 
     assert bring(server, goods("a", "b")) == [f"create {FIRST}", f"remove {part.name}"]
@@ -145,7 +147,7 @@ def test_a_slice_of_an_older_driver_is_replaced(server: Server) -> None:
 def test_a_stray_slice_is_removed_without_ado(server: Server) -> None:
     bring(server, goods("a"))
     for name, generation in (("stray", 1), ("old", 0)):
-        part = Part(name, offers("z"))
+        part = SliceContent(name, offers("z"))
         server.put(name, new_document(POOL, part, spec_of(POOL, part, generation, 1)))
 
     assert bring(server, goods("a")) == ["remove stray", "remove old"]
@@ -153,7 +155,7 @@ def test_a_stray_slice_is_removed_without_ado(server: Server) -> None:
 
 
 def test_a_slice_of_another_pool_is_no_matter_of_this_ones_generation(server: Server) -> None:
-    part = Part("stray", offers("z"))
+    part = SliceContent("stray", offers("z"))
     pool = replace(POOL, node="pool-9")
     server.put("stray", new_document(pool, part, spec_of(pool, part, 99, 1)))
 
@@ -166,7 +168,7 @@ def test_a_slice_of_another_pool_is_no_matter_of_this_ones_generation(server: Se
 
 
 def test_a_slice_of_another_pool_makes_room_for_ours(server: Server) -> None:
-    part = Part(FIRST, offers("z"))
+    part = SliceContent(FIRST, offers("z"))
     pool = replace(POOL, node="pool-9")
     server.put(FIRST, new_document(pool, part, spec_of(pool, part, 1, 1)))
 
@@ -203,7 +205,7 @@ def test_what_the_server_made_of_what_was_sent_is_left_at_that(server: Server) -
         FIRST, {**document, "spec": {**document["spec"], "devices": [{"name": "a", "of": 1}]}}
     )
     kept = server.published()[0].spec
-    server.accepted[FIRST] = Accepted(sent, kept)
+    server.accepted[FIRST] = AcceptedSlice(sent, kept)
 
     assert bring(server, tainted) == []
     assert bring(server, goods("a")) == [f"change {FIRST}"]
@@ -212,7 +214,7 @@ def test_what_the_server_made_of_what_was_sent_is_left_at_that(server: Server) -
 def test_what_somebody_else_made_of_it_is_not(server: Server) -> None:
     tainted = goods("a", taints=["a"])
     bring(server, tainted)
-    server.accepted[FIRST] = Accepted(server.published()[0].spec, {"something": "else"})
+    server.accepted[FIRST] = AcceptedSlice(server.published()[0].spec, {"something": "else"})
     document = server.slices[FIRST]
     server.put(FIRST, {**document, "spec": {**document["spec"], "devices": []}})
 
@@ -223,12 +225,12 @@ NAMES = st.sets(st.integers(0, 260), max_size=220)
 STATES = st.tuples(NAMES, NAMES, st.integers(0, 6), st.sampled_from(["", "delete", "edit"]))
 
 
-def wanted_of(present: set[int], tainted: set[int]) -> Goods:
+def wanted_of(present: set[int], tainted: set[int]) -> DriverResources:
     names = [f"nic-{index:03d}" for index in sorted(present)]
     drawn = names[::50]
-    counters = (Counter("pf", "functions", Fraction(99)),) if drawn else ()
+    counters = (CounterValue("pf", "functions", Fraction(99)),) if drawn else ()
     ills = {f"nic-{index:03d}" for index in tainted}
-    return Goods(offers(*names, taints=ills, drawn=drawn), counters)
+    return DriverResources(offers(*names, taints=ills, drawn=drawn), counters)
 
 
 @given(st.lists(STATES, min_size=1, max_size=5))

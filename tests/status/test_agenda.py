@@ -11,7 +11,7 @@ from dra_shim.status.workqueue import (
     LONGEST_LASTING_S,
     LONGEST_PAUSE_S,
     REST_S,
-    Agenda,
+    ClaimQueue,
 )
 from dranet_nri.model import ObjectRef
 
@@ -20,16 +20,16 @@ FIRST, SECOND = ((DeviceStatus("node-a", name, "", ()),) for name in ("nic-0", "
 
 
 @pytest.fixture
-def agenda() -> Agenda:
+def agenda() -> ClaimQueue:
     """Return one whose pauses are as long as can be."""
-    return Agenda(lambda: 1.0)
+    return ClaimQueue(lambda: 1.0)
 
 
-def test_nothing_is_due_before_something_is_wanted(agenda: Agenda) -> None:
+def test_nothing_is_due_before_something_is_wanted(agenda: ClaimQueue) -> None:
     assert agenda.due == inf
 
 
-def test_the_first_that_is_due_comes_first(agenda: Agenda) -> None:
+def test_the_first_that_is_due_comes_first(agenda: ClaimQueue) -> None:
     agenda.want(A, FIRST, 10.0, 5.0)
     agenda.want(B, FIRST, 11.0, 0.2)
 
@@ -40,14 +40,14 @@ def test_the_first_that_is_due_comes_first(agenda: Agenda) -> None:
     assert agenda.due == inf
 
 
-def test_the_same_again_changes_nothing(agenda: Agenda) -> None:
+def test_the_same_again_changes_nothing(agenda: ClaimQueue) -> None:
     agenda.want(A, FIRST, 10.0, 0.2)
     agenda.want(A, FIRST, 10.1, 0.2)
 
     assert agenda.due == 10.2
 
 
-def test_the_last_state_wins(agenda: Agenda) -> None:
+def test_the_last_state_wins(agenda: ClaimQueue) -> None:
     agenda.want(A, FIRST, 10.0, 5.0)
     agenda.want(A, SECOND, 11.0, 0.2)
 
@@ -55,7 +55,7 @@ def test_the_last_state_wins(agenda: Agenda) -> None:
     assert agenda.begin().devices == SECOND
 
 
-def test_a_write_buys_a_rest(agenda: Agenda) -> None:
+def test_a_write_buys_a_rest(agenda: ClaimQueue) -> None:
     agenda.want(A, FIRST, 10.0, 0.0)
     agenda.done(agenda.begin(), 10.0, wrote=True)
 
@@ -64,7 +64,7 @@ def test_a_write_buys_a_rest(agenda: Agenda) -> None:
     assert agenda.due == 10.0 + REST_S
 
 
-def test_what_was_there_already_buys_none(agenda: Agenda) -> None:
+def test_what_was_there_already_buys_none(agenda: ClaimQueue) -> None:
     agenda.want(A, FIRST, 10.0, 0.0)
     agenda.done(agenda.begin(), 10.0, wrote=False)
 
@@ -73,7 +73,7 @@ def test_what_was_there_already_buys_none(agenda: Agenda) -> None:
     assert agenda.due == 11.2
 
 
-def test_what_changes_while_it_is_written_is_written_next(agenda: Agenda) -> None:
+def test_what_changes_while_it_is_written_is_written_next(agenda: ClaimQueue) -> None:
     agenda.want(A, FIRST, 10.0, 0.0)
     job = agenda.begin()
     agenda.want(A, SECOND, 10.0, 0.2)
@@ -83,7 +83,7 @@ def test_what_changes_while_it_is_written_is_written_next(agenda: Agenda) -> Non
     assert agenda.begin().devices == SECOND
 
 
-def test_a_claim_that_was_withdrawn_is_forgotten(agenda: Agenda) -> None:
+def test_a_claim_that_was_withdrawn_is_forgotten(agenda: ClaimQueue) -> None:
     agenda.want(A, (), 10.0, 0.0)
     agenda.done(agenda.begin(), 10.0, wrote=True)
 
@@ -92,7 +92,7 @@ def test_a_claim_that_was_withdrawn_is_forgotten(agenda: Agenda) -> None:
     assert agenda.due == 11.2, "it is new to the agenda"
 
 
-def test_a_claim_that_is_wanted_again_while_it_is_withdrawn_stays(agenda: Agenda) -> None:
+def test_a_claim_that_is_wanted_again_while_it_is_withdrawn_stays(agenda: ClaimQueue) -> None:
     agenda.want(A, (), 10.0, 0.0)
     job = agenda.begin()
     agenda.want(A, FIRST, 10.0, 0.2)
@@ -101,7 +101,7 @@ def test_a_claim_that_is_wanted_again_while_it_is_withdrawn_stays(agenda: Agenda
     assert agenda.begin().devices == FIRST
 
 
-def test_a_claim_that_is_gone_is_forgotten(agenda: Agenda) -> None:
+def test_a_claim_that_is_gone_is_forgotten(agenda: ClaimQueue) -> None:
     agenda.want(A, FIRST, 10.0, 0.0)
     job = agenda.begin()
     agenda.want(A, SECOND, 10.0, 0.2)
@@ -116,7 +116,7 @@ def test_a_claim_that_is_gone_is_forgotten(agenda: Agenda) -> None:
     [(False, FIRST_PAUSE_S, LONGEST_PAUSE_S), (True, FIRST_LASTING_S, LONGEST_LASTING_S)],
 )
 def test_what_hinders_a_claim_delays_it_ever_longer(
-    agenda: Agenda,
+    agenda: ClaimQueue,
     lasting: bool,  # noqa: FBT001
     first_s: float,
     longest_s: float,
@@ -134,7 +134,7 @@ def test_what_hinders_a_claim_delays_it_ever_longer(
     assert agenda.due == 7.0
 
 
-def test_news_do_not_hurry_a_claim_that_is_hindered(agenda: Agenda) -> None:
+def test_news_do_not_hurry_a_claim_that_is_hindered(agenda: ClaimQueue) -> None:
     agenda.want(A, FIRST, 0.0, 0.0)
     agenda.hindered(agenda.begin(), 10.0, lasting=True)
     agenda.want(A, SECOND, 11.0, 0.2)
@@ -142,7 +142,7 @@ def test_news_do_not_hurry_a_claim_that_is_hindered(agenda: Agenda) -> None:
     assert agenda.due == 10.0 + FIRST_LASTING_S
 
 
-def test_a_claim_that_was_written_begins_anew(agenda: Agenda) -> None:
+def test_a_claim_that_was_written_begins_anew(agenda: ClaimQueue) -> None:
     agenda.want(A, FIRST, 0.0, 0.0)
     agenda.hindered(agenda.begin(), 10.0, lasting=True)
     job = agenda.begin()
@@ -151,7 +151,7 @@ def test_a_claim_that_was_written_begins_anew(agenda: Agenda) -> None:
     assert agenda.hindered(job, 30.0, lasting=True) == FIRST_LASTING_S
 
 
-def test_a_server_that_does_not_answer_delays_all(agenda: Agenda) -> None:
+def test_a_server_that_does_not_answer_delays_all(agenda: ClaimQueue) -> None:
     agenda.want(A, FIRST, 0.0, 0.0)
     agenda.want(B, FIRST, 0.0, 0.0)
     pauses = [agenda.silenced(agenda.begin(), 10.0) for _ in range(20)]
@@ -163,7 +163,7 @@ def test_a_server_that_does_not_answer_delays_all(agenda: Agenda) -> None:
     assert agenda.silenced(agenda.begin(), 50.0) == FIRST_PAUSE_S
 
 
-def test_a_server_that_asks_for_time_has_it(agenda: Agenda) -> None:
+def test_a_server_that_asks_for_time_has_it(agenda: ClaimQueue) -> None:
     agenda.want(A, FIRST, 0.0, 0.0)
 
     assert agenda.silenced(agenda.begin(), 10.0, after_s=120.0) == 120.0
@@ -171,13 +171,13 @@ def test_a_server_that_asks_for_time_has_it(agenda: Agenda) -> None:
 
 
 def test_pauses_are_spread() -> None:
-    agenda = Agenda(lambda: 0.0)
+    agenda = ClaimQueue(lambda: 0.0)
     agenda.want(A, FIRST, 0.0, 0.0)
 
     assert agenda.silenced(agenda.begin(), 10.0) == FIRST_PAUSE_S / 2
 
 
-def test_what_is_put_off_waits_whatever_the_news(agenda: Agenda) -> None:
+def test_what_is_put_off_waits_whatever_the_news(agenda: ClaimQueue) -> None:
     agenda.want(A, FIRST, 0.0, 0.0)
     agenda.put_off(agenda.begin(), 3600.0)
     agenda.want(A, SECOND, 1.0, 0.2)

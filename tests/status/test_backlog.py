@@ -5,12 +5,19 @@ from math import inf
 
 import pytest
 
-from dra_shim.status.correlator import BURST, MAX_KNOWN, MAX_WAITING, REFILL_S, Backlog, Waiting
-from dra_shim.status.reasons import Occurrence
+from dra_shim.status.correlator import (
+    BURST,
+    MAX_KNOWN,
+    MAX_WAITING,
+    REFILL_S,
+    EventCorrelator,
+    PendingEvent,
+)
+from dra_shim.status.reasons import EventSpec
 from dranet_nri.model import ObjectRef
 from tests.status.records import POD
 
-FAILED = Occurrence("Pod", POD, "NetworkDeviceAttachFailed", "eth0: EBUSY", 100)
+FAILED = EventSpec("Pod", POD, "NetworkDeviceAttachFailed", "eth0: EBUSY", 100)
 OTHER = replace(FAILED, subject=replace(POD, uid="pod-2"))
 
 
@@ -19,15 +26,15 @@ class Book:
 
     def __init__(self) -> None:
         self.full = 0
-        self.backlog = Backlog(self._overflow)
+        self.backlog = EventCorrelator(self._overflow)
 
     def _overflow(self) -> None:
         self.full += 1
 
-    def add(self, *occurrences: Occurrence) -> list[bool]:
+    def add(self, *occurrences: EventSpec) -> list[bool]:
         return [self.backlog.add(event) for event in occurrences]
 
-    def taken(self, now: float) -> list[Waiting]:
+    def taken(self, now: float) -> list[PendingEvent]:
         found = []
         while (one := self.backlog.take(now)) is not None:
             found.append(one)
@@ -40,7 +47,7 @@ def book() -> Book:
     return Book()
 
 
-def numbered(count: int) -> list[Occurrence]:
+def numbered(count: int) -> list[EventSpec]:
     return [replace(FAILED, message=f"message {index}") for index in range(count)]
 
 
@@ -48,13 +55,13 @@ def test_what_comes_first_is_posted_first(book: Book) -> None:
     assert book.add(OTHER, FAILED) == [True, True]
     assert book.backlog.due(5.0) == 5.0
 
-    assert book.taken(5.0) == [Waiting(OTHER), Waiting(FAILED)]
+    assert book.taken(5.0) == [PendingEvent(OTHER), PendingEvent(FAILED)]
     assert book.backlog.due(5.0) == inf
 
 
 def test_the_same_thing_at_the_same_time_is_told_once(book: Book) -> None:
     assert book.add(FAILED, FAILED, replace(FAILED, at=99)) == [True, False, False]
-    assert book.taken(0.0) == [Waiting(FAILED)]
+    assert book.taken(0.0) == [PendingEvent(FAILED)]
     assert book.add(FAILED) == [False]
 
 
@@ -62,7 +69,7 @@ def test_the_same_thing_again_is_counted(book: Book) -> None:
     again = replace(FAILED, at=101)
 
     assert book.add(FAILED, again) == [True, True]
-    assert book.taken(0.0) == [Waiting(again, 2)]
+    assert book.taken(0.0) == [PendingEvent(again, 2)]
 
 
 def test_what_is_told_once_is_not_told_again(book: Book) -> None:
@@ -92,7 +99,7 @@ def test_one_subject_does_not_keep_others_waiting(book: Book) -> None:
     book.add(OTHER)
 
     assert book.backlog.due(1.0) == 1.0
-    assert book.taken(1.0) == [Waiting(OTHER)]
+    assert book.taken(1.0) == [PendingEvent(OTHER)]
 
 
 def test_a_quiet_subject_has_no_more_than_its_25(book: Book) -> None:
@@ -122,7 +129,7 @@ def test_what_came_meanwhile_is_counted_with_what_is_put_back(book: Book) -> Non
 
     book.backlog.put_back(first)
 
-    assert book.taken(0.0) == [Waiting(again, 2, tries=3)]
+    assert book.taken(0.0) == [PendingEvent(again, 2, tries=3)]
 
 
 def test_a_flood_is_not_kept(book: Book) -> None:

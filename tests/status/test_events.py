@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from dra_shim.status.events import MAX_NAME, counted, event_name, new_event
-from dra_shim.status.reasons import Occurrence
+from dra_shim.status.reasons import EventSpec
 from dranet_nri.model import ObjectRef
 from tests.status.records import NOW, POD, STAMP
 
-FAILED = Occurrence("Pod", POD, "NetworkDeviceAttachFailed", "eth0: EBUSY", int(NOW))
+FAILED = EventSpec("Pod", POD, "NetworkDeviceAttachFailed", "eth0: EBUSY", int(NOW))
 LATER = "2026-09-21T14:14:20Z"  # a minute
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -50,7 +50,7 @@ def test_what_is_well_is_normal() -> None:
         replace(FAILED, message="eth0: EIO"),
     ],
 )
-def test_each_thing_has_a_name_of_its_own(other: Occurrence) -> None:
+def test_each_thing_has_a_name_of_its_own(other: EventSpec) -> None:
     assert event_name(other) != event_name(FAILED)
     assert event_name(replace(FAILED, at=7)) == event_name(FAILED)
 

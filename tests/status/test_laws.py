@@ -11,7 +11,7 @@ from dra_shim.status.apply_patch import claim_document
 from dra_shim.status.conditions import MAX_IPS, MAX_MESSAGE, TYPES, device_statuses
 from dra_shim.status.events import MAX_NAME, new_event
 from dra_shim.status.reasons import MAX_MESSAGE as MAX_EVENT
-from dra_shim.status.summary import SLOW_S, Standing, verdict
+from dra_shim.status.summary import SLOW_S, ClaimRecords, status_update
 from dra_shim.status.text import reason_of
 from dranet_nri.model import Allocation, Attachment
 from tests.fakes.cluster import claim_document as claim_of
@@ -42,16 +42,16 @@ def observed_too(allocation: Allocation) -> Allocation:
 
 ODD = ("2001:DB8:0::5/64", "2001:db8::5/64", "::ffff:10.0.0.1/120")
 RECORDS = st.one_of(
-    st.builds(Standing, st.builds(observed_too, ALLOCATIONS), st.none() | ATTACHMENTS),
-    st.builds(lambda one, other: Standing(one, paired(one, other)), ALLOCATIONS, ATTACHMENTS),
-    st.builds(Standing, st.none(), ATTACHMENTS),
+    st.builds(ClaimRecords, st.builds(observed_too, ALLOCATIONS), st.none() | ATTACHMENTS),
+    st.builds(lambda one, other: ClaimRecords(one, paired(one, other)), ALLOCATIONS, ATTACHMENTS),
+    st.builds(ClaimRecords, st.none(), ATTACHMENTS),
 )
 
 
 @settings(max_examples=25)  # each is two large records
 @given(RECORDS, st.sampled_from([0.0, SLOW_S]))
-def test_whatever_is_told_is_as_the_api_takes_it(records: Standing, age_s: float) -> None:
-    found = verdict(records, age_s, NOW)
+def test_whatever_is_told_is_as_the_api_takes_it(records: ClaimRecords, age_s: float) -> None:
+    found = status_update(records, age_s, NOW)
 
     devices = found.devices or ()
     assert len({device.key for device in devices}) == len(devices)

@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 
 from dra_shim.prepare.interfaces import (
+    ClaimPrepared,
+    ClaimUnprepared,
     Notice,
-    Prepared,
+    OrphanRemovalFailed,
+    OrphansRemoved,
+    PodSuperseded,
     PrepareFailed,
-    Stranded,
-    SweepFailed,
-    Swept,
-    Unprepared,
     UnprepareFailed,
 )
 from dra_shim.status.reasons import (
     MAX_MESSAGE,
-    Occurrence,
+    EventSpec,
     of_attachment,
     of_delay,
     of_notice,
@@ -40,8 +40,8 @@ from tests.status.records import (
     ("notice", "told"),
     [
         (
-            Prepared(CLAIM, POD, gated=False),
-            Occurrence(
+            ClaimPrepared(CLAIM, POD, gated=False),
+            EventSpec(
                 "Pod",
                 POD,
                 "ClaimNotGated",
@@ -54,7 +54,7 @@ from tests.status.records import (
         ),
         (
             PrepareFailed(CLAIM, "device nic-0: this node\nhas none such"),
-            Occurrence(
+            EventSpec(
                 "ResourceClaim",
                 CLAIM,
                 "ClaimPrepareFailed",
@@ -64,7 +64,7 @@ from tests.status.records import (
         ),
         (
             UnprepareFailed(CLAIM, "No space left on device"),
-            Occurrence(
+            EventSpec(
                 "ResourceClaim",
                 CLAIM,
                 "ClaimUnprepareFailed",
@@ -73,8 +73,8 @@ from tests.status.records import (
             ),
         ),
         (
-            Swept(CLAIM, POD, "the claim does not exist any more"),
-            Occurrence(
+            OrphansRemoved(CLAIM, POD, "the claim does not exist any more"),
+            EventSpec(
                 "ResourceClaim",
                 CLAIM,
                 "ClaimRecordDropped",
@@ -86,17 +86,17 @@ from tests.status.records import (
         ),
     ],
 )
-def test_what_preparing_notes_is_told(notice: Notice, told: Occurrence) -> None:
+def test_what_preparing_notes_is_told(notice: Notice, told: EventSpec) -> None:
     assert of_notice(notice, NOW + 0.7) == (told,)
 
 
 @pytest.mark.parametrize(
     "notice",
     [
-        Prepared(CLAIM, POD, gated=True),
-        Unprepared(CLAIM),
-        SweepFailed(ValueError("x")),
-        Stranded(CLAIM, POD, ()),
+        ClaimPrepared(CLAIM, POD, gated=True),
+        ClaimUnprepared(CLAIM),
+        OrphanRemovalFailed(ValueError("x")),
+        PodSuperseded(CLAIM, POD, ()),
     ],
 )
 def test_what_is_as_it_should_be_is_not_told(notice: Notice) -> None:
@@ -106,7 +106,7 @@ def test_what_is_as_it_should_be_is_not_told(notice: Notice) -> None:
 def test_each_pod_that_waits_in_vain_is_told_what_to_do() -> None:
     third = replace(OTHER_POD, name="third", uid="pod-3")
 
-    told = of_notice(Stranded(CLAIM, POD, (OTHER_POD, third)), NOW)
+    told = of_notice(PodSuperseded(CLAIM, POD, (OTHER_POD, third)), NOW)
 
     text = (
         "claim fast: was prepared for pod ai/train, which has ended, and the kubelet asks nothing"
@@ -114,7 +114,7 @@ def test_each_pod_that_waits_in_vain_is_told_what_to_do() -> None:
         " that one is told the same, scale the controller to 0 until no pod has the claim"
     )
     assert told == tuple(
-        Occurrence("Pod", pod, "ClaimHeldByEndedPod", text, int(NOW), once=True)
+        EventSpec("Pod", pod, "ClaimHeldByEndedPod", text, int(NOW), once=True)
         for pod in (OTHER_POD, third)
     )
 
@@ -125,17 +125,15 @@ def test_a_failure_is_told_at_its_time_and_warnings_once() -> None:
     record = attachment(warned, shared, phase=Phase.FAILED, failure=failure(time=NOW - 9))
 
     assert of_attachment(record, NOW) == (
-        Occurrence(
+        EventSpec(
             "Pod",
             POD,
             "NetworkDeviceAttachFailed",
             "claim fast: eth0: MTU 9000 is above 1500",
             int(NOW) - 9,
         ),
-        Occurrence(
-            "Pod", POD, "NetworkDeviceWarning", "net1: umad is missing", int(NOW), once=True
-        ),
-        Occurrence(
+        EventSpec("Pod", POD, "NetworkDeviceWarning", "net1: umad is missing", int(NOW), once=True),
+        EventSpec(
             "Pod", POD, "NetworkDeviceWarning", "hca-0: nothing is isolated", int(NOW), once=True
         ),
     )

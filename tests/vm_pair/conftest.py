@@ -9,6 +9,11 @@ from tests.vm_pair.wire import roce, wire
 __all__ = ["pytest_runtest_makereport", "roce", "wire"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the flag of hack/prove."""
+    parser.addoption("--prove", action="store_true", help="every fault, and 20 healthy runs")
+
+
 @pytest.fixture(scope="session")
 def peer() -> Peer:
     """Return the other machine, once it takes commands."""

@@ -23,13 +23,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dra_shim.cel import SelectorError
-from dra_shim.pool import Stock
-from dra_shim.resourceapi import ClaimSpec, DeviceClass, Offer, recorded_amounts
-from dra_shim.scheduling.allocator.candidates import Check, Outcome, Want, wants_of
+from dra_shim.pool import NodeInventory
+from dra_shim.resourceapi import ClaimSpec, DeviceClass, SliceDevice, recorded_amounts
+from dra_shim.scheduling.allocator.candidates import Check, Outcome, RequestOptions, request_options
 from dra_shim.scheduling.allocator.errors import AllocationError
 from dra_shim.scheduling.allocator.explain import explain, headlines
 from dra_shim.scheduling.allocator.feasibility import check_meetable
-from dra_shim.scheduling.allocator.pools import Pool, Supply, pools_of, supply_of, without
+from dra_shim.scheduling.allocator.pools import DeviceSupply, Pool, pools_of, supply_of, without
 from dra_shim.scheduling.allocator.report import DeviceReport, PartReport, report
 from dra_shim.scheduling.allocator.search import Search
 from dranet_nri.config import ConfigEntry, select_config, violations_for_device, why_bare
@@ -40,12 +40,12 @@ __all__ = [
     "AllocationError",
     "Check",
     "DeviceReport",
+    "DeviceSupply",
     "Grant",
+    "NamedClaim",
     "Outcome",
     "PartReport",
     "Pool",
-    "Supply",
-    "Wanted",
     "allocate",
     "choose",
     "config_for",
@@ -57,7 +57,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NamedClaim:
     """One claim to be met; label is how messages call it ("default/nics")."""
 
     label: str
@@ -78,16 +78,16 @@ class Grant:
 
     claim: int
     request: str
-    offer: Offer
+    offer: SliceDevice
     admin_access: bool = False
     share_id: str = ""
     consumed: tuple[tuple[str, Fraction], ...] = ()
 
 
 def allocate(
-    claims: Sequence[Wanted],
+    claims: Sequence[NamedClaim],
     classes: Mapping[str, DeviceClass],
-    stock: Stock,
+    stock: NodeInventory,
     node: str,
     *,
     new_uid: Callable[[], str],
@@ -136,9 +136,9 @@ def _given(grant: Grant, node: str, device: Device, config: NetworkConfig) -> Al
 
 
 def choose(
-    claims: Sequence[Wanted],
+    claims: Sequence[NamedClaim],
     classes: Mapping[str, DeviceClass],
-    supply: Supply,
+    supply: DeviceSupply,
     *,
     new_uid: Callable[[], str],
 ) -> tuple[Grant, ...]:
@@ -156,9 +156,9 @@ def choose(
 
 
 def explained(
-    claims: Sequence[Wanted],
+    claims: Sequence[NamedClaim],
     classes: Mapping[str, DeviceClass],
-    supply: Supply,
+    supply: DeviceSupply,
     *,
     new_uid: Callable[[], str],
 ) -> tuple[tuple[PartReport, ...], tuple[Grant, ...], tuple[str, ...]]:
@@ -185,11 +185,11 @@ def explained(
 
 
 def _wants(
-    claims: Sequence[Wanted], classes: Mapping[str, DeviceClass], supply: Supply
-) -> tuple[Want, ...]:
+    claims: Sequence[NamedClaim], classes: Mapping[str, DeviceClass], supply: DeviceSupply
+) -> tuple[RequestOptions, ...]:
     for claim in claims:
         check_meetable(claim.label, claim.spec, classes)
-    return wants_of([(claim.label, claim.spec) for claim in claims], classes, supply)
+    return request_options([(claim.label, claim.spec) for claim in claims], classes, supply)
 
 
 def _grants(search: Search, new_uid: Callable[[], str]) -> tuple[Grant, ...]:
@@ -208,7 +208,7 @@ def _grants(search: Search, new_uid: Callable[[], str]) -> tuple[Grant, ...]:
 
 
 def config_for(
-    claim: Wanted, classes: Mapping[str, DeviceClass], request: str, *, first_valid: bool
+    claim: NamedClaim, classes: Mapping[str, DeviceClass], request: str, *, first_valid: bool
 ) -> NetworkConfig:
     """Return the configuration of a request ("req" or "req/sub"): the class's, then the claim's.
 

@@ -13,10 +13,10 @@ from dra_shim.resourceapi import (
     Constraint,
     DeviceClass,
     DeviceRequest,
-    Offer,
+    SliceDevice,
 )
 from dra_shim.scheduling.allocator.capacity import NOTHING, Share, share_of
-from dra_shim.scheduling.allocator.pools import Pool, Supply
+from dra_shim.scheduling.allocator.pools import DeviceSupply, Pool
 from dranet_nri.config import show
 from dranet_nri.model import Version
 
@@ -53,7 +53,7 @@ class Candidate:
         share: what the request would consume of it.
     """
 
-    offer: Offer
+    offer: SliceDevice
     checks: tuple[Check, ...] = ()
     reason: str = ""
     failure: SelectorError | None = None
@@ -68,7 +68,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RequestOption:
     """One way to meet a request: the request itself, or one entry of firstAvailable.
 
     Attributes:
@@ -90,26 +90,26 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class RequestOptions:
     """One request of one claim: the parts are tried in order."""
 
     claim: int
-    parts: tuple[Part, ...]
+    parts: tuple[RequestOption, ...]
 
 
 Claims = Sequence[tuple[str, ClaimSpec]]
 
 
-def wants_of(
-    claims: Claims, classes: Mapping[str, DeviceClass], supply: Supply
-) -> tuple[Want, ...]:
+def request_options(
+    claims: Claims, classes: Mapping[str, DeviceClass], supply: DeviceSupply
+) -> tuple[RequestOptions, ...]:
     """Return what is wanted, in order; the classes are known.
 
     Raises:
         SelectorError: a selector is no CEL.
     """
     return tuple(
-        Want(
+        RequestOptions(
             index,
             tuple(
                 _part((index, label), part, classes[part.device_class], spec.constraints, supply)
@@ -133,13 +133,13 @@ def _part(
     request: DeviceRequest,
     cls: DeviceClass,
     constraints: Sequence[Constraint],
-    supply: Supply,
-) -> Part:
+    supply: DeviceSupply,
+) -> RequestOption:
     candidates = _candidates(request, cls, supply)
     bound = tuple(constraint for constraint in constraints if constraint.covers(request.name))
     if not request.every:
         free = tuple(candidate for candidate in candidates if not candidate.why_not)
-        return Part(*owner, request, candidates, bound, free, request.count)
+        return RequestOption(*owner, request, candidates, bound, free, request.count)
     selected = tuple(candidate for candidate in candidates if not candidate.reason)
     chosen = tuple(
         candidate for candidate in selected if candidate.failure or not candidate.share.refusal
@@ -153,10 +153,12 @@ def _part(
     for entry in chosen:
         if entry.why_not:
             blocked = blocked or f"device {entry.offer.name}: {entry.why_not}"
-    return Part(*owner, request, candidates, bound, chosen, len(chosen), blocked)
+    return RequestOption(*owner, request, candidates, bound, chosen, len(chosen), blocked)
 
 
-def _candidates(request: DeviceRequest, cls: DeviceClass, supply: Supply) -> tuple[Candidate, ...]:
+def _candidates(
+    request: DeviceRequest, cls: DeviceClass, supply: DeviceSupply
+) -> tuple[Candidate, ...]:
     selectors = [
         *(_compiled(cel, f"selector of class {cls.name}") for cel in cls.selectors),
         *(_compiled(cel, "selector of the request") for cel in request.selectors),
@@ -173,11 +175,11 @@ def _compiled(cel: Cel, owner: str) -> tuple[str, Selector]:
 
 
 def _candidate(
-    offer: Offer,
+    offer: SliceDevice,
     pool: Pool,
     request: DeviceRequest,
     selectors: Sequence[tuple[str, Selector]],
-    supply: Supply,
+    supply: DeviceSupply,
 ) -> Candidate:
     found = [_check(offer, owner, selector) for owner, selector in selectors]
     checks = tuple(check for check, _ in found)
@@ -198,12 +200,12 @@ def _candidate(
     )
 
 
-def _holder(offer: Offer, request: DeviceRequest, supply: Supply) -> str:
+def _holder(offer: SliceDevice, request: DeviceRequest, supply: DeviceSupply) -> str:
     who = supply.in_use.get(offer.id, "")
     return f"in use by {who}" if who and not request.admin_access else ""
 
 
-def _taints(offer: Offer, request: DeviceRequest) -> str:
+def _taints(offer: SliceDevice, request: DeviceRequest) -> str:
     for taint in offer.taints:
         blocks = taint.effect in {"NoSchedule", "NoExecute"}
         if blocks and not any(toleration.covers(taint) for toleration in request.tolerations):
@@ -211,7 +213,9 @@ def _taints(offer: Offer, request: DeviceRequest) -> str:
     return ""
 
 
-def _check(offer: Offer, owner: str, selector: Selector) -> tuple[Check, SelectorError | None]:
+def _check(
+    offer: SliceDevice, owner: str, selector: Selector
+) -> tuple[Check, SelectorError | None]:
     text = " ".join(selector.expression.split())
     saw = _saw(offer, selector.expression)
     try:
@@ -221,11 +225,11 @@ def _check(offer: Offer, owner: str, selector: Selector) -> tuple[Check, Selecto
     return Check(owner, outcome, text, saw), None
 
 
-def _saw(offer: Offer, expression: str) -> tuple[tuple[str, str], ...]:
+def _saw(offer: SliceDevice, expression: str) -> tuple[tuple[str, str], ...]:
     return tuple((name or table, _seen(offer, table, name)) for table, name in names_in(expression))
 
 
-def _seen(offer: Offer, table: str, name: str) -> str:
+def _seen(offer: SliceDevice, table: str, name: str) -> str:
     match table:
         case "driver":
             return show(offer.driver)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Final
 
 from dra_shim.cel.values import show_amount
-from dra_shim.resourceapi import Capacity, Offer, Policy
+from dra_shim.resourceapi import Capacity, Policy, SliceDevice
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Share:
 NOTHING: Final = Share()
 
 
-def share_of(offer: Offer, asked: tuple[tuple[str, Fraction], ...]) -> Share:
+def share_of(offer: SliceDevice, asked: tuple[tuple[str, Fraction], ...]) -> Share:
     """Return what a request takes of a device: rounded up by the policy of each capacity."""
     by_name = dict(asked)
     for name in by_name:
@@ -39,7 +39,7 @@ def share_of(offer: Offer, asked: tuple[tuple[str, Fraction], ...]) -> Share:
     return Share(tuple(amounts) if offer.shared else ())
 
 
-def _lack(offer: Offer, name: str) -> str:
+def _lack(offer: SliceDevice, name: str) -> str:
     """Say that the device has no such capacity, "" if it has. Whole names are compared."""
     known = {amount.name for amount in offer.capacity}
     if name in known:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from dra_shim.resourceapi import MAX_DEVICES, ClaimSpec, DeviceClass, Request
+from dra_shim.resourceapi import MAX_DEVICES, ClaimRequest, ClaimSpec, DeviceClass
 from dra_shim.scheduling.allocator.errors import AllocationError
 
 
@@ -27,7 +27,7 @@ def _reasons(spec: ClaimSpec, classes: Mapping[str, DeviceClass]) -> Iterator[st
         yield f"asks for {total} devices; a claim holds at most {MAX_DEVICES}, use several claims"
 
 
-def _unknown_classes(request: Request, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
+def _unknown_classes(request: ClaimRequest, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
     for part in request.alternatives:
         if part.device_class not in classes:
             known = ", ".join(sorted(classes)) or "none"

@@ -13,7 +13,7 @@ from math import prod
 from typing import Final
 
 from dra_shim.resourceapi import MAX_DEVICES, Constraint
-from dra_shim.scheduling.allocator.candidates import Candidate, Part, Want
+from dra_shim.scheduling.allocator.candidates import Candidate, RequestOption, RequestOptions
 from dra_shim.scheduling.allocator.usage import Values, values_of
 
 MAX_WAYS: Final = 16  # choices among alternatives that are looked at
@@ -22,7 +22,10 @@ Slots = list[list[Hashable]]  # of each device that is wanted: which tokens it m
 
 
 def can_meet(
-    wants: Sequence[Want], part: Part, candidate: Candidate, constraint: Constraint
+    wants: Sequence[RequestOptions],
+    part: RequestOption,
+    candidate: Candidate,
+    constraint: Constraint,
 ) -> bool | None:
     """Return whether devices exist that meet a constraint with this one; None if unknown.
 
@@ -43,7 +46,9 @@ def can_meet(
     return True if True in found else None if None in found else False
 
 
-def _can_meet(parts: Sequence[Part], candidate: Candidate, constraint: Constraint) -> bool | None:
+def _can_meet(
+    parts: Sequence[RequestOption], candidate: Candidate, constraint: Constraint
+) -> bool | None:
     if sum(part.count for part in parts) > MAX_DEVICES:
         return None
     own = values_of(candidate.offer, constraint.attribute)
@@ -61,7 +66,9 @@ def _is_plain(option: Candidate, constraint: Constraint) -> bool:
     return option.failure is None and not several
 
 
-def _options(part: Part, candidate: Candidate, *, first: bool) -> tuple[list[Candidate], int]:
+def _options(
+    part: RequestOption, candidate: Candidate, *, first: bool
+) -> tuple[list[Candidate], int]:
     """Return what a part may have beside the device, and how many it still wants of it."""
     others = [
         option

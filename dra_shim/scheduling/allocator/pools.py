@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from dra_shim.pool import Stock, goods_of
-from dra_shim.resourceapi import Counter, DeviceId, Offer, ResourceSlice, Taken
+from dra_shim.pool import NodeInventory, driver_resources
+from dra_shim.resourceapi import AllocatedResult, CounterValue, DeviceId, ResourceSlice, SliceDevice
 from dranet_nri.model import DRIVER_NAME
 
 
@@ -21,13 +21,13 @@ class Pool:
 
     driver: str
     name: str
-    offers: tuple[Offer, ...]
-    counters: tuple[Counter, ...] = ()
+    offers: tuple[SliceDevice, ...]
+    counters: tuple[CounterValue, ...] = ()
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Supply:
+class DeviceSupply:
     """Pools in the order they are tried.
 
     Attributes:
@@ -42,7 +42,7 @@ class Supply:
     shares: Mapping[DeviceId, Mapping[str, Fraction]] = field(default_factory=dict)
 
 
-def without(supply: Supply, taken: Iterable[tuple[str, Taken]]) -> Supply:
+def without(supply: DeviceSupply, taken: Iterable[tuple[str, AllocatedResult]]) -> DeviceSupply:
     """Return what is left once other claims have what they have.
 
     Args:
@@ -61,10 +61,12 @@ def without(supply: Supply, taken: Iterable[tuple[str, Taken]]) -> Supply:
     return replace(supply, in_use=in_use, shares=shares)
 
 
-def supply_of(stock: Stock, node: str) -> Supply:
+def supply_of(stock: NodeInventory, node: str) -> DeviceSupply:
     """Return a node's own devices as the pool that this driver publishes."""
-    goods = goods_of(node, stock.devices, stock.shared, stock.ills, stock.physical, stock.near)
-    return Supply(
+    goods = driver_resources(
+        node, stock.devices, stock.shared, stock.ills, stock.physical, stock.near
+    )
+    return DeviceSupply(
         (Pool(DRIVER_NAME, node, goods.offers, goods.counters),),
         {(DRIVER_NAME, node, name): who for name, who in stock.in_use.items()},
         stock.excluded,
@@ -108,7 +110,7 @@ def pools_of(slices: Iterable[ResourceSlice], node: str) -> tuple[Pool, ...]:
     return tuple(pools)
 
 
-def _problem(slices: Sequence[ResourceSlice], counters: Sequence[Counter]) -> str:
+def _problem(slices: Sequence[ResourceSlice], counters: Sequence[CounterValue]) -> str:
     """Return why a generation is not usable as the scheduler sees it."""
     title = f"pool {slices[0].driver}/{slices[0].pool}"
     counts = {resource_slice.count for resource_slice in slices}

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dra_shim.cel.values import show_amount
-from dra_shim.resourceapi import Constraint, Offer
+from dra_shim.resourceapi import Constraint, SliceDevice
 from dra_shim.scheduling.allocator.candidates import (
     Candidate,
     Check,
     Outcome,
-    Part,
-    Want,
+    RequestOption,
+    RequestOptions,
     show_attribute,
 )
 from dra_shim.scheduling.allocator.matching import can_meet
@@ -21,7 +21,7 @@ from dra_shim.scheduling.allocator.search import Search
 class DeviceReport:
     """One device as one request saw it."""
 
-    offer: Offer
+    offer: SliceDevice
     chosen: bool
     checks: tuple[Check, ...]
 
@@ -43,7 +43,7 @@ class PartReport:
     devices: tuple[DeviceReport, ...]
 
 
-def report(wants: Sequence[Want], search: Search) -> tuple[PartReport, ...]:
+def report(wants: Sequence[RequestOptions], search: Search) -> tuple[PartReport, ...]:
     """Return what each part saw, against what the search gave; before it ran, that is nothing.
 
     Then a constraint tells whether it could be met with the device, were it the only one.
@@ -71,7 +71,7 @@ def report(wants: Sequence[Want], search: Search) -> tuple[PartReport, ...]:
     )  # fmt: skip
 
 
-def _asks(part: Part) -> str:
+def _asks(part: RequestOption) -> str:
     request = part.request
     words = [
         "every device" if request.every else f"{part.count} device{'s' if part.count > 1 else ''}"
@@ -86,7 +86,12 @@ def _asks(part: Part) -> str:
 
 
 def _device(
-    part: Part, candidate: Candidate, search: Search, unmet: Sequence[Want], *, picked: bool
+    part: RequestOption,
+    candidate: Candidate,
+    search: Search,
+    unmet: Sequence[RequestOptions],
+    *,
+    picked: bool,
 ) -> DeviceReport:
     checks = [
         *_availability(part, candidate, search, picked=picked),
@@ -103,7 +108,7 @@ def _device(
 
 
 def _availability(
-    part: Part, candidate: Candidate, search: Search, *, picked: bool
+    part: RequestOption, candidate: Candidate, search: Search, *, picked: bool
 ) -> Iterator[Check]:
     taken = "" if picked else search.books.taken(part, candidate)
     why = candidate.holder or taken
@@ -129,7 +134,12 @@ def _amounts(candidate: Candidate, search: Search, *, picked: bool) -> Iterator[
 
 
 def _constraint(
-    part: Part, candidate: Candidate, search: Search, constraint: Constraint, *, picked: bool
+    part: RequestOption,
+    candidate: Candidate,
+    search: Search,
+    constraint: Constraint,
+    *,
+    picked: bool,
 ) -> Check:
     what = f"{constraint.kind} {constraint.attribute}"
     value = candidate.offer.attribute(constraint.attribute)
@@ -140,7 +150,10 @@ def _constraint(
 
 
 def _prospect(
-    unmet: Sequence[Want], part: Part, candidate: Candidate, constraint: Constraint
+    unmet: Sequence[RequestOptions],
+    part: RequestOption,
+    candidate: Candidate,
+    constraint: Constraint,
 ) -> Check:
     """Return what becomes of a constraint where nothing was decided."""
     met = can_meet(unmet, part, candidate, constraint)

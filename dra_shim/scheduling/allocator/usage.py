@@ -16,21 +16,21 @@ Rules:
 from fractions import Fraction
 
 from dra_shim.cel.values import show_amount
-from dra_shim.resourceapi import Constraint, DeviceId, Offer
-from dra_shim.scheduling.allocator.candidates import Candidate, Part, show_attribute
-from dra_shim.scheduling.allocator.pools import Supply
+from dra_shim.resourceapi import Constraint, DeviceId, SliceDevice
+from dra_shim.scheduling.allocator.candidates import Candidate, RequestOption, show_attribute
+from dra_shim.scheduling.allocator.pools import DeviceSupply
 from dranet_nri.model import AttributeValue
 
 # With the type, so that true is not 1.
 Values = frozenset[tuple[str, AttributeValue]]
 
 
-class Books:
+class Usage:
     """The state of one search. What was taken last is given back first."""
 
-    def __init__(self, supply: Supply) -> None:
+    def __init__(self, supply: DeviceSupply) -> None:
         """Start with what the supply says is in use."""
-        self._takers: dict[DeviceId, list[Part]] = {}
+        self._takers: dict[DeviceId, list[RequestOption]] = {}
         self._shared = frozenset(supply.shares)
         self._consumed = {
             (device, name): amount
@@ -47,14 +47,14 @@ class Books:
                 if offer.id in supply.in_use or offer.id in supply.shares:
                     self._draw(offer, -1)
 
-    def obstacle(self, part: Part, candidate: Candidate) -> str:
+    def obstacle(self, part: RequestOption, candidate: Candidate) -> str:
         """Return why a part cannot take a device now, "" if it can."""
         found = self.taken(part, candidate) or self.exhausted(candidate)
         for constraint in part.constraints:
             found = found or self.conflict(part, candidate.offer, constraint)
         return found
 
-    def taken(self, part: Part, candidate: Candidate) -> str:
+    def taken(self, part: RequestOption, candidate: Candidate) -> str:
         """Return the owner of a device that can be allocated once, "" if there is none."""
         takers = self._takers.get(candidate.offer.id, [])
         if candidate.offer.shared:
@@ -84,7 +84,7 @@ class Books:
                 )
         return self._overdrawn(offer) if offer.counters else ""
 
-    def conflict(self, part: Part, offer: Offer, constraint: Constraint) -> str:
+    def conflict(self, part: RequestOption, offer: SliceDevice, constraint: Constraint) -> str:
         """Return how a device breaks a constraint, "" if it does not."""
         values = values_of(offer, constraint.attribute)
         if not values:
@@ -102,7 +102,7 @@ class Books:
             )
         return ""
 
-    def take(self, part: Part, candidate: Candidate) -> None:
+    def take(self, part: RequestOption, candidate: Candidate) -> None:
         """Take a device that has no obstacle."""
         offer = candidate.offer
         if not self._draws_already(offer):
@@ -114,7 +114,7 @@ class Books:
             assert values, "a device without the attribute has an obstacle"
             self._compared.setdefault((part.claim, constraint), []).append(values)
 
-    def give_back(self, part: Part, candidate: Candidate) -> None:
+    def give_back(self, part: RequestOption, candidate: Candidate) -> None:
         """Give back the device that was taken last."""
         offer = candidate.offer
         self._takers[offer.id].pop()
@@ -124,10 +124,10 @@ class Books:
         for constraint in part.constraints:
             self._compared[part.claim, constraint].pop()
 
-    def _draws_already(self, offer: Offer) -> bool:
+    def _draws_already(self, offer: SliceDevice) -> bool:
         return offer.shared and (offer.id in self._shared or bool(self._takers.get(offer.id)))
 
-    def _overdrawn(self, offer: Offer) -> str:
+    def _overdrawn(self, offer: SliceDevice) -> str:
         for (driver, pool, group, name), left in self._left.items():
             if left < 0 and (driver, pool) == (offer.driver, offer.pool):
                 return (
@@ -142,13 +142,13 @@ class Books:
             key = (candidate.offer.id, name)
             self._consumed[key] = self._consumed.get(key, Fraction()) + sign * amount
 
-    def _draw(self, offer: Offer, sign: int) -> None:
+    def _draw(self, offer: SliceDevice, sign: int) -> None:
         for used in offer.counters:
             key = (offer.driver, offer.pool, used.set, used.name)
             self._left[key] = self._left.get(key, Fraction()) + sign * used.value
 
 
-def values_of(offer: Offer, name: str) -> Values:
+def values_of(offer: SliceDevice, name: str) -> Values:
     """Return the values of an attribute with their type; none if the device has no such one."""
     value = offer.attribute(name)
     if value is None:

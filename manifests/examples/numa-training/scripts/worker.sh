@@ -8,6 +8,15 @@ if ! command -v sshd >/dev/null; then
 fi
 ssh-keygen -A
 mkdir -p /run/sshd
-export -p | grep -E ' (PATH|LD_LIBRARY_PATH|NVIDIA_[A-Z0-9_]*|CUDA_[A-Z0-9_]*|DRA_NET_[A-Z0-9_]*)=' >/etc/worker-environment
-nvidia-smi topo -m || true # NODE: GPU and NIC are on one socket, SYS: they are not
+kept='PATH|LD_LIBRARY_PATH|PYTHONPATH|(NVIDIA|CUDA|NCCL|DRA_NET)_[A-Z0-9_]*'
+export -p | grep -E "^declare -x ($kept)=" >/etc/worker-environment
+{
+    env | grep ^DRA_NET_ | sort # the claimed NICs
+    # Which GPU is near which NIC: NODE is the same socket, SYS the other one.
+    if command -v nvidia-smi >/dev/null; then nvidia-smi topo -m; fi
+    for device in /sys/class/infiniband/*; do
+        [ ! -e "$device/device/numa_node" ] || echo "${device##*/} NUMA node $(cat "$device/device/numa_node")"
+    done
+} >/etc/worker-topology 2>&1 || true
+cat /etc/worker-topology
 exec "$(command -v sshd)" -De -o StrictModes=no

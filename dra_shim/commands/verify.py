@@ -1,0 +1,106 @@
+"""The verb `verify`: measures the network that pods get by claims, and judges it."""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from dra_shim.verify.bars import BARS, parse_bars
+from dra_shim.verify.documents import Wanted, nodes_of
+from dra_shim.verify.kubectl import Kubectl
+from dra_shim.verify.matrix import draw
+from dra_shim.verify.measure import Course, measure
+from dra_shim.verify.pair_checks import FULL, QUICK
+from dra_shim.verify.pods import new_namespace, running_pods
+from dra_shim.verify.report import as_document, as_text, count_of
+from dra_shim.verify.types import Line, Outcome
+from dranet_nri.component.output import add_output_flag, say, show_document
+from dranet_nri.errors import InvalidValueError
+
+EXAMPLES: Final = (
+    "verify",
+    "verify --full --svg matrix.svg",
+    "verify --nodes node-a,node-b --nics 1 --bar write=380",
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's flags."""
+    bars = "; ".join(f"{name} ({unit}: {text})" for name, (unit, _, text) in BARS.items())
+    bars = bars.replace("%", "%%")  # for argparse
+    parser.add_argument("--full", action="store_true",
+                        help="all pairs of nodes and longer measurements; without it, each node "
+                        "and the next one")  # fmt: skip
+    parser.add_argument("--nodes", metavar="A,B", default="",
+                        help="nodes to measure; by default all that publish NICs. A node named "
+                        "twice has two pods")  # fmt: skip
+    parser.add_argument("--class", dest="device_class", default="nic.dra.net", metavar="CLASS",
+                        help="DeviceClass of the NICs")  # fmt: skip
+    parser.add_argument("--nics", type=int, default=0, metavar="N",
+                        help="NICs that a pod claims; 0, the default, is all of the node, and "
+                        "none of them may be in use")  # fmt: skip
+    parser.add_argument("--gpus", type=int, default=0, metavar="N",
+                        help="GPUs that a pod claims besides")  # fmt: skip
+    parser.add_argument("--gpu-class", default="gpu.nvidia.com", metavar="CLASS",
+                        help="DeviceClass of the GPUs")  # fmt: skip
+    parser.add_argument("--image", default="docker.io/library/ubuntu:24.04",
+                        help="image with iproute2, ping, iperf3, rping and perftest, or with "
+                        "apt-get to install them")  # fmt: skip
+    parser.add_argument("--bar", action="append", default=[], metavar="NAME=NUMBER",
+                        help=f"another bar than the default; may be repeated. {bars}")  # fmt: skip
+    parser.add_argument("--exclusive", action="store_true",
+                        help="fail if a pod sees RDMA devices that it does not claim")  # fmt: skip
+    parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS",
+                        help="for the pods to become ready")  # fmt: skip
+    add_output_flag(parser)
+    parser.add_argument("--svg", metavar="FILE", help="also draw the matrix of all pairs")
+    parser.add_argument("--verbose", action="store_true", help="also list what passed")
+    parser.add_argument("--kubeconfig", default=os.environ.get("KUBECONFIG", ""), metavar="FILE",
+                        help="access to the cluster; by default as kubectl finds it")  # fmt: skip
+    parser.add_argument("--context", default="", help="context of the kubeconfig")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Measure and print the report; 1 if a check failed or nothing could be measured.
+
+    Raises:
+        KubectlError: the pods could not be created, or did not become ready.
+        InvalidValueError: a flag has no usable value.
+    """
+    pace = FULL if args.full else QUICK
+    course = Course(parse_bars(args.bar), pace, args.full, args.exclusive)
+    for flag in ("nics", "gpus"):
+        if getattr(args, flag) < 0:
+            raise InvalidValueError(f"--{flag} {getattr(args, flag)}: give 0 or a positive number")
+    # As Ctrl-C: the clean-up runs.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    lines = _measured(args, course)
+    if args.svg:
+        Path(args.svg).write_text(draw(lines))
+    if not show_document(args.output, lambda: as_document(lines)):
+        say(*as_text(lines, verbose=args.verbose))
+    return 1 if count_of(lines, Outcome.FAILED) else 0
+
+
+def _measured(args: argparse.Namespace, course: Course) -> list[Line]:
+    namespace = new_namespace()
+    kubectl = Kubectl(args.kubeconfig, args.context, namespace)
+    nodes = [name for name in args.nodes.split(",") if name]
+    nodes = nodes or nodes_of(kubectl.get("resourceslices"))
+    if len(nodes) < 2:
+        found = ", ".join(nodes) or "none"
+        raise InvalidValueError(
+            f"--nodes: a measurement needs two, and there is {found}: name a node twice for two "
+            "pods on it, or check that the driver runs (`kubectl get resourceslices`)"
+        )
+    wanted = Wanted(args.image, args.device_class, args.nics, args.gpu_class, args.gpus)
+    start = time.monotonic()
+
+    def progress(text: str) -> None:
+        say(f"[{time.monotonic() - start:4.0f} s] {text}", to=sys.stderr)
+
+    with running_pods(kubectl, namespace, nodes, wanted, args.timeout, progress) as workers:
+        return measure(workers, kubectl, course, progress)

@@ -1,0 +1,79 @@
+"""Bars of the measurements: what a healthy network reaches, by kind of NIC and link speed.
+
+Those of the AKS guide for InfiniBand are among them: more than 190 Gbit/s on a NIC of 200 Gbit/s,
+less than 6 µs, IPoIB above 6 Gbit/s.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dra_shim.verify.types import Fabric
+from dranet_nri.errors import InvalidValueError
+
+# bar: (unit, whether the measured value must be above it, meaning of the default)
+BARS: Final[Mapping[str, tuple[str, bool, str]]] = {
+    "loss": ("%", False, "packets lost; 0.2"),
+    "tcp": ("Gbit/s", True, "TCP on Ethernet; 80 % of the link speed, at most 10"),
+    "ipoib": ("Gbit/s", True, "TCP on IP over InfiniBand; 6"),
+    "write": ("Gbit/s", True, "RDMA writes; 95 % of the link speed"),
+    "latency": ("µs", False, "RDMA reads; 6 on InfiniBand, 10 on RoCE"),
+    "memlock": ("MiB", True, "limit of locked memory; 64"),
+}
+WRITE_SHARE: Final = 0.95
+TCP_SHARE: Final = 0.8
+TCP_MOST_GBIT: Final = 10.0  # of one stream on one core
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """The bars of a run: those that were given, else the defaults."""
+
+    given: Mapping[str, float]
+
+    def of(self, name: str, fabric: Fabric, speed_gbit: float) -> float:
+        """Return the bar of a measurement, in the unit of `BARS`.
+
+        Args:
+            name: a key of `BARS`.
+            fabric: of the NIC.
+            speed_gbit: of the link, 0 if it is not known; rates then have no bar but 0.
+        """
+        if name in self.given:
+            return self.given[name]
+        match name:
+            case "write":
+                return WRITE_SHARE * speed_gbit
+            case "tcp":
+                return min(TCP_SHARE * speed_gbit, TCP_MOST_GBIT)
+            case "latency":
+                return 6.0 if fabric is Fabric.INFINIBAND else 10.0
+            case _:
+                return {"loss": 0.2, "ipoib": 6.0, "memlock": 64.0}[name]
+
+
+def passes(name: str, value: float, bar: float) -> bool:
+    """Whether a measured value is good enough."""
+    return value >= bar if BARS[name][1] else value <= bar
+
+
+def parse_bars(words: list[str]) -> Bars:
+    """Return the bars that the words NAME=NUMBER give.
+
+    Raises:
+        InvalidValueError: a name is unknown, or a number is none.
+    """
+    given: dict[str, float] = {}
+    for word in words:
+        name, _, number = word.partition("=")
+        if name not in BARS:
+            raise InvalidValueError(
+                f"--bar {word}: use NAME=NUMBER, with a NAME of {', '.join(BARS)}"
+            )
+        try:
+            given[name] = float(number)
+        except ValueError:
+            raise InvalidValueError(f"--bar {word}: give a number of {BARS[name][0]}") from None
+        if not 0 <= given[name] < float("inf"):
+            raise InvalidValueError(f"--bar {word}: give 0 or a positive number")
+    return Bars(given)

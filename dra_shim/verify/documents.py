@@ -1,0 +1,178 @@
+"""Manifests of the verification, and what claims and slices say of the pods' NICs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dra_shim.verify.types import ClaimedNic, Fabric, Worker
+from dranet_nri.model import DRIVER_NAME
+
+Document = dict[str, Any]
+CLAIM: Final = "nics"
+READY: Final = "/tmp/tools-ready"  # noqa: S108 - a file of the pod's own
+PACKAGES: Final = "iproute2 iputils-ping iperf3 perftest rdmacm-utils ibverbs-providers"
+# An image that has the tools starts at once; a distribution's own installs them.
+START: Final = f"""
+for tool in ip ping iperf3 rping ib_write_bw; do
+    command -v $tool >/dev/null && continue
+    apt-get -qq update && apt-get -qq install -y --no-install-recommends {PACKAGES} >/dev/null
+    break
+done
+touch {READY}
+exec sleep infinity
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What each pod of the verification is.
+
+    Attributes:
+        image: with the measuring tools, or with apt-get.
+        device_class: of the NICs.
+        nics: how many a pod claims, 0 for all of the node.
+        gpu_class: of GPUs.
+        gpus: how many a pod claims.
+    """
+
+    image: str
+    device_class: str
+    nics: int
+    gpu_class: str
+    gpus: int
+
+
+def namespace_document(name: str) -> Document:
+    """Return the namespace: its pods have capabilities beyond the baseline."""
+    labels = {
+        "app.kubernetes.io/name": "dranet-verify",
+        "pod-security.kubernetes.io/enforce": "privileged",
+    }
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def template_document(wanted: Wanted) -> Document:
+    """Return the template of the claims."""
+    nic: Document = {"deviceClassName": wanted.device_class}
+    nic |= {"count": wanted.nics} if wanted.nics else {"allocationMode": "All"}
+    requests: list[Document] = [{"name": "nic", "exactly": nic}]
+    if wanted.gpus:
+        gpu = {"deviceClassName": wanted.gpu_class, "count": wanted.gpus}
+        requests.append({"name": "gpu", "exactly": gpu})
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": CLAIM},
+        "spec": {"spec": {"devices": {"requests": requests}}},
+    }
+
+
+def pod_document(name: str, node: str, wanted: Wanted) -> Document:
+    """Return a pod on a node; the scheduler places it, because it allocates the claim."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = [{"matchFields": [field]}]
+    container = {
+        "name": "verify",
+        "image": wanted.image,
+        "command": ["sh", "-c", START],
+        # ping needs NET_RAW; tools that set no limit of their own keep that of the runtime.
+        "securityContext": {"capabilities": {"add": ["NET_RAW"]}},
+        "readinessProbe": {"exec": {"command": ["test", "-e", READY]}, "periodSeconds": 2},
+        "resources": {"claims": [{"name": CLAIM}]},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "dranet-verify"}},
+        "spec": {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}
+                }
+            },
+            "automountServiceAccountToken": False,
+            "containers": [container],
+            "resourceClaims": [{"name": CLAIM, "resourceClaimTemplateName": CLAIM}],
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"operator": "Exists"}],
+        },
+    }
+
+
+def nodes_of(slices: Sequence[Document]) -> list[str]:
+    """Return the nodes that publish devices of this driver, sorted."""
+    specs = (document["spec"] for document in slices)
+    return sorted(
+        {
+            spec["nodeName"]
+            for spec in specs
+            if spec["driver"] == DRIVER_NAME and spec.get("nodeName") and spec.get("devices")
+        }
+    )
+
+
+def worker_of(pod: Document, claim: Document, slices: Sequence[Document]) -> Worker:
+    """Return a pod with its NICs, by its claim and the slices.
+
+    Args:
+        pod: as the API server has it.
+        claim: of the pod.
+        slices: all of the cluster.
+    """
+    known = dict(_devices(slices))
+    status = claim.get("status", {})
+    results = status.get("allocation", {}).get("devices", {}).get("results", [])
+    states = {_key(state): state for state in status.get("devices", [])}
+    nics, gpu_numa_nodes = [], []
+    for result in results:
+        attributes = known.get(_key(result), {})
+        if result["driver"] == DRIVER_NAME:
+            nics.append(_nic(result["device"], attributes, states.get(_key(result), {})))
+        elif (node := attributes.get("resource.kubernetes.io/numaNode")) is not None:
+            gpu_numa_nodes.append(int(node))
+    return Worker(
+        pod["metadata"]["name"],
+        pod["spec"]["nodeName"],
+        pod["status"]["podIP"],
+        tuple(sorted(nics, key=lambda nic: (nic.interface, nic.device))),
+        tuple(sorted(set(gpu_numa_nodes))),
+    )
+
+
+def _key(device: Mapping[str, Any]) -> tuple[str, str, str]:
+    return device["driver"], device["pool"], device["device"]
+
+
+def _devices(slices: Sequence[Document]) -> Iterator[tuple[tuple[str, str, str], Document]]:
+    """Yield the attributes of each device, qualified, after its driver, pool and name."""
+    for document in slices:
+        spec = document["spec"]
+        for device in spec.get("devices", []):
+            attributes = {
+                name if "/" in name else f"{spec['driver']}/{name}": next(iter(value.values()))
+                for name, value in device.get("attributes", {}).items()
+            }
+            yield (spec["driver"], spec["pool"]["name"], device["name"]), attributes
+
+
+def _nic(name: str, attributes: Document, state: Document) -> ClaimedNic:
+    data = state.get("networkData", {})
+    addresses = [cidr.partition("/")[0] for cidr in data.get("ips", [])]
+    protocol = attributes.get(f"{DRIVER_NAME}/rdmaProtocol", "")
+    rdma = str(attributes.get(f"{DRIVER_NAME}/rdmaDevice", ""))
+    fabric = Fabric.ETHERNET
+    if rdma:
+        fabric = Fabric.INFINIBAND if protocol == "ib" else Fabric.ROCE
+    numa_node = attributes.get("resource.kubernetes.io/numaNode")
+    if numa_node is None:
+        numa_node = attributes.get(f"{DRIVER_NAME}/numaNode", -1)
+    return ClaimedNic(
+        name,
+        data.get("interfaceName", ""),
+        next((text for text in addresses if not text.startswith("fe80:")), ""),
+        rdma,
+        fabric,
+        int(attributes.get(f"{DRIVER_NAME}/mtu", 0)),
+        int(numa_node),
+    )

@@ -1,0 +1,81 @@
+"""The cluster by `kubectl`: documents in and out, and commands in pods.
+
+kubectl knows every kind of access that a kubeconfig can name. It runs in a process group of its
+own: Ctrl-C ends the verification, and the clean-up still needs kubectl.
+"""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from dra_shim.verify.documents import Document
+from dra_shim.verify.types import CommandResult
+from dranet_nri.errors import DranetError
+
+LIMIT_S = 60.0
+
+
+class KubectlError(DranetError):
+    """kubectl failed, or there is none."""
+
+    kind = "api"
+
+
+class Kubectl:
+    """kubectl with its flags for access."""
+
+    def __init__(self, kubeconfig: str, context: str, namespace: str) -> None:
+        flags = [f"--kubeconfig={kubeconfig}"] if kubeconfig else []
+        flags += [f"--context={context}"] if context else []
+        self._command = ("kubectl", *flags, f"--namespace={namespace}")
+
+    def get(self, *words: str) -> list[Document]:
+        """Return the items of a kind.
+
+        Raises:
+            KubectlError: it cannot be read.
+        """
+        items: list[Document] = json.loads(self._checked("get", *words, "--output=json"))["items"]
+        return items
+
+    def create(self, documents: Sequence[Document]) -> None:
+        """Create documents.
+
+        Raises:
+            KubectlError: one of them was refused.
+        """
+        manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
+        self._checked("create", "--filename=-", stdin=json.dumps(manifest))
+
+    def delete_namespace(self, name: str, limit_s: float) -> None:
+        """Delete a namespace with all that is in it; return once it is gone.
+
+        Raises:
+            KubectlError: it is still there after the limit.
+        """
+        words = ("delete", "namespace", name, "--ignore-not-found", f"--timeout={limit_s:.0f}s")
+        self._checked(*words, limit_s=limit_s + 10)
+
+    def run(self, pod: str, command: Sequence[str], limit_s: float) -> CommandResult:
+        """Run a command in a pod; 124 is the exit status of one that reached the limit."""
+        return self._run("exec", pod, "--", *command, limit_s=limit_s)
+
+    def _checked(self, *words: str, stdin: str = "", limit_s: float = LIMIT_S) -> str:
+        done = self._run(*words, stdin=stdin, limit_s=limit_s)
+        if done.exit_code:
+            said = " ".join(done.stderr.split()) or f"exit status {done.exit_code}"
+            raise KubectlError(f"kubectl {words[0]}: {said}")
+        return done.stdout
+
+    def _run(self, *words: str, stdin: str = "", limit_s: float) -> CommandResult:
+        try:
+            done = subprocess.run(  # noqa: S603 - kubectl, and the words of its command line
+                [*self._command, *words], input=stdin, capture_output=True, text=True,
+                check=False, timeout=limit_s, start_new_session=True,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise KubectlError("kubectl is not on the PATH: install it") from None
+        except subprocess.TimeoutExpired:
+            return CommandResult(124, "", f"no answer within {limit_s:.0f} s")
+        return CommandResult(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,75 @@
+"""The course of a verification: facts of all pods first, then the pairs, round by round."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from dra_shim.verify.bars import Bars
+from dra_shim.verify.node_checks import check_worker
+from dra_shim.verify.outputs import FACTS_SCRIPT, PodFacts, parse_facts
+from dra_shim.verify.pair_checks import QUICK, End, Pace, PairChecks
+from dra_shim.verify.schedule import all_pairs, ring
+from dra_shim.verify.types import Line, PodRunner, Worker
+
+PARALLEL = 32  # kubectl processes at a time
+FACTS_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a verification runs.
+
+    Attributes:
+        bars: what must be reached.
+        pace: how long each measurement takes.
+        full: all pairs, else each pod with the next one.
+        exclusive: whether pods must see only RDMA devices that they claim.
+    """
+
+    bars: Bars
+    pace: Pace = QUICK
+    full: bool = False
+    exclusive: bool = False
+
+
+def measure(
+    workers: Sequence[Worker], runner: PodRunner, course: Course, progress: Callable[[str], None]
+) -> list[Line]:
+    """Return the lines of all checks.
+
+    Args:
+        workers: the pods, which run.
+        runner: runs commands in them.
+        course: what is measured.
+        progress: takes a line for a person.
+    """
+    with ThreadPoolExecutor(PARALLEL) as pool:
+
+        def facts_of(worker: Worker) -> PodFacts:
+            shown = runner.run(worker.pod, ("sh", "-c", FACTS_SCRIPT), FACTS_LIMIT_S)
+            return parse_facts(shown.stdout)
+
+        facts = dict(zip(workers, pool.map(facts_of, workers), strict=True))
+        lines = [
+            line
+            for worker in workers
+            for line in check_worker(worker, facts[worker], course.bars, exclusive=course.exclusive)
+        ]
+        checks = PairChecks(runner, course.bars, course.pace)
+        rounds = all_pairs(workers) if course.full else ring(workers)
+        for number, pairs in enumerate(rounds, 1):
+            names = ", ".join(f"{one.node} and {other.node}" for one, other in pairs[:3])
+            more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
+            progress(f"round {number} of {len(rounds)}: {names}{more}")
+            for found in pool.map(lambda pair: list(_measure_pair(checks, facts, *pair)), pairs):
+                lines += found
+    return lines
+
+
+def _measure_pair(
+    checks: PairChecks, facts: dict[Worker, PodFacts], one: Worker, other: Worker
+) -> Iterator[Line]:
+    # NICs of one rail meet; they are in the order of the rails on both nodes.
+    for mine, theirs in zip(one.nics, other.nics, strict=False):
+        source, target = End(one, mine, facts[one]), End(other, theirs, facts[other])
+        yield from checks.run(source, target)

@@ -1,0 +1,96 @@
+"""Checks of one end: what a pod has, compared with its claim. They need no traffic."""
+
+from collections.abc import Iterator
+
+from dra_shim.verify.bars import Bars, passes
+from dra_shim.verify.outputs import PodFacts, usable_gid
+from dra_shim.verify.remedies import CAUSES
+from dra_shim.verify.types import ClaimedNic, Fabric, Line, Outcome, Worker
+
+
+def failed(
+    check: str, cause: str, source: str, target: str = "", value: str = "", bar: str = "",
+    ratio: float = 0.0,
+) -> Line:  # fmt: skip
+    """Return a line for a failure, with the meaning and the remedy of its cause."""
+    meaning, remedy = CAUSES[cause]
+    return Line(check, source, target, Outcome.FAILED, value, bar, meaning, remedy, ratio)
+
+
+def passed(check: str, source: str, target: str = "", value: str = "", bar: str = "") -> Line:
+    """Return a line for a check that passed."""
+    return Line(check, source, target, Outcome.PASSED, value, bar, ratio=1.0)
+
+
+def name_of(worker: Worker, nic: ClaimedNic) -> str:
+    """Return how the report names a NIC: its node and its interface, else its RDMA device."""
+    return f"{worker.node}/{nic.interface or nic.rdma or nic.device}"
+
+
+def speed_of(nic: ClaimedNic, facts: PodFacts) -> float:
+    """Return the speed of a NIC's link in Gbit/s, 0 if the kernel does not know it."""
+    port, link = facts.ports.get(nic.rdma), facts.links.get(nic.interface)
+    # The rate of a soft-RoCE device is invented; that of its interface is not.
+    if link is not None and link.speed_gbit:
+        return link.speed_gbit
+    return port.rate_gbit if port is not None and nic.fabric is Fabric.INFINIBAND else 0.0
+
+
+def check_worker(worker: Worker, facts: PodFacts, bars: Bars, *, exclusive: bool) -> Iterator[Line]:
+    """Yield a line for each check of a pod.
+
+    Args:
+        worker: the pod.
+        facts: what it sees.
+        bars: for the limit of locked memory.
+        exclusive: whether it must see only RDMA devices that it claims.
+    """
+    for nic in worker.nics:
+        yield from _check_nic(worker, nic, facts)
+        if worker.gpu_numa_nodes and nic.numa_node >= 0:
+            yield _numa(worker, nic)
+    claimed = {nic.rdma for nic in worker.nics if nic.rdma}
+    if claimed:
+        bar = bars.of("memlock", Fabric.ETHERNET, 0)
+        texts = (f"{facts.memlock_mib:g} MiB", f"{bar:g} MiB")
+        if passes("memlock", facts.memlock_mib, bar):
+            yield passed("memlock", worker.node, "", *texts)
+        else:
+            yield failed("memlock", "memlock", worker.node, "", *texts)
+    if exclusive:
+        foreign = sorted(facts.ports.keys() - claimed)
+        if foreign:
+            yield failed("isolation", "shared", worker.node, "", " ".join(foreign), "none")
+        else:
+            yield passed("isolation", worker.node)
+
+
+def _check_nic(worker: Worker, nic: ClaimedNic, facts: PodFacts) -> Iterator[Line]:
+    name = name_of(worker, nic)
+    link, port = facts.links.get(nic.interface), facts.ports.get(nic.rdma)
+    if (nic.interface and link is None) or (nic.rdma and port is None):
+        yield failed("present", "missing", name)
+        return
+    if (link is not None and not link.up) or (port is not None and not port.active):
+        yield failed("link", "down", name, "", "down", "up")
+        return
+    yield passed("link", name, "", "up", "up")
+    if link is not None and nic.mtu:
+        texts = (str(link.mtu), str(nic.mtu))
+        if link.mtu == nic.mtu:
+            yield passed("mtu", name, "", *texts)
+        else:
+            yield failed("mtu", "mtu", name, "", *texts)
+    if port is not None:
+        index = usable_gid(port, nic.address)
+        if index is None:
+            yield failed("gid", "no-gid", name, "", f"{len(port.gids)} GIDs")
+        else:
+            yield passed("gid", name, "", port.gids[index][0])
+
+
+def _numa(worker: Worker, nic: ClaimedNic) -> Line:
+    texts = (f"NIC on {nic.numa_node}", f"GPUs on {' '.join(map(str, worker.gpu_numa_nodes))}")
+    if nic.numa_node in worker.gpu_numa_nodes:
+        return passed("numa", name_of(worker, nic), "", *texts)
+    return failed("numa", "numa", name_of(worker, nic), "", *texts)

@@ -1,0 +1,183 @@
+"""Parsers of what the measuring programs print."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+LOSS: Final = re.compile(r"([\d.]+)% packet loss")
+DEV: Final = re.compile(r"\bdev (\S+)")
+VIA: Final = re.compile(r"\bvia (\S+)")
+LLADDR: Final = re.compile(r"\blladdr (\S+)")
+FULL_MEMBER: Final = 0x8000
+CAP_IPC_LOCK: Final = 14  # linux/capability.h
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An interface in a pod. `speed_gbit` is 0 where the kernel does not know it."""
+
+    up: bool
+    mtu: int
+    mac: str
+    speed_gbit: float
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaPort:
+    """Port 1 of an RDMA device. GIDs are by index, with their type; zero GIDs are left out."""
+
+    active: bool
+    rate_gbit: float
+    gids: Mapping[int, tuple[str, str]]
+    pkeys: frozenset[int]
+
+
+@dataclass(slots=True)
+class PodFacts:
+    """What a pod sees: its interfaces, RDMA devices, and limit of locked memory in MiB."""
+
+    links: dict[str, Link] = field(default_factory=dict)
+    ports: dict[str, RdmaPort] = field(default_factory=dict)
+    memlock_mib: float = 0.0
+
+
+# Prints a line for each fact, which `parse_facts` reads.
+FACTS_SCRIPT: Final = r"""
+echo "memlock $(ulimit -l)"
+sed -n 's/^CapEff:/capabilities/p' /proc/self/status
+for path in /sys/class/net/*; do
+    [ -e "$path/ifindex" ] || continue
+    echo "link ${path##*/} $(cat "$path/carrier" 2>/dev/null || echo 0) $(cat "$path/mtu")" \
+        "$(cat "$path/address")" "$(cat "$path/speed" 2>/dev/null || echo -1)"
+done
+for path in /sys/class/infiniband/*; do
+    [ -e "$path/ports/1/state" ] || continue
+    name=${path##*/} port=$path/ports/1
+    echo "rdma $name $(cat "$port/state" "$port/rate" | tr '\n' ' ')"
+    # There are hundreds of empty entries: one process reads them all.
+    grep -Hv '^[0:]*$' "$port"/gids/* 2>/dev/null | while IFS=: read -r path gid; do
+        index=${path##*/}
+        echo "gid $name $index $gid $(cat "$port/gid_attrs/types/$index" 2>/dev/null)"
+    done
+    sort -u "$port"/pkeys/* 2>/dev/null | while read -r pkey; do echo "pkey $name $pkey"; done
+done
+"""
+
+
+def parse_facts(text: str) -> PodFacts:
+    """Return what FACTS_SCRIPT printed; lines that are not its own are ignored."""
+    facts = PodFacts()
+    gids: dict[str, dict[int, tuple[str, str]]] = {}
+    pkeys: dict[str, set[int]] = {}
+    states: dict[str, tuple[bool, float]] = {}
+    for line in text.splitlines():
+        match line.split():
+            case ["memlock", amount]:
+                facts.memlock_mib = float("inf") if amount == "unlimited" else int(amount) / 1024
+            case ["capabilities", mask] if int(mask, 16) >> CAP_IPC_LOCK & 1:
+                facts.memlock_mib = float("inf")  # the kernel then ignores the limit
+            case ["link", name, carrier, mtu, mac, speed]:
+                speed_gbit = max(int(speed), 0) / 1000
+                facts.links[name] = Link(carrier == "1", int(mtu), mac, speed_gbit)
+            case ["rdma", name, _, state, rate, *_]:
+                states[name] = (state == "ACTIVE", float(rate))
+            case ["gid", name, index, gid, *kind] if gid.strip("0:"):
+                gids.setdefault(name, {})[int(index)] = (gid, " ".join(kind))
+            case ["pkey", name, pkey] if int(pkey, 16):
+                pkeys.setdefault(name, set()).add(int(pkey, 16))
+            case _:
+                pass
+    for name, (active, rate_gbit) in states.items():
+        port = RdmaPort(active, rate_gbit, gids.get(name, {}), frozenset(pkeys.get(name, ())))
+        facts.ports[name] = port
+    return facts
+
+
+def usable_gid(port: RdmaPort, address: str) -> int | None:
+    """Return the index of the GID to use: RoCE v2 of the address, else the first; None without one.
+
+    Args:
+        port: of the RDMA device.
+        address: of its NIC, IPv4 or IPv6; may be empty.
+    """
+    mapped = _mapped(address)
+    for index, (gid, kind) in sorted(port.gids.items()):
+        if kind == "RoCE v2" and gid == mapped:
+            return index
+    others = [
+        index
+        for index, (gid, kind) in sorted(port.gids.items())
+        if not kind.startswith("RoCE") or (kind == "RoCE v2" and not mapped)
+    ]
+    return others[0] if others else None
+
+
+def _mapped(address: str) -> str:
+    """Return an IPv4 address as the kernel prints its GID; empty for anything else."""
+    parts = address.split(".")
+    if len(parts) != 4:
+        return ""
+    first, second, third, fourth = map(int, parts)
+    return f"0000:0000:0000:0000:0000:ffff:{first:02x}{second:02x}:{third:02x}{fourth:02x}"
+
+
+def share_partition(one: frozenset[int], other: frozenset[int]) -> bool:
+    """Whether two ports share a partition in which one of them is a full member."""
+    return any(
+        mine & ~FULL_MEMBER == theirs & ~FULL_MEMBER and (mine | theirs) & FULL_MEMBER
+        for mine in one
+        for theirs in other
+    )
+
+
+def parse_loss(text: str) -> float | None:
+    """Return the percentage that `ping -q` lost; None if it did not say."""
+    found = LOSS.search(text)
+    return float(found[1]) if found else None
+
+
+def parse_route_device(text: str) -> str:
+    """Return the interface that `ip route get` shows; empty if none."""
+    found = DEV.search(text)
+    return found[1] if found else ""
+
+
+def parse_gateway(text: str) -> str:
+    """Return the next hop that `ip route get` shows; empty on a link of its own."""
+    found = VIA.search(text)
+    return found[1] if found else ""
+
+
+def parse_neighbour(text: str) -> str:
+    """Return the link-layer address that `ip neigh show` has; empty while there is none."""
+    found = LLADDR.search(text)
+    return found[1].lower() if found else ""
+
+
+def parse_iperf3(text: str) -> float | None:
+    """Return the Gbit/s received by an `iperf3 --json` run; None if it measured none."""
+    try:
+        end = json.loads(text)["end"]
+        return float(end["sum_received"]["bits_per_second"]) / 1e9
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def parse_write(text: str) -> float | None:
+    """Return the average Gbit/s of `ib_write_bw --report_gbits`; None if it has none."""
+    rows = [row for row in map(str.split, text.splitlines()) if _numeric(row, 4)]
+    return float(rows[-1][3]) if rows else None
+
+
+def parse_latency(text: str) -> float | None:
+    """Return the typical µs of `ib_read_lat`, the 5th column; with -D the average, the 3rd."""
+    rows = [row for row in map(str.split, text.splitlines()) if _numeric(row, 3)]
+    if not rows:
+        return None
+    return float(rows[-1][4] if len(rows[-1]) > 5 else rows[-1][2])
+
+
+def _numeric(row: list[str], least: int) -> bool:
+    return len(row) >= least and all(re.fullmatch(r"[\d.]+", cell) for cell in row[:least])

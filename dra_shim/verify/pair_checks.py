@@ -1,0 +1,281 @@
+"""Checks between two NICs: reachability, MTU, loss, TCP and RDMA.
+
+Each check runs a program of iputils, iproute2, iperf3, librdmacm or perftest in the pods. A check
+that an earlier failure makes impossible is not measured.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from dra_shim.verify import outputs
+from dra_shim.verify.bars import BARS, Bars, passes
+from dra_shim.verify.node_checks import failed, name_of, passed, speed_of
+from dra_shim.verify.outputs import PodFacts
+from dra_shim.verify.types import (
+    ClaimedNic,
+    CommandResult,
+    Fabric,
+    Line,
+    Outcome,
+    PodRunner,
+    Worker,
+)
+
+IP_AND_ICMP: Final = {4: 28, 6: 48}  # bytes of headers
+START_S: Final = 6.0  # for a server to listen, and a client to connect
+RETRY_S: Final = 0.3
+ATTEMPTS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long each measurement takes: pings, seconds of TCP, RDMA writes of 64 KiB and reads."""
+
+    pings: int
+    seconds: int
+    writes: int
+    reads: int
+
+
+QUICK: Final = Pace(pings=1000, seconds=1, writes=1000, reads=200)
+FULL: Final = Pace(pings=10000, seconds=5, writes=20000, reads=5000)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One of the two NICs.
+
+    Attributes:
+        worker: the pod that has it.
+        nic: the NIC.
+        facts: what the pod sees.
+    """
+
+    worker: Worker
+    nic: ClaimedNic
+    facts: PodFacts
+
+    @property
+    def name(self) -> str:
+        """Return how the report names it."""
+        return name_of(self.worker, self.nic)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether interface and RDMA device are there and have a carrier."""
+        link, port = self.facts.links.get(self.nic.interface), self.facts.ports.get(self.nic.rdma)
+        if (self.nic.interface and link is None) or (self.nic.rdma and port is None):
+            return False
+        return (link is None or link.up) and (port is None or port.active)
+
+
+class PairChecks:
+    """The checks from one NIC to another."""
+
+    def __init__(self, runner: PodRunner, bars: Bars, pace: Pace) -> None:
+        self._runner = runner
+        self._bars = bars
+        self._pace = pace
+
+    def run(self, source: End, target: End) -> Iterator[Line]:
+        """Yield the lines of a pair, in the order of the checks."""
+        if not (source.is_up and target.is_up):
+            yield _skipped("reach", source, target, "a link is down")
+            return
+        if source.nic.fabric is Fabric.INFINIBAND:
+            ports = (source.facts.ports[source.nic.rdma], target.facts.ports[target.nic.rdma])
+            if not outputs.share_partition(ports[0].pkeys, ports[1].pkeys):
+                yield failed("pkey", "pkey", source.name, target.name)
+                return
+            yield passed("pkey", source.name, target.name)
+        if source.nic.address and target.nic.address:
+            lines = list(self._reach(source, target))
+            yield from lines
+            if any(line.outcome is Outcome.FAILED for line in lines):
+                yield _skipped("rates", source, target, "the NICs do not reach each other")
+                return
+            yield self._judged("loss", ("loss", "loss"), source, target, self._loss)
+            bar = "ipoib" if source.nic.fabric is Fabric.INFINIBAND else "tcp"
+            yield self._judged(bar, ("slow", "no-tcp"), source, target, self._tcp)
+        elif source.nic.interface:
+            yield _skipped("reach", source, target, "a NIC has no IP address")
+        if source.nic.rdma and target.nic.rdma:
+            yield from self._rdma(source, target)
+
+    # ------------------------------------------------------------------ IP
+
+    def _reach(self, source: End, target: End) -> Iterator[Line]:
+        for one, other in ((source, target), (target, source)):
+            routed = self._run(
+                one, "ip", "route", "get", other.nic.address, "from", one.nic.address
+            )
+            device = outputs.parse_route_device(routed.stdout)
+            if device != one.nic.interface:
+                yield failed(
+                    "route", "route", one.name, other.name, device or "none", one.nic.interface
+                )
+                return
+        yield passed("route", source.name, target.name, source.nic.interface)
+        if self._ping(source, target, 56):
+            yield passed("reach", source.name, target.name)
+        else:
+            yield failed("reach", self._why_unreachable(source, target), source.name, target.name)
+            return
+        mtu = source.nic.mtu or source.facts.links[source.nic.interface].mtu
+        version = 6 if ":" in target.nic.address else 4
+        check, value = ("path mtu", source.name, target.name), f"{mtu} bytes"
+        if self._ping(source, target, mtu - IP_AND_ICMP[version]):
+            yield passed(*check, value)
+        else:
+            yield failed(check[0], "path-mtu", *check[1:], f"less than {value}", value)
+
+    def _ping(self, source: End, target: End, size: int) -> bool:
+        done = self._run(
+            source, "ping", "-c", "3", "-i", "0.2", "-W", "1", "-M", "do", "-s", str(size),
+            "-I", source.nic.interface, target.nic.address,
+        )  # fmt: skip
+        lost = outputs.parse_loss(done.stdout)
+        return lost is not None and lost < 100
+
+    def _why_unreachable(self, source: End, target: End) -> str:
+        """Return the cause, by who answers for the next hop on the wire."""
+        routed = self._run(
+            source, "ip", "route", "get", target.nic.address, "from", source.nic.address
+        )
+        gateway = outputs.parse_gateway(routed.stdout)
+        mac = self._neighbour(source, source.nic.interface, gateway or target.nic.address)
+        if gateway:
+            return "firewall" if mac else "no-neighbour"
+        own = target.facts.links[target.nic.interface].mac
+        if mac == own:
+            return "firewall"
+        # Linux answers for all its addresses on each NIC.
+        if mac in {link.mac for link in target.facts.links.values()}:
+            return "crossed"
+        for nic in source.worker.nics:
+            if nic.interface and nic != source.nic:
+                self._run(
+                    source, "ping", "-c", "1", "-W", "1", "-I", nic.interface, target.nic.address
+                )
+                if self._neighbour(source, nic.interface, target.nic.address) == own:
+                    return "crossed"
+        return "no-neighbour"
+
+    def _neighbour(self, source: End, interface: str, address: str) -> str:
+        shown = self._run(source, "ip", "neigh", "show", "to", address, "dev", interface)
+        return outputs.parse_neighbour(shown.stdout)
+
+    def _loss(self, source: End, target: End) -> float | None:
+        done = self._run(
+            source, "ping", "-q", "-c", str(self._pace.pings), "-i", "0.002", "-W", "1",
+            "-I", source.nic.interface, target.nic.address,
+            limit_s=self._pace.pings / 100 + 20,
+        )  # fmt: skip
+        return outputs.parse_loss(done.stdout)
+
+    def _tcp(self, source: End, target: End) -> float | None:
+        done = self._served(
+            target, ("iperf3", "--server", "--one-off", "--bind", target.nic.address),
+            source, ("iperf3", "--client", target.nic.address, "--bind", source.nic.address,
+                     "--connect-timeout", "2000", "--time", str(self._pace.seconds), "--json"),
+        )  # fmt: skip
+        return outputs.parse_iperf3(done.stdout)
+
+    # ------------------------------------------------------------------ RDMA
+
+    def _rdma(self, source: End, target: End) -> Iterator[Line]:
+        gids = [
+            outputs.usable_gid(end.facts.ports[end.nic.rdma], end.nic.address)
+            for end in (source, target)
+        ]
+        if None in gids:
+            yield _skipped("rdma", source, target, "an RDMA device has no usable GID")
+            return
+        if source.nic.address and target.nic.address:
+            address = target.nic.address
+            done = self._served(
+                target, ("rping", "-s", "-a", address, "-C", "5"),
+                source, ("rping", "-c", "-a", address, "-C", "5"),
+            )  # fmt: skip
+            if done.exit_code:
+                yield failed("rping", "no-rdma", source.name, target.name, "no connection")
+                return
+            yield passed("rping", source.name, target.name)
+        # 16 messages of 64 KiB in flight fill 800 Gbit/s at 10 µs, and do not flood a slow link.
+        write = ("ib_write_bw", "--report_gbits", "--tx-depth", "16", "-n", str(self._pace.writes))
+        read = ("ib_read_lat", "-n", str(self._pace.reads))
+        for bar, cause, command in (("write", "slow", write), ("latency", "late", read)):
+            perftest = partial(self._perftest, command, gids)
+            yield self._judged(bar, (cause, "no-rdma"), source, target, perftest)
+
+    def _perftest(
+        self, command: Sequence[str], gids: Sequence[int | None], source: End, target: End
+    ) -> float | None:
+        client, server = (
+            (*command, "-d", end.nic.rdma, "-x", str(gid), "-F")
+            for end, gid in zip((source, target), gids, strict=True)
+        )
+        done = self._served(target, server, source, (*client, target.worker.address))
+        parse = outputs.parse_write if command[0] == "ib_write_bw" else outputs.parse_latency
+        return parse(done.stdout)
+
+    # ------------------------------------------------------------------ programs
+
+    def _served(
+        self, server: End, serve: Sequence[str], client: End, ask: Sequence[str]
+    ) -> CommandResult:
+        """Run a server for one client; return how the client ended."""
+        limit = START_S + 3 * self._pace.seconds
+        with ThreadPoolExecutor(1) as pool:
+            # In the pod it ends by itself: a client that never comes must not keep the port.
+            guarded = ("timeout", f"{limit:.0f}", *serve)
+            pool.submit(self._runner.run, server.worker.pod, guarded, limit + 5)
+            until = time.monotonic() + START_S
+            while True:
+                done = self._runner.run(client.worker.pod, ("timeout", f"{limit:.0f}", *ask), limit)
+                if done.exit_code == 0 or time.monotonic() > until:
+                    return done
+                time.sleep(RETRY_S)
+
+    def _run(self, end: End, *command: str, limit_s: float = 20.0) -> CommandResult:
+        return self._runner.run(end.worker.pod, command, limit_s)
+
+    def _judged(
+        self,
+        name: str,
+        causes: tuple[str, str],
+        source: End,
+        target: End,
+        measured: Callable[[End, End], float | None],
+    ) -> Line:
+        """Return the line of a measurement, of which the first that passes counts.
+
+        Args:
+            name: of the bar.
+            causes: of a value that does not reach the bar, and of no value.
+            source: where it starts.
+            target: the other end.
+            measured: makes the measurement. It is repeated, because one may meet other traffic.
+        """
+        speed = min(speed_of(end.nic, end.facts) for end in (source, target))
+        bar = self._bars.of(name, source.nic.fabric, speed)
+        unit, more_is_better, _ = BARS[name]
+        value = None
+        for _ in range(ATTEMPTS):
+            value = measured(source, target)
+            if value is not None and passes(name, value, bar):
+                texts = (f"{value:.3g} {unit}", f"{bar:.3g} {unit}")
+                return passed(name, source.name, target.name, *texts)
+        if value is None:
+            return failed(name, causes[1], source.name, target.name, "no result")
+        ratio = value / bar if more_is_better else bar / value
+        texts = (f"{value:.3g} {unit}", f"{bar:.3g} {unit}")
+        return failed(name, causes[0], source.name, target.name, *texts, ratio)
+
+
+def _skipped(check: str, source: End, target: End, why: str) -> Line:
+    return Line(check, source.name, target.name, Outcome.NOT_MEASURED, meaning=why, ratio=0.5)

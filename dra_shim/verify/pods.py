@@ -1,0 +1,109 @@
+"""The pods of a verification, from their creation to their end."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from dra_shim.verify.documents import (
+    Document,
+    Wanted,
+    namespace_document,
+    pod_document,
+    template_document,
+    worker_of,
+)
+from dra_shim.verify.kubectl import Kubectl, KubectlError
+from dra_shim.verify.types import Worker
+
+POLL_S = 1.0
+DELETE_LIMIT_S = 120.0
+
+
+def new_namespace() -> str:
+    """Return a name that no other verification has."""
+    return f"dranet-verify-{secrets.token_hex(3)}"
+
+
+@contextmanager
+def running_pods(
+    kubectl: Kubectl,
+    namespace: str,
+    nodes: Sequence[str],
+    wanted: Wanted,
+    limit_s: float,
+    progress: Callable[[str], None],
+) -> Iterator[list[Worker]]:
+    """Have a pod on each node, with NICs by a claim; delete all in the end, whatever happens.
+
+    Args:
+        kubectl: access to the cluster, in the namespace.
+        namespace: which is created and deleted.
+        nodes: a node that is named twice has two pods.
+        wanted: what a pod is.
+        limit_s: seconds for all pods to become ready.
+        progress: takes a line for a person.
+
+    Raises:
+        KubectlError: a document was refused, or a pod did not become ready in time.
+    """
+    try:
+        kubectl.create([namespace_document(namespace)])
+        pods = [pod_document(f"verify-{index}", node, wanted) for index, node in enumerate(nodes)]
+        kubectl.create([template_document(wanted), *pods])
+        yield _ready_workers(kubectl, len(nodes), limit_s, progress)
+    finally:
+        progress("deleting the pods and their claims")
+        kubectl.delete_namespace(namespace, DELETE_LIMIT_S)
+
+
+def _ready_workers(
+    kubectl: Kubectl, number: int, limit_s: float, progress: Callable[[str], None]
+) -> list[Worker]:
+    until, before = time.monotonic() + limit_s, -1
+    while True:
+        pods = kubectl.get("pods")
+        ready = [pod for pod in pods if _has_condition(pod, "Ready", "True")]
+        if len(ready) != before:
+            progress(f"{len(ready)} of {number} pods are ready")
+            before = len(ready)
+        if len(ready) == number:
+            break
+        if time.monotonic() > until:
+            raise KubectlError(_why_not_ready(pods))
+        time.sleep(POLL_S)
+    slices = kubectl.get("resourceslices")
+    claims = {claim["metadata"]["name"]: claim for claim in kubectl.get("resourceclaims")}
+    return [
+        worker_of(pod, claims[status["resourceClaimName"]], slices)
+        for pod in sorted(pods, key=lambda document: str(document["metadata"]["name"]))
+        for status in pod["status"]["resourceClaimStatuses"]
+    ]
+
+
+def _has_condition(pod: Document, kind: str, status: str) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(entry["type"] == kind and entry["status"] == status for entry in conditions)
+
+
+def _why_not_ready(pods: Sequence[Document]) -> str:
+    """Return which pod is not ready and why, as scheduler or kubelet say."""
+    for pod in pods:
+        if _has_condition(pod, "Ready", "True"):
+            continue
+        waiting = [
+            state["state"]["waiting"].get("message") or state["state"]["waiting"]["reason"]
+            for state in pod["status"].get("containerStatuses", [])
+            if "waiting" in state["state"]
+        ]
+        reasons = [
+            entry["message"]
+            for entry in pod["status"].get("conditions", [])
+            if entry["status"] == "False" and entry.get("message")
+        ]
+        text = " ".join([*waiting, *reasons][:1]) or "its tools are not installed yet"
+        return (
+            f"pod {pod['metadata']['name']} is not ready: {' '.join(text.split())}; free the NICs "
+            "of the node, or set --nics, --image or --timeout"
+        )
+    return "the pods were not created"

@@ -1,0 +1,102 @@
+"""The walkthroughs of manifests/examples: complete, with the figures that the programs print."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+EXAMPLES = Path(__file__).parents[2] / "manifests/examples"
+STORIES = ("scale-out", "numa-training", "aks-infiniband", "gke-nccl")
+# registry/name:tag; a registry has a dot.
+IMAGE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/[a-z0-9/._-]+:[\w.-]+")
+MEASURED = {
+    "scale-out": (
+        "COLLECTIVES_RESULT",
+        {"all_gather_gb_s": 46.59, "all_reduce_gb_s": 46.93},
+        {"all_gather_gb_s": 29.20, "all_reduce_gb_s": 29.68},
+    ),
+    "numa-training": (
+        "MFU_RESULT",
+        {"step_ms": 55.496, "tflops_per_gpu": 356.62, "mfu_percent": 36.06},
+        {"step_ms": 60.951, "tflops_per_gpu": 324.70, "mfu_percent": 32.83},
+    ),
+}
+
+
+def images() -> Iterator[tuple[str, str]]:
+    """Yield the image of each container, after the file that has it."""
+    for path in sorted(EXAMPLES.rglob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            yield from ((str(path.relative_to(EXAMPLES)), image) for image in found(document))
+
+
+def found(value: Any) -> Iterator[str]:
+    """Yield the images in a document."""
+    match value:
+        case dict():
+            for key, part in value.items():
+                yield from [part] if key == "image" else found(part)
+        case list():
+            for part in value:
+                yield from found(part)
+
+
+@pytest.mark.parametrize(("file", "image"), sorted(set(images())))
+def test_an_image_has_its_registry_and_its_tag(file: str, image: str) -> None:
+    assert IMAGE.fullmatch(image), file
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_walkthrough_has_all_its_parts(story: str) -> None:
+    text = (EXAMPLES / story / "README.md").read_text()
+
+    head = text.partition("\n## ")[0]
+    assert "┌" in head  # the picture
+    assert "\nPlaceholders: " in head
+    titles = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert titles[0] in {"Choose", "Set up", "What it needs"}
+    assert titles[-1] == "Clean up"
+    assert "How to read it: " in text
+    assert max(len(line) for line in text.splitlines() if not line.startswith("    ")) <= 100
+
+
+@pytest.mark.parametrize("story", MEASURED)
+def test_the_table_of_a_walkthrough_is_what_compare_prints(
+    story: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind, *runs = MEASURED[story]
+    for run, name in zip(runs, ("aligned", "unaligned"), strict=True):
+        (tmp_path / name).write_text(f"noise\n{kind} {json.dumps(run)}\n")
+    main = runpy.run_path(str(EXAMPLES / "compare.py"))["main"]
+
+    assert main([str(tmp_path / "aligned"), str(tmp_path / "unaligned")]) == 0
+    assert capsys.readouterr().out in (EXAMPLES / story / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("aligned", "unaligned", "told"),
+    [
+        pytest.param("nothing", "nothing", "did the run end?", id="no result"),
+        pytest.param('MFU_RESULT {"a": 1}', 'COLLECTIVES_RESULT {"a": 1}', "one kind", id="kinds"),
+    ],
+)
+def test_logs_that_cannot_be_compared_are_refused(
+    aligned: str, unaligned: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "aligned").write_text(aligned)
+    (tmp_path / "unaligned").write_text(unaligned)
+    main = runpy.run_path(str(EXAMPLES / "compare.py"))["main"]
+
+    try:
+        assert main([str(tmp_path / "aligned"), str(tmp_path / "unaligned")]) == 1
+        message = capsys.readouterr().err
+    except SystemExit as error:
+        message = str(error)
+    assert told in message
